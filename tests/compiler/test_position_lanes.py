@@ -355,7 +355,7 @@ def test_several_values_on_a_pattern_strided_gathers_and_conditions(mask):
 EINSUMS = {
     "rows of coo": ("ij,j->i", sparse(30, 90, format="coo", density=0.4), np.arange(90, dtype=np.float32)),
     "rows of dcsr": ("ij,j->i", sparse(30, 90, format="dcsr", density=0.4), np.arange(90, dtype=np.float32)),
-    "columns": ("ij,i->j", sparse(90, 30, density=0.4), np.arange(90, dtype=np.float32)),
+    "columns": ("ij,i->j", sparse(90, 30, density=0.4, format="csc"), np.arange(90, dtype=np.float32)),
     "all": ("ij->", sparse(30, 90, density=0.4)),
     "a vector": ("i,i->", sparse(900, density=0.4, format="coo"), np.arange(900, dtype=np.float32)),
     "a bilinear form": (

@@ -22,6 +22,7 @@ FULL = "(i, j) -> (i : dense, j : dense)"
 PRODUCT = ("ij,jk->ik", A, X)
 LAYER = ("ij,jc,cf->if", A, dense(30, 5), dense(5, 16))
 TRIANGLES = ("ij,ik,jk->", *(sparse(30, 30, seed=n) for n in (1, 2, 3)))
+WIDE_PRODUCT = ("ij,jk->ik", A, dense(30, 4000))
 EXAMPLES = {
     "reorder": (PRODUCT, "reorder i k j"),
     "split": (PRODUCT, "split k 8"),
@@ -45,6 +46,7 @@ EXAMPLES = {
     "unroll_and_jam": (PRODUCT, "unroll_and_jam i 4"),
     "specialize": (PRODUCT, "reorder k i j\nsplit k 4\nvectorize k\nspecialize threads k0 8"),
     "parallelize": (PRODUCT, "parallelize i owned 100"),
+    "parallelize-copies": (("ij,i->j", A, dense(40)), "widen\nparallelize i reduced 10"),
     "parallelize-reduced": (("ij,i,j->", A, dense(40), dense(30)), "promote\nparallelize i reduced 10"),
     "prefetch": (PRODUCT, "prefetch j 8"),
     "widen": (PRODUCT, "reorder j i k\nwiden"),
@@ -150,7 +152,8 @@ REFUSED = {
     ),
     "parallelize j owned": (PRODUCT, "only the outermost loop is divided"),
     "reorder j i k\nparallelize j owned": (PRODUCT, "do not own parts of C"),
-    "reorder j i k\nparallelize j reduced": (PRODUCT, "the loop i runs over the target"),
+    "reorder j i k\nparallelize j reduced": (WIDE_PRODUCT, "has at most 1,048,576 bytes"),
+    "reorder k j i\nsplit k 4\nvectorize k\nparallelize j reduced": (PRODUCT, "reorder j out of k0"),
     "parallelize i split": (PRODUCT, "the sums below a segment's loop are not in registers"),
     "parallelize i\nparallelize i": (PRODUCT, "divides the work already"),
     "prefetch k 4": (PRODUCT, "k is no index of a sparse pattern"),

@@ -67,7 +67,8 @@ def _shared(loop: Forall, scope: Scope) -> list[Assign]:
 
 
 def _sum(assign: Assign, scope: Scope) -> _Sum:
-    name, type_ = assign.target.tensor, Type(assign.dtype)
+    name, copy = assign.target.tensor, scope.storage.copies.get(assign.target.tensor)
+    type_ = Type(assign.dtype) if copy is None else copy.type  # of a target that is added up in float64
     own, copies = (Buffer(scope.fresh(f"{name} {what}").name, type_, -1, True) for what in ("of chunk", "copies"))
     return _Sum(scope.storage.by_name[name], own, copies, scope.storage.size_of(assign.target))
 

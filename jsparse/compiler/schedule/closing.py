@@ -9,6 +9,7 @@ from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, grain_of, sharing, wide_lanes
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.interleaving import interleaving
+from jsparse.compiler.schedule.own_copies import work_of_copies
 from jsparse.compiler.schedule.position_lanes import position_lanes
 from jsparse.compiler.schedule.prefetching import prefetching
 from jsparse.compiler.schedule.row_split import may_be_heavy
@@ -16,7 +17,7 @@ from jsparse.compiler.schedule.segments import scatters_many, short_levels
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
-from jsparse.compiler.schedule.transformations.parallelize import Parallelize
+from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
 from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
@@ -72,14 +73,14 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
     """The nest with a loop divided over threads, if one can be, and with tiles for few threads."""
     given = nest.first("parallelize")
     if given is not None:
-        grain = _grain(nest, cost, given.loop)
+        grain = _grain(nest, cost, given.loop, given.race, patterns)
         steps = tuple(replace(s, grain=s.grain or grain) if isinstance(s, Parallelize) else s for s in nest.steps)
         return replace(nest, steps=steps)
-    shared = sharing(nest, entries)
+    shared = sharing(nest, entries, cost.work + cost.iterations + cost.target)
     if shared is None:
         return nest
     loop, race = shared
-    grain = _grain(nest, cost, loop)
+    grain = _grain(nest, cost, loop, race, patterns)
     wide = wide_lanes(nest)
     nest = _with(nest, [Specialize("threads", loop, wide)] if wide and nest.outer.get(loop) == nest.vector else [])
     if race == "owned" and len(patterns) == 1 and patterns[0].nse > 2 * grain and may_be_heavy(patterns[0]):
@@ -89,12 +90,17 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
     return _with(nest, [Parallelize(loop, race, grain)])
 
 
-def _grain(nest: Summary, cost: Cost, loop: str) -> int:
-    """The least number of stored entries (of iterations, in a dense loop) in a chunk that pays for waking a thread."""
+def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[Stored]) -> int:
+    """The least number of stored entries (of iterations, in a dense loop) in a chunk that pays for waking a thread, and
+    for a copy of the target."""
+    work = cost.work + cost.iterations + cost.target
+    if race == "reduced" and nest.scatters and loop in nest.walk:
+        entries = max(pattern.nse for pattern in patterns)
+        return grain_of(entries, work, max(CHUNK_WORK, min(work_of_copies(nest), work)))
     inside = [v for v in nest.order if loop in nest.summed or v not in nest.summed]
     outermost = inside[0] if inside else None
     if outermost in nest.walk:
         inner = 1 if nest.sums_tail_first else extent(nest.problem, nest.dense)
         return max(1, round(CHUNK_WORK / (1 + inner / 8)))
     turns = extent(nest.problem, tuple(inside[:1]))
-    return grain_of(turns, cost.work + cost.iterations + cost.target)
+    return grain_of(turns, work)

@@ -23,6 +23,7 @@ from jsparse.compiler.schedule.gathers import (
     lines_of,
     stored_beside,
 )
+from jsparse.compiler.schedule.locality import read_before
 from jsparse.compiler.schedule.machine import (
     JAM_TILE_BYTES,
     NEAREST_BYTES,
@@ -30,6 +31,7 @@ from jsparse.compiler.schedule.machine import (
     WIDE_TILE_BYTES,
     gather_cost,
 )
+from jsparse.compiler.schedule.own_copies import copied_elements, copies_reason, work_of_copies
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.sums_first import summed_first
@@ -54,12 +56,19 @@ LANES = 8.0  # scalar arithmetic costs this many times that in vector lanes
 VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
 MEMORY = 2.0  # an element of the target read, changed and written in memory, instead of kept in a register
 CLEAR = 0.25  # an element of the target set to zero
-MOVE = 2.0  # a value permuted to another storage order
+MOVE_CALL = 1e4  # a permutation of values to another storage order, however few they are
+MOVE = 4.0  # a value of it
+FARTHER = 2.0  # the same, if it lies far from the one before, for each MiB of the values: caches and pages are missed
+FARTHEST = 64.0  # MiB, beyond which values lie in memory
 COPY = 1.0  # an element of a dense tensor transposed
-SHARED = 2.0  # the factor on work that threads cannot share
+COPY_OF_TARGET = 3.0  # an element of a chunk's copy of the target: cleared, read, and added to others
+MOST_CHUNKS = 64  # MAX_CHUNKS of `lower.chunks`
+SHARED = 2.0  # the factor on work that threads cannot share, if it is enough for them
+CHUNKS = 8.0  # chunks from which on threads share all of it
 JAMMED = 0.7  # arithmetic on several rows at a time, relative to one row
 CHAIN = 16  # sums of at most this many terms overlap with the next sum
 SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
+STARTED = 5.0  # the same where sums are scattered, so that the next segment waits for nothing
 PACK = 10.0  # a cache line copied into a panel
 CONTINUED = 60.0  # a segment continued in a panel, whose copied rows are in the nearest cache
 CONTINUED_FAR = 230.0  # the same, where they are not: they have pushed out the target's rows, too
@@ -132,12 +141,13 @@ def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
     return 2 * pattern.nse
 
 
-def sharing(nest: Summary, entries: float = inf) -> tuple[str, Race] | None:
+def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str, Race] | None:
     """The loop that is divided over threads, and the race strategy; None if the work is serial.
 
     The outermost loop is divided if its iterations own their parts of the target ("owned"), or if everything below it
     is summed into registers, so that every chunk has its own accumulator ("reduced"). Where a sum stands before all
-    other loops, the larger part of the work is divided; `entries` is the number of its terms.
+    other loops, the larger part of the work is divided; `entries` is the number of its terms. Chunks of a loop that
+    scatters sums have copies of a small target, if `work`, the cost of all iterations, pays for them.
     """
     given = nest.first("parallelize")
     if given is not None:
@@ -149,6 +159,8 @@ def sharing(nest: Summary, entries: float = inf) -> tuple[str, Race] | None:
     rest, free_vars = [name for name in nest.loops if name not in nest.summed], nest.free_vars
     sum_outermost = nest.loops[0] in nest.summed
     owned = rest and free_vars.issuperset(nest.variables_of(rest[0])) and not _is_small_tiling(nest, rest)
+    if owned and rest[0] in nest.outer and nest.scatters and _tiles(nest) == 1:
+        return None
     if owned and (not sum_outermost or extent(nest.problem, nest.dense) > entries):
         return rest[0], "owned"
     if sum_outermost:
@@ -157,7 +169,18 @@ def sharing(nest: Summary, entries: float = inf) -> tuple[str, Race] | None:
     if outermost in nest.outer or outermost in nest.fused or outermost in free_vars:
         return None
     placing = any(free_vars.intersection(nest.variables_of(name)) for name in rest[rest.index(outermost) :])
-    return None if placing else (outermost, "reduced")
+    return (outermost, "reduced") if not placing or pays_for_copies(nest, outermost, work) else None
+
+
+def pays_for_copies(nest: Summary, loop: str, work: float) -> bool:
+    """Whether several chunks can have a copy of the target each, with enough work for each element of it."""
+    return work >= 2 * CHUNK_WORK and work >= 2 * work_of_copies(nest) and copies_reason(nest, loop) is None
+
+
+def _copied(nest: Summary, work: float) -> float:
+    """The cost of the copies of the target that chunks of a loop have."""
+    chunks = min(MOST_CHUNKS, work / max(CHUNK_WORK, work_of_copies(nest)))
+    return COPY_OF_TARGET * chunks * copied_elements(nest)
 
 
 def _has_tiles_first(nest: Summary, loops: Sequence[str]) -> bool:
@@ -235,13 +258,18 @@ class Prices:
         walked = self.walked(nest)
         entries = walked.entries
         work = _work(nest, entries) + _gathers(nest, entries, self.gathered(nest))
-        visited = _visited(nest, walked.iterations)
-        serial = sharing(nest) is None
+        visited = _visited(nest, walked.iterations, entries)
         target = _target_traffic(nest, self.patterns, entries) + _scattered(nest, entries) + _panel_sums(nest, entries)
         target += _stored_by_tiles(nest, entries)
         moves = self.permuted(nest) + self.transposed(nest)
         running = work + visited + target
-        return Cost(running * (SHARED if serial else 1.0) + moves, work, visited, target, moves, serial)
+        shared = sharing(nest, work=running)
+        serial = shared is None
+        if shared is not None and shared[1] == "reduced" and nest.scatters:
+            target += (copied := _copied(nest, running))
+            running += copied
+        waits = 1.0 + (SHARED - 1.0) * min(running / (CHUNKS * CHUNK_WORK), 1.0) if serial else 1.0
+        return Cost(running * waits + moves, work, visited, target, moves, serial)
 
 
 def estimate(nest: Summary, patterns: tuple[Stored, ...]) -> Cost:
@@ -330,14 +358,26 @@ def wide_lanes(nest: Summary) -> int:
     return most if nest.lanes < most <= (nest.problem.size[str(nest.vector)] or 0) else 0
 
 
-def _visited(nest: Summary, iterations: Sequence[float]) -> float:
+def _visited(nest: Summary, iterations: Sequence[float], entries: Sequence[float]) -> float:
     """The cost of iterations: a loop around part of the walk repeats that part."""
     around = 1.0 if nest.sums_tail_first else extent(nest.problem, nest.free_dense_vars) / nest.passes_saved
     heads, tail = sum(iterations[: len(nest.head)]), sum(iterations[len(nest.head) :])
-    tiles = -(-extent(nest.problem, (nest.vector,)) // nest.lanes) if nest.vector else 1
     if nest.tiles_outermost:
-        heads *= tiles
-    return VISIT * extent(nest.problem, nest.batch) * (heads + tail * around)
+        heads *= _tiles(nest)
+    return extent(nest.problem, nest.batch) * (VISIT * (heads + tail * around) + _started(nest, entries) * around)
+
+
+def _started(nest: Summary, entries: Sequence[float]) -> float:
+    """The cost of the starts and ends of segments. A sum in lanes takes longer than a branch."""
+    if len(entries) < 2 or (nest.vector is not None and not nest.scatters):
+        return 0.0
+    segments = min(*entries[-2:], extent(nest.problem, nest.walk[:-1])) * (_tiles(nest) if nest.tiles_outermost else 1)
+    return (STARTED if nest.scatters else SEGMENT) * segments
+
+
+def _tiles(nest: Summary) -> int:
+    """The number of register tiles."""
+    return -(-extent(nest.problem, (nest.vector,)) // nest.lanes) if nest.vector else 1
 
 
 def _scattered(nest: Summary, entries: Sequence[float]) -> float:
@@ -402,9 +442,18 @@ def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
             continue
         names = problem.level_variables[axis.pattern]
         if names != nest.walk and walked_as(names, nest.walk) != names:
-            inner = extent(problem, [v for v in access.variables() if v not in names])
-            moved += MOVE * patterns[axis.pattern].nse * inner
+            inner, pattern = extent(problem, [v for v in access.variables() if v not in names]), patterns[axis.pattern]
+            moved += MOVE_CALL + pattern.nse * inner * _move(pattern, pattern.nse * inner * itemsize(problem, access))
     return moved
+
+
+def _move(pattern: Stored, size: int) -> float:
+    """The cost of moving a value among `size` bytes of them.
+
+    In a band or a mesh, neighbours stay neighbours, by which most values are near the ones before.
+    """
+    far = 1 - read_before(pattern, len(pattern.format.levels) - 1) if pattern.format.levels else 0.0
+    return MOVE + far * FARTHER * min(size / (1 << 20), FARTHEST)
 
 
 def _transposed(nest: Summary) -> float:

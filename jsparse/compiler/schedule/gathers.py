@@ -89,7 +89,7 @@ class GatheredRows(NamedTuple):
             segment = min(segment, nest.position_panel or segment)
             line += (self.turns - 1) * line_cost(nest, self.columns, self.item, self.block, segment)
         lines = bound * line
-        if nest.tiles_outermost and not nest.scatters:  # and each tile of a row for the first time
+        if nest.tiles_outermost and self.columns > nest.lanes:  # and each tile of a row for the first time
             lines += min(bound, self.rows) * gather_cost(self.elements * self.item)
         again = line_cost(nest, self.columns, self.item, self.block)
         if leaf != bound:

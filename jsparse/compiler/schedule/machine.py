@@ -8,6 +8,7 @@ __all__ = [
     "ENTRY_BYTES",
     "JAM_TILE_BYTES",
     "LARGEST_COPY",
+    "LARGEST_TARGET_COPY",
     "LARGEST_TILE",
     "LARGE_CACHE_BYTES",
     "LAST_CACHE_BYTES",
@@ -30,6 +31,7 @@ JAM_TILE_BYTES = 128  # one register tile, where several iterations run at a tim
 LARGEST_TILE = 1024  # the most bytes of a tile that a schedule may ask for; beyond, registers are spilled
 LARGEST_COPY = 1 << 18  # the most bytes of a copied panel: it lies on the stack
 WRITTEN_OUT = 256  # iterations that may be written out: LLVM takes about a millisecond for each
+LARGEST_TARGET_COPY = 1 << 20  # the most bytes of a copy of a target: each chunk has one, in the second-level cache
 CACHED_BYTES = 1 << 18  # a tensor of at most this size stays in the second-level cache
 LARGE_CACHE_BYTES = 1 << 21  # a tensor of at most this size stays in the second-level cache of large cores
 LAST_CACHE_BYTES = 1 << 24  # a tensor of at most this size stays in the last cache

@@ -14,6 +14,7 @@ from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.gathers import extent, stored_beside
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
 from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, LAST_CACHE_BYTES, REGISTER_BYTES
+from jsparse.compiler.schedule.own_copies import copies_reason
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import OF_VECTOR, UNDIVIDED, Summary, Transformation
 from jsparse.compiler.schedule.sums_first import dense_first, summed_first
@@ -179,6 +180,9 @@ def _alternatives(
     yield (*steps, *first), loops
     if saves_in_lanes and _inside(probe.tail[-1:], outer):
         yield (*steps, Precompute(probe.tail[-1:])), loops
+    if not outer and owns_tiles(probe) and copies_reason(probe.instead(probe.walk, ()), probe.walk[0]) is None:
+        steps, loops = _placed(probe, False, default_lanes(probe, str(probe.vector)), outer, owned=False)
+        yield (*steps, *first), loops
     jammed = _jammed(probe) if not summed else None
     if jammed is not None and (jammed not in outer or (jammed == outer[-1] and not probe.walk)):
         lanes = _lanes(probe, JAM_TILE_BYTES)
@@ -201,11 +205,13 @@ def _inside(summed: tuple[IndexVar, ...], outer: tuple[IndexVar, ...]) -> tuple[
     return summed if set(outer).isdisjoint(summed) else ()
 
 
-def _placed(probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...]) -> tuple[Steps, Names]:
+def _placed(
+    probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...], owned: bool = True
+) -> tuple[Steps, Names]:
     """The order of the loops, with register tiles: the steps, and the loops after them.
 
     The loop over tiles goes around the reductions if the target carries the lanes, and outermost if threads own tiles
-    of the target.
+    of the target. Without `owned`, chunks of another loop have copies of the target.
     """
     vector, problem = probe.vector, probe.problem
     if sums_all or problem.is_assembly:
@@ -218,7 +224,7 @@ def _placed(probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, .
         return (Reorder(order),), order
     inner = len(probe.contracted) + (0 if sums_all else len(probe.tail))
     tile = len(order) - (inner if vector in probe.free_vars else 0)
-    tile = max(len(probe.batch) if owns_tiles(probe) else tile, len(outer))
+    tile = max(len(probe.batch) if owned and owns_tiles(probe) else tile, len(outer))
     steps = (Reorder((*order[:tile], vector, *order[tile:])), Split(vector, lanes), Vectorize(vector))
     return steps, (*order[:tile], outer_name(problem, vector), *order[tile:])
 

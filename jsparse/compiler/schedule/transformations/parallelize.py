@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, cast, get_args
 
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest, Parallel, Stmt, Where, Workspace, with_children
+from jsparse.compiler.schedule.own_copies import copies_reason
 from jsparse.compiler.schedule.row_split import split_reason
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.text import line
@@ -27,8 +28,8 @@ class Parallelize(Step):
         loop: the name of the loop.
         race: how chunks write the target. `owned`: each iteration owns its part. `split`: too, but long segments are
             divided, and what chunks add to a divided one is carried to its owner. `reduced`: each chunk has its own
-            sum, and the sums are added in order. Where several statements share the loop, that holds for the targets
-            of those that sum its variable.
+            sum, or its own copy of a small target, and these are added in order. Where several statements share the
+            loop, that holds for the targets of those that sum its variable.
         grain: the least number of stored entries (or iterations) in a chunk; 0 leaves it to the scheduler.
     """
 
@@ -94,7 +95,7 @@ class Parallelize(Step):
         inside = nest.loops[nest.loops.index(self.loop) :]
         placing = [name for name in inside if nest.free_vars.intersection(nest.variables_of(name))]
         if placing:
-            return f"inside of {self.loop}, the loop {placing[0]} runs over the target, so a chunk's sum is no scalar"
+            return copies_reason(nest, self.loop)
         return None if nest.first("promote") is not None else "promote the sum to registers before"
 
     def apply(self, nest: LoopNest) -> LoopNest:
