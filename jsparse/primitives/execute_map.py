@@ -14,13 +14,15 @@ from jsparse.primitives.elementwise_function import ElementwiseFunction
 from jsparse.primitives.map_values import compute_map, map_p
 from jsparse.primitives.padding import Padding, run_arrays, run_type
 from jsparse.primitives.spec import PatternAccess, Spec, Term
+from jsparse.settings import config
 
 __all__ = ["execute_map"]
 
 
 def execute_map(*operands: Any, function: ElementwiseFunction, padding: Padding | None) -> Any:
     """Compute a map. What kernels cannot do is computed by operations of JAX: batches, integers, some functions."""
-    if padding is None or operands[-1].ndim != 1 or not any(x.shape == (padding.slots,) for x in operands[:-1]):
+    whole = padding is not None and any(x.shape == (padding.slots,) for x in operands[:-1])
+    if padding is None or not whole or operands[-1].ndim != 1 or config.bounds == "check":  # of the pattern as it is
         return compute_map(*operands, function=function, padding=padding)
     type_ = run_type(padding.slots)
     *arguments, pointers = operands

@@ -8,25 +8,23 @@ over as before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import jax.numpy as jnp
 
 from jsparse.formats import DynamicType, Format
 from jsparse.primitives.spec import PatternAccess, Spec
+from jsparse.settings import config
 
-__all__ = ["flattened", "flattened_operands"]
+__all__ = ["flattened", "with_operands"]
 
 SEGMENT = Format.of("(i) -> (i : compressed(nonunique))", 1)
 
 
-@lru_cache(maxsize=1024)
 def flattened(spec: Spec) -> Spec:
     """The spec over one segment; the spec itself if it needs rows, or walks no pattern of that kind."""
-    if len(spec.walks) != 1 or spec.schedule is not None:
+    if len(spec.walks) != 1 or spec.schedule is not None or config.bounds == "check":  # of the pattern as it is
         return spec
     (walk,) = spec.walks
     pattern = walk.pattern
@@ -43,10 +41,11 @@ def flattened(spec: Spec) -> Spec:
     return replace(spec, walks=(PatternAccess(walk.indices[-1:], segment),), sizes=kept)
 
 
-def flattened_operands(spec: Spec, operands: Sequence[Any]) -> Sequence[Any]:
-    """The operands of the flattened spec: the pointers of the last level are those of one segment."""
-    if flattened(spec) == spec:
-        return operands
+def with_operands(spec: Spec, operands: tuple[Any, ...]) -> tuple[Spec, tuple[Any, ...]]:
+    """The flattened spec with its operands: the pointers of the last level are those of one segment."""
+    flat = flattened(spec)
+    if flat is spec:
+        return spec, operands
     factors, ((pointers, coordinates, *_),) = spec.split(operands)
     ends = jnp.stack([jnp.zeros((), pointers.dtype), pointers[-1]])
-    return (*factors, ends, coordinates)
+    return flat, (*factors, ends, coordinates)
