@@ -108,8 +108,8 @@ def _closed(x: Any, of_gradients: bool = False) -> Any:
         if not of_gradients:
             return SparseTensor._unchecked(leaf.values, leaf.pattern)
         is_number = leaf.values.dtype != jax.dtypes.float0
-        settled = leaf.pattern.settled(leaf.values) if is_number else leaf.values
-        return SparseTensor._unchecked(settled, leaf.pattern.of_gradient())
+        in_use = leaf.pattern.in_use(leaf.values) if is_number else leaf.values
+        return SparseTensor._unchecked(in_use, leaf.pattern.of_gradient())
 
     return jax.tree.map(closed, x, is_leaf=lambda leaf: isinstance(leaf, _Values))
 

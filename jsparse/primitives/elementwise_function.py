@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 from jsparse import _compat
 from jsparse.errors import DTypeError, ShapeError
 
-__all__ = ["ElementwiseFunction", "itself", "traced"]
+__all__ = ["ElementwiseFunction", "traced"]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -163,19 +162,6 @@ def traced(
         raise DTypeError(f"Expected a function that gives numbers, but {name} gives {closed.out_avals[0].dtype}.")
     _check(closed.jaxpr, name)
     return ElementwiseFunction(_compat.without_constants(closed), name, is_compiled), closed.consts
-
-
-def itself(dtype: Any) -> ElementwiseFunction:
-    """The function of a number of this dtype that is the number itself."""
-    return _itself(dtype, _compat.mesh_of_trace())
-
-
-@lru_cache(maxsize=64)
-def _itself(dtype: Any, mesh: Any) -> ElementwiseFunction:
-    def itself(x: Any) -> Any:
-        return x
-
-    return traced(itself, [jax.ShapeDtypeStruct((), dtype)], is_compiled=True)[0]
 
 
 def _check(jaxpr: Any, name: str) -> None:

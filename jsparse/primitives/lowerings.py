@@ -18,7 +18,6 @@ from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.execute import execute
 from jsparse.primitives.execute_entries import execute_entries
-from jsparse.primitives.execute_map import execute_map
 from jsparse.primitives.execute_permutation import execute_permutation
 from jsparse.primitives.fused import as_chain, evaluate_fused, execute_fused, fused_p
 from jsparse.primitives.kernel import kernel_p, lower_kernel
@@ -41,12 +40,12 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     output_pattern_p: {"cpu": lower_as(execute_output_pattern, multiple_results=True)},
     permute_values_p: {"cpu": lower_as(execute_permutation)},
     softmax_p: {"cpu": lower_as(as_chain(softmax_p, compute_softmax))},
-    logsumexp_p: {"cpu": lower_as(as_chain(logsumexp_p, compute_logsumexp))},
+    logsumexp_p: {"cpu": lower_as(compute_logsumexp)},
     fused_p: {
         "cpu": lower_as(execute_fused, multiple_results=True),
         None: lower_as(evaluate_fused, multiple_results=True),
     },
-    map_p: {"cpu": lower_as(execute_map), None: lower_as(compute_map)},  # on every platform
+    map_p: {None: lower_as(compute_map)},  # on every platform
     # calls of the extension, which lowerings of the others make
     routine_p: {"cpu": lower_routine},
     kernel_p: {"cpu": lower_kernel},

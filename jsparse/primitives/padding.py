@@ -6,16 +6,16 @@ Padding of values is 0. After an overflow values are NaN everywhere, and so are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.formats import DynamicType, Format
+from jsparse.formats import DynamicType
 
-__all__ = ["Padding", "in_use", "padding_of", "poisoned", "run_arrays", "run_type", "settled"]
+__all__ = ["Padding", "in_use", "padding_of", "poisoned", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +29,6 @@ class Padding:
 
     capacity: int
     below: int
-
-    @property
-    def slots(self) -> int:
-        """The number of slots."""
-        return self.capacity * self.below
-
-
-@lru_cache(maxsize=256)
-def run_type(slots: int) -> DynamicType:
-    """The pattern of the slots in use: a vector with one run of entries, from the first slot on."""
-    return DynamicType((slots,), Format.of("(i) -> (i : range)", 1), slots)
-
-
-def run_arrays(pointers: Any, padding: Padding) -> tuple[Any, Any]:
-    """The index arrays of that pattern. It overflowed if the pattern did whose last pointers these are."""
-    dtype, count = run_type(padding.slots).index_dtype, pointers[-1]
-    most = jnp.minimum(count, padding.capacity).astype(dtype) * padding.below
-    end = jnp.where(count > padding.capacity, padding.slots + 1, most).astype(dtype)
-    return jnp.stack([jnp.zeros((), dtype), end]), jnp.zeros(1, dtype)
 
 
 def padding_of(type_: DynamicType, inner: int = 1) -> Padding | None:

@@ -12,15 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse._compat import same_varying
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import OfDynamicType, pad, trim
 from jsparse.formats.retype import core_type, extended_type, transposed_type
 from jsparse.formats.set_operators import SetOperators, check_static
-from jsparse.primitives.elementwise_function import itself
-from jsparse.primitives.map_values import map_p
 from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled
 from jsparse.tensor.gradient_index import GradientIndex, mark_of
 from jsparse.tensor.keys import DigestKey
@@ -128,18 +125,8 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return in_use(values, self.last_pointers, padding=self.padding, other=other)
 
     def settled(self, values: Any) -> Any:
-        """Make values valid for a tensor on this pattern: 0 in padding, and NaN after an overflow.
-
-        In a program that is the map of each value to itself, whose kernel reads the slots in use only.
-        """
-        padding = self.padding
-        if padding is None:
-            return values
-        if isinstance(values, jax.core.Tracer) and values.shape == (self.nse,) and self.last_pointers.ndim == 1:
-            return map_p.bind(
-                *same_varying((values, self.last_pointers)), function=itself(values.dtype), padding=padding
-            )
-        return settled(values, self.last_pointers, padding=padding)
+        """Make values valid for a tensor on this pattern: 0 in padding, and NaN after an overflow."""
+        return values if self.padding is None else settled(values, self.last_pointers, padding=self.padding)
 
     @property
     def padding(self) -> Padding | None:

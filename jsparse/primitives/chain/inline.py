@@ -128,12 +128,6 @@ class _Statement:
         found = {n for node in self.draft.nodes for n in _parts(drafts, node)}
         return self.points == frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
 
-    @property
-    def is_function(self) -> bool:
-        """Whether it computes functions such as exp, which take many instructions."""
-        found = (OPERATIONS[name] for name in operations_of(self.draft.value))
-        return any(x.is_function and x.takes == "floats" and not x.gives_condition for x in found)
-
     def stays_apart(self, drafts: Drafts) -> bool:
         """Whether it has a function that is computed in float32 only, where others may compute in float64."""
         names = operations_of(self.draft.value)
@@ -151,9 +145,6 @@ class _Statement:
             return False
         if isinstance(own.value, Access):
             return True
-        # A loop that stores values in lanes computes no function of a single entry, as what remains of a sum would be.
-        if own.walks and self.is_function and set(own.nodes) != set(other.nodes):
-            return False
         # Of a product the scheduler takes factors out of the sum, and multiplies no factor anew for each term.
         both = other.add == "+" and _is_product(own.value) and _is_product(other.value)
         return both or self.points == reader.points
