@@ -1,3 +1,4 @@
 """The JAX primitives of jsparse. Each has one file with all of its rules, but for its lowerings (`lowerings.py`)."""
 
-import jsparse.primitives.lowerings  # noqa: F401  no primitive without them
+import jsparse.primitives.lowerings
+import jsparse.primitives.softmax_jvp  # noqa: F401

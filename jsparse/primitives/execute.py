@@ -16,6 +16,7 @@ from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
 from jsparse.compiler.wide_accumulation import wide_accumulation_plan
+from jsparse.primitives.flatten import with_operands
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, static_patterns, value_permutations
 from jsparse.primitives.overflow import overflowed, poisoned
@@ -40,6 +41,7 @@ def make_plan(spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT) -> tu
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:
     """Compute a spec: permute values and transpose dense arrays, call the kernel, then undo both for the result."""
+    spec, operands = with_operands(spec, operands)
     factors, index = spec.split(operands)
     dtype = spec.dtype_of(factors)
     if is_complex(dtype) or any(is_complex(x.dtype) for x in factors):

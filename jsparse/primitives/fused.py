@@ -16,7 +16,7 @@ transformation is cut into several when it is lowered (`primitives/chain/groupin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -33,7 +33,7 @@ from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME, with_checkpoint_
 
 COPIES = (*VIEWS, "convert_element_type")
 
-__all__ = ["evaluate_fused", "execute_fused", "fused_p", "run_fused"]
+__all__ = ["as_chain", "evaluate_fused", "execute_fused", "fused_p", "run_fused"]
 
 
 def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
@@ -75,6 +75,19 @@ def execute_fused(*operands: Any, closed: Any) -> list[Any]:
     if refusal(closed) is None:
         return execute_chain(*operands, closed=closed)
     return run_groups(closed, operands, lambda chain, given: execute_chain(*given, closed=chain))
+
+
+def as_chain(primitive: Any, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering on CPU of an operation that consists of others: one kernel, or `otherwise` if it is no chain."""
+
+    def execute(*operands: Any, **params: Any) -> Any:
+        closed = jax.make_jaxpr(lambda *x: primitive.bind(*x, **params))(*operands)
+        if refusal(closed) is not None:
+            return otherwise(*operands, **params)
+        (found,) = execute_chain(*operands, closed=closed)
+        return found
+
+    return execute
 
 
 def evaluate_fused(*operands: Any, closed: Any) -> list[Any]:

@@ -19,7 +19,7 @@ from jsparse.primitives.entries import entries_p
 from jsparse.primitives.execute import execute
 from jsparse.primitives.execute_entries import execute_entries
 from jsparse.primitives.execute_permutation import execute_permutation
-from jsparse.primitives.fused import evaluate_fused, execute_fused, fused_p
+from jsparse.primitives.fused import as_chain, evaluate_fused, execute_fused, fused_p
 from jsparse.primitives.kernel import kernel_p, lower_kernel
 from jsparse.primitives.map_values import compute_map, map_p
 from jsparse.primitives.masked_einsum import masked_einsum_p
@@ -39,7 +39,7 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     entries_p: {"cpu": lower_as(execute_entries, multiple_results=True)},
     output_pattern_p: {"cpu": lower_as(execute_output_pattern, multiple_results=True)},
     permute_values_p: {"cpu": lower_as(execute_permutation)},
-    softmax_p: {"cpu": lower_as(compute_softmax)},
+    softmax_p: {"cpu": lower_as(as_chain(softmax_p, compute_softmax))},
     logsumexp_p: {"cpu": lower_as(compute_logsumexp)},
     fused_p: {
         "cpu": lower_as(execute_fused, multiple_results=True),

@@ -128,6 +128,9 @@ def _batch(operands: Sequence[Any], axes: Sequence[Any], *, function: Elementwis
         return jnp.expand_dims(x, target) if axis is None else jnp.moveaxis(x, axis, target)
 
     moved = [placed(x, axis) for x, axis in zip(operands, axes, strict=True)]
+    if padding is not None and all(axis is None for axis in axes[:-1]):  # the same values on each pattern of a batch
+        first = moved[0]
+        moved[0] = jnp.broadcast_to(first, (moved[-1].shape[0], *first.shape[1:]))
     return map_p.bind(*_compat.same_varying(moved), function=function, padding=padding), target
 
 

@@ -34,7 +34,15 @@ from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.padding import in_use, padding_of
 from jsparse.primitives.spec import Spec, Term
 
-__all__ = ["compute_logsumexp", "compute_softmax", "kept_variables", "logsumexp_p", "softmax_p"]
+__all__ = [
+    "compute_logsumexp",
+    "compute_softmax",
+    "kept_variables",
+    "logsumexp_p",
+    "softmax_p",
+    "softmax_tangent",
+    "widened",
+]
 
 MAXIMUM = Semiring("max", "+")
 
@@ -87,7 +95,7 @@ def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
     return in_use(values, pointers.reshape(*shape, pointers.shape[-1]), padding=padding, other=0)
 
 
-def _widened(values: Any) -> Any:
+def widened(values: Any) -> Any:
     return values.astype(unrounded(values.dtype.name))
 
 
@@ -98,7 +106,7 @@ def compute_softmax(
 
     Without `has_padding`, the values in padding may be anything: one kernel does all of it, and visits none.
     """
-    _, powers, sums = _exponentials(_widened(values), index, spec, over, has_padding, are_slopes)
+    _, powers, sums = _exponentials(widened(values), index, spec, over, has_padding, are_slopes)
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
     return (powers * _at_entries(inverse, index, spec, over)).astype(values.dtype)
 
@@ -108,7 +116,7 @@ def compute_logsumexp(
 ) -> Any:
     """Compute the logarithm of row sums by einsums. It is -inf where nothing is stored. `has_padding` is as above."""
     on_values = replace(spec, result=spec.factors[0])
-    maxima, _, sums = _exponentials(_widened(values), index, on_values, over, has_padding, of_sums=True)
+    maxima, _, sums = _exponentials(widened(values), index, on_values, over, has_padding, of_sums=True)
     return (maxima + jnp.log(sums)).astype(values.dtype)
 
 
@@ -117,17 +125,11 @@ def _abstract(*operands: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes
     return _compat.output_aval(spec.shape(spec.result), spec.dtype_of(operands), operands)
 
 
-def _softmax_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...], are_slopes: bool
-) -> Any:
-    out = softmax_p.bind(*primals, spec=spec, over=over, are_slopes=are_slopes)
-    change, index = tangents[0], primals[1:]
-    if type(change) is _compat.Zero:
-        return out, _compat.add_tangents((), out)
-    weights = _widened(out)
-    part = weights * _widened(change)
+def softmax_tangent(weights: Any, change: Any, *index: Any, spec: Spec, over: Sequence[IndexVar]) -> Any:
+    """The tangent of a softmax whose result is `weights`."""
+    part = weights * change
     sums = einsum_p.bind(*_compat.same_varying((part, *index)), spec=_reduced(spec, over))
-    return out, (part - weights * _at_entries(sums, index, spec, over)).astype(out.dtype)
+    return part - weights * _at_entries(sums, index, spec, over)
 
 
 def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
@@ -137,8 +139,9 @@ def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spe
         return out, _compat.add_tangents((), out)
     on_values = replace(spec, result=spec.factors[0])
     weights = softmax_p.bind(*primals, spec=on_values, over=over, are_slopes=True)
-    part = _widened(weights) * _widened(change)
-    return out, einsum_p.bind(*_compat.same_varying((part, *index)), spec=spec).astype(out.dtype)
+    both = replace(spec, factors=(*spec.factors, *spec.factors))
+    factors = _compat.same_varying((widened(weights), widened(change), *index))
+    return out, einsum_p.bind(*factors, spec=both).astype(out.dtype)
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,6 @@ def _batch(primitive: Any, operands: Sequence[Any], axes: Sequence[int | None], 
 
 softmax_p = _compat.make_primitive("jsparse_softmax", _abstract)
 logsumexp_p = _compat.make_primitive("jsparse_logsumexp", _abstract)
-_compat.register_jvp(softmax_p, _softmax_jvp)
 _compat.register_jvp(logsumexp_p, _logsumexp_jvp)
 _compat.register_batching(softmax_p, partial(_batch, softmax_p))
 _compat.register_batching(logsumexp_p, partial(_batch, logsumexp_p))

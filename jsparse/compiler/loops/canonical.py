@@ -75,8 +75,12 @@ def completed(nest: LoopNest) -> LoopNest:
     if any(_reduces(loop, problem, statement) for loop in loops):
         return nest
     body = _stored(body, statement)
-    covered = _covers_target(loops, problem, statement)
-    return replace(nest, body=body if covered else Sequence((Clear(statement.target, monoid), body)))
+    if not _covers_target(loops, problem, statement):
+        return replace(nest, body=Sequence((Clear(statement.target, monoid), body)))
+    own = _own_pattern(problem, statement)
+    if own is None or not problem.patterns[own].dynamic:
+        return replace(nest, body=body)
+    return replace(nest, body=Sequence((Clear(statement.target, monoid, _writes_in_use(loops, problem, own)), body)))
 
 
 def _stored(stmt: Stmt, statement: Statement) -> Stmt:
@@ -113,9 +117,21 @@ def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement)
     if len(set(indices)) < len(indices) or not set(indices).isdisjoint(problem.derivations):
         return False
     own = _own_pattern(problem, statement)
-    if own is not None and problem.patterns[own].dynamic:
-        return False
     return all(visits_all(loop, problem, own) for loop in loops)
+
+
+def _writes_in_use(loops: Items[Forall], problem: Problem, own: int) -> bool:
+    """Whether loops that visit every coordinate of dynamic pattern `own` write at all positions in use, whatever its
+    index arrays hold: where a coordinate may be out of range, loops in lanes write a zero, and others pass over it."""
+    pattern, domains = problem.patterns[own], [loop.domain for loop in loops]
+    walked = [x for x in domains if isinstance(x, LevelIteration) and x.pattern == own]
+    if [x.level for x in walked] != list(range(len(pattern.levels))) or pattern.batch_axes:
+        return False
+    if not all(problem.size[name] for name in problem.level_variables[own]):
+        return False
+    if any(loop.parallel is not None and loop.parallel.mode == "split" for loop in loops):
+        return False
+    return all(level.kind.is_full for level in pattern.levels[:-1]) and walked[-1].lanes > 0 and not walked[-1].panel
 
 
 def visits_all(loop: Forall, problem: Problem, own: int | None) -> bool:

@@ -184,13 +184,15 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Set all elements of the target to the zero of its sums."""
+    """Set elements of the target to the zero of its sums: all of them, or with `unused` those at positions of its
+    dynamic pattern that are not in use. The loops that follow then write every position in use."""
 
     target: Access
     monoid: Monoid
+    unused: bool = False
 
     def __str__(self) -> str:
-        return f"{self.target} = {self.monoid.zero}"
+        return f"{self.target} = {self.monoid.zero}{' where not in use' if self.unused else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jsparse.compiler.kernel.algebra import add, block, cast, const, minimum, mul, sub
-from jsparse.compiler.kernel.nodes import Binary, Borrow, Const, Expr, For, Let, Ramp, Stmt, Store
+from jsparse.compiler.kernel.algebra import add, block, const, minimum, mul, sub
+from jsparse.compiler.kernel.nodes import Binary, Borrow, Const, Expr, Let, Ramp, Stmt
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.loops.nest import ArrayWorkspace, Clear, Where, with_children
+from jsparse.compiler.loops.nest import ArrayWorkspace, Where, with_children
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Array, Panel, Scope
@@ -15,7 +15,7 @@ from jsparse.compiler.problem import Dense, Positions
 
 MOST_LANES = 64  # positions that are worked on at a time
 
-__all__ = ["address_in", "array_names", "array_where", "clear_array"]
+__all__ = ["address_in", "array_names", "array_where"]
 
 
 def array_where(
@@ -50,7 +50,18 @@ def _array(workspace: ArrayWorkspace, scope: Scope) -> tuple[list[Stmt], Array]:
                 first = here
         axes.append((number, first, stride))
         stride = mul(stride, extent)
-    return prelude, Array(tuple(axes), stride)
+    return prelude, Array(tuple(axes), stride, _may_leave(workspace, scope))
+
+
+def _may_leave(workspace: ArrayWorkspace, scope: Scope) -> bool:
+    """Whether positions may lie before the first one of the array, or behind its last one, because the index arrays of
+    a dynamic pattern may hold anything. A segment is never longer than the capacity, so positions of one do not."""
+    positions = scope.storage.problem.type_of[workspace.name].positions
+    if positions is None:
+        return False
+    type_, below = scope.storage.problem.patterns[positions.pattern], workspace.below
+    one_segment = below is not None and not below.panel and below.level == len(type_.levels) - 2
+    return type_.dynamic and not one_segment
 
 
 def _panel(axis: Dense | Positions, workspace: ArrayWorkspace, scope: Scope) -> Panel | None:
@@ -88,16 +99,12 @@ def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
     return walk.leaf(scope.positions[axis.pattern, below.level].first, below.level + 1)
 
 
-def address_in(array: Array, coordinates: Sequence[Expr], clamps: bool) -> Expr:
-    """The element at a coordinate of each storage axis.
-
-    Args:
-        clamps: whether the address is kept inside the array, because index arrays may hold anything.
-    """
+def address_in(array: Array, coordinates: Sequence[Expr]) -> Expr:
+    """The element at a coordinate of each storage axis, kept inside the array if one might lie outside of it."""
     address: Expr = const(0)
     for number, first, stride in array.axes:
         address = add(address, mul(sub(coordinates[number], first), stride))
-    return _inside(address, array.length) if clamps else address
+    return _inside(address, array.length) if array.clamps else address
 
 
 def _inside(address: Expr, length: Expr) -> Expr:
@@ -106,13 +113,6 @@ def _inside(address: Expr, length: Expr) -> Expr:
         return Ramp(_inside(address.first, sub(length, const(address.lanes - 1))), address.lanes)
     nearest = minimum(address, sub(length, const(1)))
     return Binary("max", nearest, Const(0, nearest.type))
-
-
-def clear_array(clear: Clear, scope: Scope) -> Stmt:
-    """Set the elements of an array workspace to zero."""
-    buffer, n = scope.storage.by_name[clear.target.tensor], scope.fresh("n")
-    zero = cast(Const(clear.monoid.zero, buffer.type), buffer.type.dtype)
-    return For(n, const(0), scope.arrays[clear.target.tensor].length, Store(buffer, n, zero))
 
 
 def array_names(stmt: LoopStmt) -> frozenset[str]:

@@ -16,7 +16,7 @@ What remains of a segment is its last 8 positions, as in `position_lanes`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jsparse.compiler.kernel.algebra import add, block, cast, const, ramp
 from jsparse.compiler.kernel.nodes import (
@@ -39,6 +39,7 @@ from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.position_lanes import by_lanes, coordinates_in_lanes, end_of_segment
 from jsparse.compiler.lower.scope import Scope
+from jsparse.compiler.scalar import Number
 
 __all__ = ["JointSum", "joint_coordinates", "joint_sum", "joint_sums"]
 
@@ -124,9 +125,15 @@ class _JointSums:
         """The scope at an entry, or at several."""
         return self.scope.with_positions(self.domain, PositionRange(position)).with_index(self.loop.var, coordinate)
 
-    def alone(self, entry: Entry) -> Stmt:
-        inner = self.inside(entry.coordinate, entry.positions.first)
-        return block(*self.ahead(entry), self.lower(self.loop.body, inner))
+    def alone(self, position: Expr) -> Stmt:
+        """The body at a position."""
+
+        def one(entry: Entry) -> Stmt:
+            inner = self.inside(entry.coordinate, position)
+            return block(*self.ahead(entry), self.lower(self.loop.body, inner))
+
+        zero = replace(self.parts.store, value=Number(self.parts.store.monoid.zero), condition=None)
+        return self.walk.one(position, one, otherwise=self.lower(zero, self.inside(const(0), position)))
 
     def at(self, first: Expr) -> Stmt:
         """The body at as many positions as there are lanes, from `first` on."""

@@ -220,8 +220,16 @@ class LevelWalk:
         inner = body(self.full_entry(n))
         return in_run(self.scope, self.run, start, stop, lambda lo, hi: For(n, lo, hi, inner, copies=self.jam))
 
-    def one(self, position: Expr, body: Body, stop: Expr | None = None, plain: bool = False) -> Stmt:
-        """The body at one position (or run of positions), if the coordinate is in range, and the bound one."""
+    def one(
+        self,
+        position: Expr,
+        body: Body,
+        stop: Expr | None = None,
+        plain: bool = False,
+        otherwise: Stmt | None = None,
+    ) -> Stmt:
+        """The body at one position (or run of positions), if the coordinate is in range, and the bound one; else what
+        is done `otherwise`."""
         coordinate = self.scope.fresh(self.var)
         entry = Entry(
             coordinate, PositionRange(position, stop), position if plain and self.kind.has_coordinates else None
@@ -233,7 +241,7 @@ class LevelWalk:
             wanted = self.in_range(coordinate)
         inner = body(entry)
         always = isinstance(wanted, Const)
-        return block(Let(coordinate, self.coordinate(position)), inner if always else If(wanted, inner))
+        return block(Let(coordinate, self.coordinate(position)), inner if always else If(wanted, inner, otherwise))
 
     def in_range(self, coordinate: Expr) -> Expr:
         """Whether a coordinate is one of the dimension, or of the present panel. The segments of a dynamic pattern may

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial, reduce
 
-from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.kernel.algebra import add, block, both, cast, const, element, floor_div, less, mul, sub
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Binary as Op
@@ -65,10 +64,11 @@ from jsparse.compiler.loops.nest import (
     assignments,
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
-from jsparse.compiler.lower.arrays import address_in, array_names, array_where, clear_array
+from jsparse.compiler.lower.arrays import address_in, array_names, array_where
 from jsparse.compiler.lower.assembly import append, append_edges, listing, reserve
 from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
+from jsparse.compiler.lower.clear import CLEAR_GRAIN, cleared
 from jsparse.compiler.lower.joint_sums import joint_coordinates, joint_sum, joint_sums
 from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.merge import merged_loop
@@ -89,8 +89,6 @@ from jsparse.compiler.scalar import Scalar
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["kernel_buffers", "lower"]
-
-CLEAR_GRAIN = 1 << 16  # elements of a chunk: below, waking a thread costs more than clearing
 
 
 def kernel_buffers(problem: Problem) -> tuple[Buffer, ...]:
@@ -120,19 +118,6 @@ class _Lowerer:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
-    def clear(self, clear: Clear, scope: Scope) -> Stmt:
-        """Set the target to zero, in parallel when it is large."""
-        if clear.target.tensor in scope.arrays:
-            return clear_array(clear, scope)
-        buffer = scope.storage.by_name[clear.target.tensor]
-        zero = cast(Const(clear.monoid.zero, Type(accumulator(buffer.type.dtype))), buffer.type.dtype)
-
-        def body(start: Expr, stop: Expr) -> Stmt:
-            n = scope.fresh("n")
-            return For(n, start, stop, Store(buffer, n, zero))
-
-        return in_chunks(scope, scope.storage.size_of(clear.target), CLEAR_GRAIN, body)
-
     def widened(self, stmt: Widened, scope: Scope) -> Stmt:
         """Work on a copy of the target in borrowed memory, which is zero; then narrow it."""
         storage, name = scope.storage, stmt.target.tensor
@@ -151,7 +136,7 @@ class _Lowerer:
             case Assign():
                 return self.assign(stmt, scope)
             case Clear():
-                return self.clear(stmt, scope)
+                return cleared(stmt, scope)
             case Widened():
                 return self.widened(stmt, scope)
             case AppendCoord():
@@ -382,7 +367,10 @@ class _Lowerer:
 
     def any_counted(self, added: Expr, scope: Scope) -> Expr:
         """Whether a workspace was added to, here or before."""
-        return Const(1, BOOL) if scope.counts is None else Op("|", added, ReduceLanes(scope.counts, "|"))
+        counts = scope.counts
+        if counts is None:
+            return Const(1, BOOL)
+        return Op("|", added, ReduceLanes(counts, "|") if counts.type.lanes else counts)
 
     def carried(self, assign: Assign, value: Expr, whole: Stmt, scope: Scope) -> Stmt:
         """Store the value to the target, or to the carry-out if the segment began in an earlier chunk."""
@@ -438,9 +426,7 @@ class _Lowerer:
         array = scope.arrays.get(access.tensor)
         if array is None:
             return scope.storage.address(access, coordinates)
-        positions = self.problem.type_of[access.tensor].positions
-        dynamic = positions is not None and self.problem.patterns[positions.pattern].dynamic
-        return address_in(array, coordinates, dynamic)
+        return address_in(array, coordinates)
 
     def coordinate(self, access: Access, axis: Dense | Positions, scope: Scope) -> Expr:
         if isinstance(axis, Positions):

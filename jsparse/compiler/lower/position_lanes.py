@@ -25,6 +25,7 @@ A body that stores an element at each position may do so twice, so what remains 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from jsparse.compiler.kernel.algebra import add, at_most, block, const, less, minimum, ramp, sub
 from jsparse.compiler.kernel.nodes import (
@@ -35,6 +36,7 @@ from jsparse.compiler.kernel.nodes import (
     For,
     HorizontalReduce,
     If,
+    Let,
     Select,
     Set,
     Stmt,
@@ -73,15 +75,15 @@ def coordinates_in_lanes(walk: LevelWalk, positions: Expr) -> tuple[Expr, Expr |
 
 
 def by_lanes(
-    walk: LevelWalk, lanes: int, first: Expr, stop: Expr, several: Callable[[Expr], Stmt], one: Callable[[Entry], Stmt]
+    walk: LevelWalk, lanes: int, first: Expr, stop: Expr, several: Callable[[Expr], Stmt], one: Callable[[Expr], Stmt]
 ) -> Stmt:
     """What stores an element at each position from `first` to `stop`: `several(p)` at as many positions as there are
-    lanes, `one` at a single one."""
+    lanes, `one(p)` at a single one. Both store a zero where the coordinate is out of range."""
     p, q = walk.fresh("p"), walk.fresh("p")
     after = add(p, const(lanes))
     many = While(at_most(after, stop), block(several(p), Set(p, after)))
     rest = If(less(p, stop), several(sub(stop, const(lanes))))
-    alone = For(q, p, stop, walk.one(q, one))
+    alone = For(q, p, stop, one(q))
     return block(Declare(p, first), If(at_most(after, stop), block(many, rest), alone))
 
 
@@ -113,11 +115,8 @@ class _Lanes:
 
     def stored(self, first: Expr, stop: Expr) -> Stmt:
         """Store the elements at all positions from `first` to `stop`."""
-
-        def several(p: Expr) -> Stmt:
-            return self.at(self.scope, p)
-
-        return by_lanes(self.walk, self.lanes, first, stop, several, lambda entry: self.body(self.scope, entry))
+        several, one = (partial(self.at, self.scope, lanes=lanes) for lanes in (self.lanes, 0))
+        return by_lanes(self.walk, self.lanes, first, stop, several, one)
 
     def summed(self, first: Expr, stop: Expr) -> Stmt:
         """Add the terms at all positions from `first` to `stop` to the target."""
@@ -133,7 +132,7 @@ class _Lanes:
             self.empty(whole),
             self.empty(rest),
             If(at_most(after, stop), reduced),
-            For(q, p, stop, self.walk.one(q, lambda entry: self.body(scope, entry))),
+            For(q, p, stop, self.at(scope, q, 0)),
             Set(self.target, Binary(operation, self.target, Binary(operation, whole, rest))),
         )
 
@@ -148,10 +147,15 @@ class _Lanes:
 
     def together(self, total: Var, p: Var) -> Stmt:
         """Add the terms at as many positions as there are lanes."""
-        return self.at(self.scope.with_register(self.name, total), p)
+        return self.at(self.scope.with_register(self.name, total), p, self.lanes)
 
-    def at(self, scope: Scope, p: Expr) -> Stmt:
-        """The body at as many positions as there are lanes, from `p` on."""
-        positions = ramp(p, self.lanes)
-        coordinate, inside = coordinates_in_lanes(self.walk, positions)
-        return self.body(scope.with_lanes_of(self.lanes, inside), Entry(coordinate, PositionRange(positions)))
+    def at(self, scope: Scope, p: Expr, lanes: int) -> Stmt:
+        """The body at that many positions from `p` on, or with 0 at `p` alone. What is out of range is a zero there: a
+        branch could not be predicted, and loops with branches are not vectorized."""
+        positions = ramp(p, lanes) if lanes else p
+        found, inside = coordinates_in_lanes(self.walk, positions)
+        if lanes:
+            return self.body(scope.with_lanes_of(lanes, inside), Entry(found, PositionRange(positions)))
+        coordinate = scope.fresh(self.walk.var)
+        here = self.body(scope.with_lanes_of(0, inside), Entry(coordinate, PositionRange(p)))
+        return block(Let(coordinate, found), here)

@@ -61,10 +61,12 @@ class Array:
     Attributes:
         axes: for each kept axis its number, its first coordinate and its stride.
         length: the number of elements.
+        clamps: whether addresses have to be kept inside, because coordinates may be anything.
     """
 
     axes: tuple[tuple[int, Expr, Expr], ...]
     length: Expr
+    clamps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

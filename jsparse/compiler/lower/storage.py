@@ -153,3 +153,8 @@ class Storage:
                 return mul(total, self.positions_extent(access, n))
             total = mul(total, self.dense_extent(access, n))
         return total
+
+    def outer_size(self, access: Access, number: int) -> Expr:
+        """The product of the extents of the dense axes before the storage axis `number`."""
+        one: Expr = const(1)
+        return reduce(mul, (self.dense_extent(access, n) for n in range(number)), one)

@@ -24,6 +24,7 @@ from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.execute import make_plan
+from jsparse.primitives.flatten import flattened
 from jsparse.primitives.fused import fused_p
 from jsparse.primitives.map_values import map_p
 from jsparse.primitives.masked_einsum import masked_einsum_p
@@ -48,6 +49,7 @@ ROUTINES = {
 
 def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
     """The kernel of an einsum. `dtypes` are those of the result and of the factors, for complex numbers of parts."""
+    spec = flattened(spec)
     plan, _ = make_plan(spec, dtypes, config.backend)
     given = {"formats": formats_of(plan.given, spec.walks), **more}
     return ExplainedKernel(title, plan, pattern_texts(spec.walks), **given)

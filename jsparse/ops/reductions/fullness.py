@@ -33,8 +33,8 @@ def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:
 
 def counts(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
     """The number of entries that each part stores, as an integer array."""
-    ones = tensor.with_values(jnp.ones(tensor.nse, jnp.int32))
-    return einsum(subscripts_of(tensor, reduced), ones, out_format="dense")
+    counted: Any = tensor.pattern
+    return einsum(subscripts_of(tensor, reduced), counted, out_format="dense", preferred_element_type=jnp.int32)
 
 
 @remembered(maxsize=256)

@@ -166,8 +166,7 @@ def _poisoned(other: Any, full: Any) -> Any:
 
 
 def _stored_number(tensor: SparseTensor, reduced: tuple[int, ...]) -> Any:
-    ones = jnp.ones(tensor.values.shape, part(unrounded(tensor.dtype.name)))
-    return reduced_sum(tensor.with_values(ones), reduced, None, "dense")
+    return counts(tensor, reduced).astype(part(unrounded(tensor.dtype.name)))
 
 
 def _nonzero(tensor: SparseTensor) -> SparseTensor:
