@@ -124,6 +124,8 @@ def _numbered(cores: tuple[Pattern, ...]) -> tuple[Pattern, ...] | None:
     keys = []
     for core in cores:
         first, second = core.format.levels[0].dim, core.format.levels[1].dim
+        if core.shape[first] * core.shape[second] > np.iinfo(np.int64).max:
+            return None
         rows = core.rows()
         keys.append(rows[first].astype(np.int64) * core.shape[second] + rows[second])
     of_each = [_distinct_sorted(key) for key in keys]

@@ -159,8 +159,11 @@ class _Blocking:
             case Range(panel=True) if loop.var in self.coordinates:
                 return self.coordinates[loop.var]
             case LevelIteration(pattern=pattern, level=level):
-                if self.problem.patterns[pattern].is_single(level):
+                type_ = self.problem.patterns[pattern]
+                if type_.is_single(level):
                     return 1
+                if not type_.levels[level].unique and not type_.repeats(level):
+                    return None  # a coordinate may have any number of positions, which are visited one by one
                 if domain.by_position and (pattern, level) in self.panels:
                     return self.panels[pattern, level]
                 if (pattern, level) in self.short:

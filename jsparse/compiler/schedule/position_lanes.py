@@ -49,10 +49,10 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     steps, segments = _steps(nest.problem, patterns[number], number, level)
     if loop in nest.free_vars:
         wide = Vectorize(loop, WIDE_LANES)
-        if steps >= WIDE_STEPS * segments:
-            return wide
+        if steps > segments:
+            return wide if steps >= WIDE_STEPS * segments else step
         # One by one, coordinates of a dynamic pattern are branches, and its results are cleared before (`Clear`).
-        return step if steps > segments or not isinstance(patterns[number], Pattern) else None
+        return None if isinstance(patterns[number], Pattern) else step
     saved = saved_by_lanes(steps, segments, POSITION_LANES, _gathers(nest.problem, loop))
     return step if saved > LEAST * patterns[number].nse else None
 

@@ -278,7 +278,8 @@ def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, .
     found = dict[tuple[Item, ...], None]()
     for chosen in (*((v,) for v in summed), *combinations(summed, 2)):
         bucket = tuple([item for item in state if any(v in item.indices for v in chosen)])
-        if 3 <= len(bucket) < len(state) and any(item.restricts and item.levels for item in bucket):
+        is_sparse = any(item.levels and item.restricts and not item.relates for item in bucket)
+        if is_sparse and 3 <= len(bucket) < len(state):
             found[bucket] = None
     yield from found
 
