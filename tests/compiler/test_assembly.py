@@ -28,7 +28,7 @@ from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.pattern import core_of
 from jsparse.notation import Access
 
-COUNT, BATCH = amount(40, 200), 20
+COUNT, BATCH = amount(20, 200), 20
 SPACE = 400  # points of the iteration space
 OPTIMIZED = 0.03  # of the kernels
 

@@ -9,18 +9,19 @@ from programs.amount import amount
 
 from jsparse.ops.fuse import fuse
 
-CHAINS = amount(10, 100)
+CHAINS, BATCH = amount(5, 100), 5
+COUNTED = amount(20, 40)
 
 
-@pytest.mark.parametrize("first", range(0, CHAINS, 10))
+@pytest.mark.parametrize("first", range(0, CHAINS, BATCH))
 def test_random_chains(first: int) -> None:
-    for number in range(first, first + 10):
+    for number in range(first, first + BATCH):
         check_chain(random_chain(0, number), number)
 
 
 def test_chains_are_one_kernel_without_arrays_of_entries() -> None:
     counts = {"fused": 0, "one chain": 0, "no entries": 0, "gradients": 0}
-    for number in range(40):
+    for number in range(COUNTED):
         chain = random_chain(1, number)
         with jax.enable_x64(True):
             operands = (chain.operands(chain.dtype), chain.tensors)
@@ -40,7 +41,5 @@ def test_chains_are_one_kernel_without_arrays_of_entries() -> None:
             with jax.enable_x64(True):
                 slopes = compiled(jax.grad(loss(fuse(chain.__call__))), *operands)
             assert not arrays_of_features(slopes, chain.counts), chain.text
-    assert counts["gradients"] >= 15, counts
-    assert counts["fused"] >= 30, counts
-    assert counts["one chain"] >= 6, counts
-    assert counts["no entries"] >= 3, counts
+    least = {"gradients": 3 / 8, "fused": 3 / 4, "one chain": 3 / 20, "no entries": 1 / 20}
+    assert all(counts[name] >= share * COUNTED for name, share in least.items()), counts

@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs.amount import amount
 
 RUN = Path(__file__).parent / "run.py"
 
 
 def test_no_case_crashes_is_wrong_or_reads_foreign_memory():
-    done = subprocess.run(
-        [sys.executable, RUN, "--count", "90", "--recipes", "24", "--seed", "7"], capture_output=True, text=True
-    )
+    command = [sys.executable, RUN, "--count", str(amount(45, 90)), "--recipes", str(amount(12, 24)), "--seed", "7"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 

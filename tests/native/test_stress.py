@@ -8,7 +8,7 @@ import pytest
 from programs.amount import amount
 
 HERE = Path(__file__).parent
-ROUNDS = amount(600, 3000)
+ROUNDS = amount(300, 3000)
 FOLDERS = ["arrays", "assembly", "kernel", "levels", "memory", "routines", "sort", "threads"]
 
 

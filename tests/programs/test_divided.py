@@ -24,7 +24,7 @@ from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import Plan, search
 from jsparse.compiler.semiring import SEMIRINGS
 
-COUNT, BATCH = amount(40, 160), 20
+COUNT, BATCH = amount(20, 160), 20
 SUBSCRIPTS = ["ij,jk->ik", "ij,jk->ki", "ij,kj->ik", "ij,jk->k", "ij,j->i", "ij,ik->jk", "ij,ijk->ik", "ij,jk,k->ik"]
 DEEPER = ["aij,jk->aik", "aij,jk->ak", "aij,ik->ak", "aij,ijk->ak"]
 DTYPES = ["float32", "float32", "float64", "bfloat16", "int8", "int32"]

@@ -12,7 +12,7 @@ from jsparse.compiler.lower.arrays import array_names
 from jsparse.compiler.schedule import build_loops
 
 
-@pytest.mark.parametrize("first", range(0, amount(60, 900), 30))
+@pytest.mark.parametrize("first", range(0, amount(30, 900), 30))
 def test_statements_that_share_loops_agree_with_the_definition(first: int) -> None:
     for number in range(first, first + 30):
         program = random_chain(0, number)

@@ -22,7 +22,7 @@ from jsparse.compiler.schedule.build import transformed
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.errors import ScheduleError
 
-COUNT, BATCH = amount(40, 2000), 20
+COUNT, BATCH = amount(20, 2000), 20
 SCHEDULES = 5  # of each program
 GRADIENTS, GRADIENTS_BATCH = amount(10, 300), 10  # XLA compiles each
 TURNS = 3000  # the most points of a program, whose stages are interpreted

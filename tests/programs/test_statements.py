@@ -12,7 +12,7 @@ from jsparse.compiler.problem import Positions
 from jsparse.compiler.scalar import Apply, Let, Rounded, Scalar
 
 
-@pytest.mark.parametrize("first", range(0, amount(100, 1000), 50))
+@pytest.mark.parametrize("first", range(0, amount(50, 1000), 50))
 def test_every_stage_agrees_with_the_definition_point_by_point(first: int) -> None:
     for number in range(first, first + 50):
         check_statements(random_statements(0, number), level=3 if number % 10 == 0 else 0)
