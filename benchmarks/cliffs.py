@@ -186,23 +186,31 @@ def in_steps(steps: Order, values: Sequence[Any]) -> Any:
     return made[-1]
 
 
-def is_small(steps: Order, values: Sequence[Any]) -> bool:
-    """Whether the steps visit and store few enough numbers, by a run of them that counts before each step."""
+def is_small(steps: Order, values: Sequence[Any], known: dict[Any, Any]) -> bool:
+    """Whether the steps visit and store few enough numbers, by a run of them that counts before each step.
+
+    `known` has the results of steps that other orders began with.
+    """
     import jsparse
 
     made = list(values)
+    done: list[Any] = list(range(len(values)))
     for chosen, text in steps:
-        inputs, result = text.split("->")
-        terms = inputs.split(",")
-        size = {v: n for m, term in zip(chosen, terms, strict=True) for v, n in zip(term, made[m].shape, strict=True)}
-        if not is_sparse_result(chosen, terms, result, made) and prod(size[v] for v in result) > MOST_DENSE:
-            return False
-        if tuples([made[m] for m in chosen], terms, size) > MOST_TUPLES:
-            return False
-        try:
-            made.append(jsparse.einsum(text, *(made[n] for n in chosen)))
-        except jsparse.errors.JsparseError:  # a dynamic result without a bound of its entries
-            return False
+        key = tuple(done[m] for m in chosen), text
+        done.append(key)
+        if key not in known:
+            inputs, result = text.split("->")
+            terms, given = inputs.split(","), [made[m] for m in chosen]
+            size = {v: n for x, term in zip(given, terms, strict=True) for v, n in zip(term, x.shape, strict=True)}
+            if not is_sparse_result(chosen, terms, result, made) and prod(size[v] for v in result) > MOST_DENSE:
+                return False
+            if tuples(given, terms, size) > MOST_TUPLES:
+                return False
+            try:
+                known[key] = jsparse.einsum(text, *given)
+            except jsparse.errors.JsparseError:  # a dynamic result without a bound of its entries
+                return False
+        made.append(known[key])
     return True
 
 
@@ -247,7 +255,9 @@ def spellings(program: Program, orders: int) -> Iterator[tuple[str, Callable[...
     yield "einsum", lambda *values: jsparse.einsum(program.text, *values)
     rng = np.random.default_rng(program.number)
     found = dict.fromkeys(order(program, rng, sums_first=bool(n % 2)) for n in range(4 * orders))
-    small = [steps for steps in list(found)[: 2 * orders] if is_small(steps, program.operands)][:orders]
+    known: dict[Any, Any] = {}
+    small = [steps for steps in list(found)[: 2 * orders] if is_small(steps, program.operands, known)][:orders]
+    known.clear()
     for steps in small:
         yield "; ".join(text for _, text in steps), lambda *values, steps=steps: in_steps(steps, values)
     if small:
