@@ -32,7 +32,7 @@ MOST_TUPLES = 1e8  # the combinations of entries that a spelling by hand may vis
 MOST_DENSE = 3e7  # the numbers of a dense result
 ROUNDS = 7
 RETRIES = 4  # of what seems slow, which another process may have disturbed
-FAR = 50  # a spelling that costs so many times as much as another one is not timed
+FAR = 20  # a spelling that costs so many times as much as another one is not timed
 SLOW, CLIFF = 1.5, 3.0
 PLANNER = "jsparse.planning.planner.contraction_path"
 
@@ -186,10 +186,12 @@ def in_steps(steps: Order, values: Sequence[Any]) -> Any:
     return made[-1]
 
 
-def is_small(steps: Order, values: Sequence[Any], known: dict[Any, Any]) -> bool:
+def is_small(steps: Order, values: Sequence[Any], most: float, known: dict[Any, Any]) -> bool:
     """Whether the steps visit and store few enough numbers, by a run of them that counts before each step.
 
-    `known` has the results of steps that other orders began with.
+    Args:
+        most: the combinations of entries that a step may visit.
+        known: the results of steps that other orders began with.
     """
     import jsparse
 
@@ -204,7 +206,7 @@ def is_small(steps: Order, values: Sequence[Any], known: dict[Any, Any]) -> bool
             size = {v: n for x, term in zip(given, terms, strict=True) for v, n in zip(term, x.shape, strict=True)}
             if not is_sparse_result(chosen, terms, result, made) and prod(size[v] for v in result) > MOST_DENSE:
                 return False
-            if tuples(given, terms, size) > MOST_TUPLES:
+            if tuples(given, terms, size) > most:
                 return False
             try:
                 known[key] = jsparse.einsum(text, *given)
@@ -256,7 +258,8 @@ def spellings(program: Program, orders: int) -> Iterator[tuple[str, Callable[...
     rng = np.random.default_rng(program.number)
     found = dict.fromkeys(order(program, rng, sums_first=bool(n % 2)) for n in range(4 * orders))
     known: dict[Any, Any] = {}
-    small = [steps for steps in list(found)[: 2 * orders] if is_small(steps, program.operands, known)][:orders]
+    most = min(MOST_TUPLES, FAR * max(program.price, 1e5))
+    small = [steps for steps in list(found)[: 2 * orders] if is_small(steps, program.operands, most, known)][:orders]
     known.clear()
     for steps in small:
         yield "; ".join(text for _, text in steps), lambda *values, steps=steps: in_steps(steps, values)

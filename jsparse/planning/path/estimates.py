@@ -91,7 +91,7 @@ class Binding(NamedTuple):
     stored: Mapping[int, float]
 
     def tuples(self, outside: float, count: int) -> float:
-        """The tuples inside of the loop, for those outside; then so many variables are bound."""
+        """The tuples inside of the loop, for those outside by factors alone; then so many variables are bound."""
         return min(outside * self.factor, self.stored.get(count, inf))
 
 

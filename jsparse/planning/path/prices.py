@@ -55,13 +55,14 @@ def _walked(items: Sequence[Item], walked: Names, estimates: Estimates) -> tuple
         for v in item.levels:
             having.setdefault(v, []).append(item)
     left = {v: tuple(own) for v, own in having.items()}
-    bound, cost, tuples = Names(), 0.0, 1.0
+    bound, cost, tuples, unbounded = Names(), 0.0, 1.0, 1.0
     for count in range(1, len(left) + 1):
         free = [v for v, own in left.items() if all(_is_next(item, v, bound) for item in own)] or list(left)
         bindings = [estimates.binding(left[v], v, bound) for v in free]
-        inside, chosen = min([(binding.tuples(tuples, count), n) for n, binding in enumerate(bindings)])
+        inside, chosen = min([(binding.tuples(unbounded, count), n) for n, binding in enumerate(bindings)])
         visited = max(tuples * bindings[chosen].fan, inside)
         cost += visited * (VISIT + SEARCHED * (bindings[chosen].items - 1))
+        unbounded *= bindings[chosen].factor  # entries that meet often do so at the variables inside, too
         bound, tuples = bound | {free[chosen]}, inside
         del left[free[chosen]]
     return cost, tuples
