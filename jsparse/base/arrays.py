@@ -236,7 +236,8 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
 
     Args:
         expected: the expectation that messages state.
-        shared: the result may share the memory of a numpy array, which the caller may still write to.
+        shared: jnp.asarray decides whether the result has memory of its own. If not, it has, and no program is
+            compiled for the shape of a numpy array.
 
     Raises DTypeError unless `x` holds numbers, NotYetSupportedError for a symbolic shape.
     """
@@ -251,10 +252,10 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
         else:
             _check_readable(x, expected)
         try:
-            if isinstance(given, np.ndarray):  # jnp.asarray would compile a program for each shape
-                array = jax.device_put(given, may_alias=True) if shared else copy_on_device(given)
-            else:
+            if shared:
                 array = jnp.asarray(given)
+            else:
+                array = copy_on_device(given) if isinstance(given, np.ndarray) else jnp.array(given)
         except (TypeError, ValueError, OverflowError) as error:
             raise _no_array(x, expected, error) from error
     if not isinstance(array.dtype, np.dtype):  # random keys

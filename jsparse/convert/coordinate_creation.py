@@ -72,7 +72,7 @@ def from_coords(
     layout = _layout(format, len(sizes), values.ndim - 1, dynamic)
     _check_values(values, values.shape[:1], sizes)
     if dynamic:
-        return from_coordinate_blocks(coords, jax_array(values, _NUMBERS), sizes, layout, True, nse)
+        return from_coordinate_blocks(coords, jax_array(values, _NUMBERS, shared=False), sizes, layout, True, nse)
     return _static(coords, values, sizes, layout)
 
 

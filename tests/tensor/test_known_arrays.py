@@ -8,6 +8,7 @@ import scipy.sparse
 
 import jsparse
 from jsparse import SparseTensor
+from jsparse.base.arrays import aligned, jax_array
 
 SHAPE = (7, 9)
 RNG = np.random.default_rng(0)
@@ -125,6 +126,19 @@ def test_memory_of_the_caller_is_not_shared():
     given.data[:], given.indices[:], values[:], coords[:] = 7, 0, 7, 0
     for A in made:
         np.testing.assert_array_equal(A.todense(), np.eye(50))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_, jnp.bfloat16])
+@pytest.mark.parametrize("shared", [True, False])
+def test_operands_are_copied(shared, dtype):
+    """An operation may read its operands after the call returns, so XLA must not see what the caller writes then. XLA
+    would take over an array that is aligned as its own are."""
+    given = aligned((4096,), np.dtype(dtype))
+    given[:] = 1
+    found = jax_array(given, "numbers", shared=shared)
+    given[:] = 0
+    np.testing.assert_array_equal(found, np.ones(4096, found.dtype))
+    assert found.dtype == np.dtype(jax.dtypes.canonicalize_dtype(dtype))
 
 
 def test_overflow_outside_of_jit():
