@@ -32,7 +32,7 @@ MOST_TUPLES = 1e8  # the combinations of entries that a spelling by hand may vis
 MOST_DENSE = 3e7  # the numbers of a dense result
 ROUNDS = 7
 RETRIES = 4  # of what seems slow, which another process may have disturbed
-FAR = 20  # a spelling that costs so many times as much as another one is not timed
+FAR = 20  # a spelling is not timed if its price is so many times that of the einsum
 SLOW, CLIFF = 1.5, 3.0
 PLANNER = "jsparse.planning.planner.contraction_path"
 

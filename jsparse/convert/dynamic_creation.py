@@ -57,9 +57,7 @@ def from_coordinate_blocks(
     coords = index_like(coords, sizes[:outer], blocks.shape[0])
     inner = prod(sizes[outer:])
     if layout.is_dense:
-        xnp: Any = np if isinstance(coords, np.ndarray) else jnp
-        coordinates = xnp.where(_inside(coords, sizes[:outer]), coords, np.array(sizes[:outer], coords.dtype)[:, None])
-        return dense_levels(scatter_sums(blocks, tuple(coordinates), sizes[:outer]), layout)
+        return dense_levels(scatter_sums(*_within(coords, blocks, sizes[:outer]), sizes[:outer]), layout)
     natural = layout
     if inner != 1 or outer != len(sizes):
         natural = Format.of("coo", outer).with_dense(len(sizes) - outer)
@@ -73,23 +71,24 @@ def from_coordinate_blocks(
         type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
         made = from_traced_coords(coords, blocks, type_)
         return made if direct else converted(made, dynamic_type(sizes, layout, capacity))
-    rows = list(coords)
-    used = inside(rows, sizes[:outer])
-    if used is not None:
-        rows = [row[used] for row in rows]
-        known = is_on_host(blocks)
-        blocks = on_device([np.asarray(blocks)[used]], [blocks])[0] if known else jnp.asarray(blocks)[used]
+    blocks, rows = _within(coords, blocks, sizes[:outer])
     made = static_tensor(rows, blocks, sizes, natural, "an array of numbers to make a SparseTensor from")
     return made if natural == layout else made.asformat(layout, nse=nse)
 
 
-def _inside(coords: Any, sizes: Sequence[int]) -> Any:
-    """A bool array of shape (n,): whether each coordinate tuple lies within a tensor of these sizes."""
-    dtype = np.int64 if isinstance(coords, np.ndarray) else coords.dtype
-    bounds = np.array(sizes, np.int64)[:, None]
-    if np.dtype(dtype).itemsize < 8:
-        bounds = np.minimum(bounds, 2**31 - 1)
-    return ((coords >= 0) & (coords < bounds.astype(dtype))).all(axis=0)
+def _within(coords: Any, blocks: Any, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
+    """The blocks, and one row of coordinates for each dimension, without those that lie outside of a tensor of these
+    sizes. Traced ones stay: all of their coordinates are the sizes then."""
+    if isinstance(coords, np.ndarray):
+        used = inside(coords, sizes)
+        if used is None:
+            return blocks, tuple(coords)
+        known = is_on_host(blocks)
+        kept = on_device([np.asarray(blocks)[used]], [blocks])[0] if known else jnp.asarray(blocks)[used]
+        return kept, tuple(row[used] for row in coords)
+    bounds = np.minimum(np.array(sizes, np.int64), np.iinfo(coords.dtype).max).astype(coords.dtype)[:, None]
+    are_inside = ((coords >= 0) & (coords < bounds)).all(axis=0)
+    return blocks, tuple(jnp.where(are_inside, coords, bounds))
 
 
 def given_coordinates(coords: Any) -> Any:

@@ -28,11 +28,11 @@ def assembled_on_host(coords: Any, values: Any, type_: DynamicType) -> tuple[Any
     """
     if not is_on_host(coords, values) or not _stores_any(type_.format):
         return None
-    rows, entries = list(np.asarray(coords)), np.asarray(values)
-    used = inside(rows, type_.shape)
+    given, entries = np.asarray(coords), np.asarray(values)
+    used = inside(given, type_.shape)
     if used is not None:
-        rows, entries = [row[used] for row in rows], entries[used]
-    rows = checked_rows(rows)
+        given, entries = given[:, used], entries[used]
+    rows = checked_rows(list(given))
     found = build_summed(rows, entries, type_.shape, type_.format) if entries.ndim == 1 else None
     if found is None:
         built = build(rows, type_.shape, type_.format)
@@ -53,7 +53,7 @@ def _stores_any(format: Format) -> bool:
     )
 
 
-def inside(rows: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray | None:
+def inside(rows: np.ndarray, sizes: Sequence[int]) -> np.ndarray | None:
     """The entries whose coordinates lie within a tensor of these sizes; None for all."""
     stay: Any = None
     for row, size in zip(rows, sizes, strict=True):

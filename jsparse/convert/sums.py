@@ -25,7 +25,8 @@ __all__ = ["scatter_sums", "slot_sums"]
 def scatter_sums(values: Any, coordinates: Sequence[Any], shape: tuple[int, ...]) -> Any:
     """Add values of shape (n, ...) at coordinates of an array of shape (shape..., ...), initially 0.
 
-    Values at coordinates out of range are dropped; none is negative. The sum of booleans is their disjunction.
+    Traced coordinates may be out of range, but not negative: values there are dropped. The sum of booleans is their
+    disjunction.
     """
     whole = (*shape, *values.shape[1:])
     check_bytes(whole, values.dtype, "the values of all slots", "Use a format with fewer dense levels.")
@@ -40,11 +41,6 @@ def scatter_sums(values: Any, coordinates: Sequence[Any], shape: tuple[int, ...]
 
 
 def _scattered(values: np.ndarray, coordinates: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
-    inside = np.ones(len(values), np.bool_)
-    for row, size in zip(coordinates, shape, strict=True):
-        inside &= row < size
-    if not inside.all():
-        coordinates, values = [row[inside] for row in coordinates], values[inside]
     sums = np.zeros((*shape, *values.shape[1:]), sum_dtype(values.dtype))
     with np.errstate(over="ignore", invalid="ignore"):
         np.add.at(sums, tuple(coordinates), values.astype(sums.dtype, copy=False))

@@ -27,7 +27,7 @@ from jsparse.planning.typed_product import TypedProduct
 __all__ = ["Collapsed", "next_collapse"]
 
 SHORT = 16.0  # entries of a segment, on average, below which private levels are collapsed
-SPREAD = 4  # the tuples of all operands, at most, relative to those of the operand with the fewest
+SPREAD = 4  # operands stay as they are if all of them have so many times the tuples of the smallest one
 REMEMBERED = 64
 
 

@@ -369,8 +369,9 @@ class _Planner:
 def _known(term: _Term, found: Pattern, is_step: bool, first: int) -> Stored:
     """Where a new static pattern need not be assembled, else NEW_PATTERN. Values of steps have numbers from `first` on.
 
-    A step that stores everything is dense (None). The pattern may be that of an operand, if all of its entries are
-    reached. If nothing is summed, loops over a few entries look up each in the operands, and append nothing.
+    The result of a step that stores everything is dense (None). If all entries of an operand are reached, the result
+    lies on the operand's pattern. If nothing is summed and the result has few entries, loops look each of them up in
+    the operands.
     """
     if is_step and found.nse == prod(found.shape):
         return None

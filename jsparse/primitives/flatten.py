@@ -42,7 +42,7 @@ def flattened(spec: Spec) -> Spec:
 
 
 def with_operands(spec: Spec, operands: tuple[Any, ...]) -> tuple[Spec, tuple[Any, ...]]:
-    """The flattened spec with its operands: the pointers of the last level are those of one segment."""
+    """The flattened spec and its operands. The new pointers are 0 and the number of entries."""
     flat = flattened(spec)
     if flat is spec:
         return spec, operands

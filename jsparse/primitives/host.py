@@ -97,8 +97,8 @@ _spent: OrderedDict[Hashable, float] = OrderedDict()  # seconds that a program w
 def is_rare(work: Hashable, lost: float) -> bool:
     """Whether some work is done so rarely that no program should be compiled for it.
 
-    It is rare until what was lost has taken as long as a program takes to compile. So the time is at most twice that of
-    the better choice.
+    It is rare as long as all seconds lost so far are fewer than a program takes to compile. So both together take at
+    most twice as long as the better choice.
 
     Args:
         work: what the program would be compiled for.

@@ -82,7 +82,7 @@ class Binding(NamedTuple):
         factor: the tuples inside for each tuple outside.
         fan: the coordinates of the shortest level, for each tuple outside.
         items: the number of items that have the variable.
-        stored: the least tuples that an item stores of so many bound variables.
+        stored: for a number of bound variables, the tuples of the smallest item that has exactly these variables.
     """
 
     factor: float
@@ -91,7 +91,8 @@ class Binding(NamedTuple):
     stored: Mapping[int, float]
 
     def tuples(self, outside: float, count: int) -> float:
-        """The tuples inside of the loop, for those outside by factors alone; then so many variables are bound."""
+        """The tuples inside of the loop, where `count` variables are bound. `outside` is the product of the factors of
+        the loops around it."""
         return min(outside * self.factor, self.stored.get(count, inf))
 
 

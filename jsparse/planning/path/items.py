@@ -39,7 +39,7 @@ class Degrees:
 
     @classmethod
     def of(cls, pattern: Pattern, dim: int) -> Degrees:
-        """Those of a pattern."""
+        """How the entries of a pattern are spread over one of its dimensions."""
         counts, shares = degree_groups(pattern, dim)
         return cls(pattern, dim, counts, shares, np.ones(len(counts)))
 
