@@ -28,7 +28,7 @@ FAMILIES = ("rmat", "rows", "columns", "arrow", "band", "blocks", "uniform")
 SIZES = (256, 1024, 4096)
 DEGREE = 8  # entries of a row, on average
 NARROW = (4, 16)  # the sizes of index variables that only dense operands have
-MOST_TUPLES = 1e8  # the combinations of entries that a spelling by hand may visit in a step
+MOST_TUPLES = 1e7  # the combinations of entries that a step of a spelling by hand may visit
 MOST_DENSE = 3e7  # the numbers of a dense result
 ROUNDS = 7
 RETRIES = 4  # of what seems slow, which another process may have disturbed
@@ -53,6 +53,7 @@ class Program:
     planned: float = 0.0
     price: float = 0.0
     nest: float = 0.0
+    is_dense: bool = False  # its result
 
     @property
     def ratio(self) -> float:
@@ -176,13 +177,14 @@ def order(program: Program, rng: np.random.Generator, sums_first: bool) -> Order
     return tuple(steps) or (((0,), program.text),)
 
 
-def in_steps(steps: Order, values: Sequence[Any]) -> Any:
-    """The result of a program in these steps."""
+def in_steps(steps: Order, values: Sequence[Any], is_dense: bool) -> Any:
+    """The result of a program in these steps, dense if that of the program is."""
     import jsparse
 
     made = list(values)
-    for chosen, text in steps:
-        made.append(jsparse.einsum(text, *(made[n] for n in chosen)))
+    for n, (chosen, text) in enumerate(steps, 1):
+        kind = {"out_format": "dense"} if is_dense and n == len(steps) else {}
+        made.append(jsparse.einsum(text, *(made[n] for n in chosen), **kind))
     return made[-1]
 
 
@@ -262,9 +264,10 @@ def spellings(program: Program, orders: int) -> Iterator[tuple[str, Callable[...
     small = [steps for steps in list(found)[: 2 * orders] if is_small(steps, program.operands, most, known)][:orders]
     known.clear()
     for steps in small:
-        yield "; ".join(text for _, text in steps), lambda *values, steps=steps: in_steps(steps, values)
+        name = "; ".join(text for _, text in steps)
+        yield name, lambda *values, steps=steps: in_steps(steps, values, program.is_dense)
     if small:
-        yield "fused", jsparse.fuse(lambda *values: in_steps(small[0], values))
+        yield "fused", jsparse.fuse(lambda *values: in_steps(small[0], values, program.is_dense))
     if program.nest < FAR * max(program.price, 1e5):
         yield "one nest", one_nest
 
@@ -287,23 +290,26 @@ def priced(program: Program) -> Iterator[None]:
 
 
 def measure(program: Program, orders: int) -> None:
-    """Time all spellings of a program. Raises AssertionError if two of them disagree."""
+    """Time all spellings of a program that store the same entries. Raises AssertionError if two of them disagree."""
     import jax
 
     arrays, runs = jax.tree.flatten(program.operands)[0], dict[str, Callable[[], Any]]()
     tree = jax.tree.structure(program.operands)
-    expected = None
+    expected, entries = None, 0
     for name, spelled in spellings(program, orders):
         compiled = jax.jit(lambda arrays, spelled=spelled: spelled(*jax.tree.unflatten(tree, arrays)))
         with priced(program) if name == "einsum" else nullcontext():
             found = jax.block_until_ready(compiled(arrays))
         if name == "einsum":
-            expected = whole(found)
+            expected, program.is_dense = whole(found), isinstance(found, jax.Array)
             if expected is not None and not expected.any():
                 raise EmptyError  # XLA computes nothing of what is known to be empty
+            entries = stored(found)
         elif whole(found) is not None and expected is not None:
             scale = float(np.abs(expected).max(initial=0.0))
             np.testing.assert_allclose(whole(found), expected, 1e-3, 1e-4 * scale, err_msg=f"{program.text}: {name}")
+        if stored(found) != entries:
+            continue
         runs[name] = lambda compiled=compiled: jax.block_until_ready(compiled(arrays))
     for _ in range(RETRIES):
         taken = timed(runs)
@@ -326,6 +332,11 @@ def timed(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
             taken[name].append((time.perf_counter() - start) / repeats.get(name, 1))
             repeats[name] = max(1, min(100, round(1e-3 / taken[name][-1])))
     return {name: min(x) for name, x in taken.items()}
+
+
+def stored(x: Any) -> int:
+    """The entries that a result stores."""
+    return prod(x.shape) if not hasattr(x, "nse") else int(x.pattern.count) if x.is_dynamic else x.nse
 
 
 def whole(x: Any) -> np.ndarray | None:

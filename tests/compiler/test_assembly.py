@@ -20,11 +20,12 @@ from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, Ten
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Number, product_of
 from jsparse.compiler.schedule import Schedule, plan
+from jsparse.compiler.schedule.build import build_loops
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.compiler.statement import Statement
 from jsparse.formats import Level
-from jsparse.formats.levels import COMPRESSED, DENSE
+from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 from jsparse.formats.pattern import core_of
 from jsparse.notation import Access
 
@@ -318,6 +319,37 @@ def test_a_factor_that_is_absent_further_out_is_not_read() -> None:
     assert chosen is not None
     for schedule in (Schedule().parallelize("i"), Schedule().workspace("j").parallelize("i")):
         _check(ListRun.of(chosen, schedule, (a, b, M), arrays, 0))
+
+
+def test_loops_in_another_order_than_the_targets_visit_what_all_patterns_store() -> None:
+    """Only A has rows over l in the order of R; in the order of B, A and B meet there."""
+    rng, (n, m) = np.random.default_rng(0), (9, 40)
+    A = np.unique(rng.integers(0, n, (2, 60)), axis=1)  # most coordinates of its first level repeat
+    B = np.unique(np.stack([rng.integers(0, m, 50), rng.integers(0, n, 50), rng.integers(0, m, 50)]), axis=1)
+    coo = Format((Level(COMPRESSED, 0, unique=False), Level(SINGLETON, 1)))
+    csf = Format((Level(DENSE, 0), Level(COMPRESSED, 1), Level(COMPRESSED, 2)))
+    patterns = Pattern.from_coordinates(A, (n, n), coo)[0], Pattern.from_coordinates(B, (m, n, m), csf)[0]
+    target = Access("R", ("l", "i", "j", "k"))
+    factors = (Access("A", ("l", "i")), Access("B", ("j", "l", "k")))
+    tensors = (
+        TensorType(x.tensor, "float64", (Positions(n, tuple(range(len(x.indices)))),)) for n, x in enumerate(factors)
+    )
+    problem = Problem(
+        (_scaled(target, 1, factors, (0, 1)),),
+        (TensorType("R", "float64", ()), *tensors),
+        tuple(pattern_type(p) for p in patterns),
+        (("l", n), ("i", n), ("j", m), ("k", m)),
+        (("l", "i"), ("j", "l", "k")),
+        Write(Coordinates.LEVELS, values=True),
+        True,
+    )
+    chosen = ordered_plan(problem, patterns, ("j", "l", "i", "k"))
+    assert chosen is not None
+    listing = str(build_loops(chosen.problem, chosen.schedule))
+    assert "∀ l ∈ P0.0 and P1.1" in listing
+    assert "∈ all" not in listing
+    arrays = {"A": np.arange(1.0, A.shape[1] + 1), "B": np.arange(1.0, B.shape[1] + 1)}
+    _check(ListRun.of(chosen, chosen.schedule, patterns, arrays, 0))
 
 
 _NAMED = (("a", (0,)), ("b", (0,)), ("M", (0, 1)))

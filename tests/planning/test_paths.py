@@ -222,3 +222,19 @@ def test_index_variables_are_eliminated_in_one_nest(kind):
         assert steps(text, A, x, B, D, A) == [("i", True)]
     expected = np.einsum("ji,kj,ki->i", whole(A), whole(B), D, optimize=True) * x @ whole(A).T
     np.testing.assert_array_equal(jsparse.einsum(text, A, x, B, D, A), expected)
+
+
+def test_a_nest_pays_for_values_that_it_moves():
+    """Walking C by columns gathers its values, so the sums that select its columns come first."""
+    A, B, C = matrix(3), matrix(4, entries=600), matrix(5, entries=20_000)
+    assert steps("ij,ji,ki->k", A, B, C) == [("i", True)]
+    np.testing.assert_array_equal(
+        jsparse.einsum("ij,ji,ki->k", A, B, C), np.einsum("ij,ji,ki->k", whole(A), whole(B), whole(C))
+    )
+
+
+def test_products_that_xla_computes_one_by_one_cost_as_much_as_a_loop():
+    """The sum of A's columns scales the rows of x, whose transpose is as large as the loops over A."""
+    A, x = matrix(6, entries=300), np.ones((N, N), np.float32)
+    assert not steps("ij,jk->kj", A, x)
+    assert steps("ij,jk->jk", matrix(6, entries=20_000), x) == [("j", True)]

@@ -77,13 +77,15 @@ def assembly_nest(problem: Problem, shape: AssemblyShape) -> LoopNest:
 def shape_of(nest: LoopNest) -> AssemblyShape:
     """The shape of an assembly's loop nest."""
     order, own, leaders = list[IndexVar](), list[tuple[IndexVar, ...]](), list[tuple[IndexVar, int]]()
-    stmt = nest.body
+    iterators, stmt = LevelIterators(nest.problem), nest.body
     while not isinstance(stmt, Where):
         if isinstance(stmt, Forall):
             order.append(stmt.var)
             assert isinstance(stmt.domain, Coiteration)
-            if len(stmt.domain.terms) == 1 and len(stmt.domain.terms[0]) == 1:
-                leaders.append((stmt.var, stmt.domain.terms[0][0].pattern))
+            walked = dict.fromkeys(level.pattern for term in stmt.domain.terms for level in term)
+            if len(walked) < len(iterators.met(stmt.var)):
+                leaders += [(stmt.var, pattern) for pattern in walked]
+            iterators.coiterate(stmt.var, walked)
         assert isinstance(stmt, Forall | AppendEdges | Scatter)
         stmt = stmt.body
     assert isinstance(stmt.workspace, SparseWorkspace)

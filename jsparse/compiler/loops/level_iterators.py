@@ -73,7 +73,7 @@ class LevelIterators:
         another, and so is one that locates by arithmetic; of several, the merge leader's is walked. Without any level,
         and for several variables, the loop runs over every coordinate.
         """
-        met = self._met(variables[0]) if len(variables) == 1 else []
+        met = self.met(variables[0]) if len(variables) == 1 else []
         if len(met) > 1:
             met.sort(key=lambda n: (self._is_located(n), (variables[0], n) not in self.merge_leaders))
         loops = [Loop(variables[0], self._next(met[0]) if met else Range())]
@@ -92,19 +92,21 @@ class LevelIterators:
                 found.append(Loop(levels[0][1], self._next(n, bound=True)))
         return found
 
-    def coiterate(self, var: IndexVar) -> dict[int, LevelIteration]:
+    def coiterate(self, var: IndexVar, walked: Iterable[int] | None = None) -> dict[int, LevelIteration]:
         """Bind `var` in one loop over all levels that meet it: pattern → level. If there is a merge leader, the loop is
-        over its level alone, and the others are looked up."""
+        over its level alone, and the others are looked up. Those of the patterns `walked`, if they are given."""
         self.bound.add(var)
-        met = self._met(var)
-        return {n: self._next(n) for n in [n for n in met if (var, n) in self.merge_leaders] or met}
+        if walked is None:
+            met = self.met(var)
+            walked = [n for n in met if (var, n) in self.merge_leaders] or met
+        return {n: self._next(n) for n in walked}
 
     def check(self) -> None:
         """Raises ValueError unless all levels are walked."""
         if any(self.left.values()):
             raise ValueError(f"the schedule does not visit the levels of {self.problem} in order")
 
-    def _met(self, var: IndexVar) -> list[int]:
+    def met(self, var: IndexVar) -> list[int]:
         """The patterns whose next level is over `var`."""
         return [n for n, levels in self.left.items() if levels and levels[0][1] == var]
 

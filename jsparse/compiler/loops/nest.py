@@ -45,6 +45,7 @@ from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = [
+    "MAX_CHUNKS",
     "AppendCoord",
     "AppendEdges",
     "ArrayWorkspace",
@@ -67,6 +68,9 @@ __all__ = [
     "children",
     "with_children",
 ]
+
+
+MAX_CHUNKS = 64  # chunks of a parallel loop, at most
 
 
 @dataclass(frozen=True, slots=True)

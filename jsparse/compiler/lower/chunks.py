@@ -29,11 +29,10 @@ from jsparse.compiler.kernel.nodes import (
     Var,
     While,
 )
+from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower.scope import Scope
 
 __all__ = ["MAX_CHUNKS", "Partials", "at_weight", "chunked", "in_chunks", "lower_bound", "with_partials"]
-
-MAX_CHUNKS = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,18 +125,15 @@ class _Merge:
 
     @property
     def intersects(self) -> bool:
-        """Whether a single term has several sparse levels, all without repeated coordinates."""
-        return len(self.domain.terms) == 1 and len(self.sparse) > 1 and self.is_plain
+        """Whether a single term has several sparse levels."""
+        return len(self.domain.terms) == 1 and len(self.sparse) > 1
 
     @property
     def unites(self) -> bool:
         """Whether there are several terms, each with one sparse level that does not repeat coordinates."""
         one_each = all(len(term) == 1 for term in self.domain.terms)
-        return one_each and len(self.domain.terms) == len(self.sparse) > 1 and self.is_plain
-
-    @property
-    def is_plain(self) -> bool:
-        return not any(self.walks[level].repeats for level in self.sparse)
+        plain = not any(self.walks[level].repeats for level in self.sparse)
+        return one_each and len(self.domain.terms) == len(self.sparse) > 1 and plain
 
     def together(self, cursors: list[_Cursor]) -> Stmt:
         """The loop while all levels have entries left. Cursors advance branch-free; branches would mispredict.
@@ -155,10 +152,13 @@ class _Merge:
             coordinates.append(coordinate)
             step.append(Let(coordinate, cursor.walk.coordinate(cursor.position)))
             met.append(Let(position, cursor.position))
-            scope = scope.with_positions(
-                cursor.level, PositionRange(position, None, None if self.intersects else there)
-            )
-            advance.append(Set(cursor.position, Select(there, add(cursor.position, const(1)), cursor.position)))
+            behind, end = add(cursor.position, const(1)), None
+            if cursor.walk.repeats:
+                end = self.scope.fresh("end")
+                step.append(Declare(end, behind))
+                met.append(self.run_end(cursor, coordinate, end))
+            scope = scope.with_positions(cursor.level, PositionRange(position, end, None if self.intersects else there))
+            advance.append(Set(cursor.position, Select(there, end or behind, cursor.position)))
             if self.unites:
                 scope = scope.with_readable(self.domain.terms.index((cursor.level,)), there)
         body, before = block(Let(here, least), *met, self.body(scope)), list[Stmt]()
@@ -184,14 +184,16 @@ class _Merge:
     def searched(self, cursor: _Cursor, coordinate: Expr, greatest: Expr) -> Stmt:
         """Advance to the first entry from the coordinate `greatest` on, found by bisection.
 
-        Coordinates differ, so the entry is at most `greatest - coordinate` positions ahead, and at most as many before
+        If coordinates differ, the entry is at most `greatest - coordinate` positions ahead, and at most as many before
         the last one as coordinates lie between: in a vector that is nearly full, little is left to search. It is behind
         the present position in any case: index arrays of dynamic patterns may hold anything.
         """
-        behind, last = add(cursor.position, const(1)), sub(cursor.stop, const(1))
-        from_end = sub(last, sub(cursor.walk.coordinate(last), greatest))
-        first = Binary("max", behind, minimum(from_end, cursor.stop))
-        stop = Binary("max", first, minimum(add(cursor.position, sub(greatest, coordinate)), cursor.stop))
+        first, stop = add(cursor.position, const(1)), cursor.stop
+        if not cursor.walk.repeats:
+            last = sub(cursor.stop, const(1))
+            from_end = sub(last, sub(cursor.walk.coordinate(last), greatest))
+            first = Binary("max", first, minimum(from_end, cursor.stop))
+            stop = Binary("max", first, minimum(add(cursor.position, sub(greatest, coordinate)), cursor.stop))
         search, found = lower_bound(
             self.scope, first, stop, lambda n: Compare("<=", greatest, cursor.walk.coordinate(n))
         )
@@ -219,7 +221,10 @@ class _Merge:
             )
             present[cursor.level] = there
             start += [Let(there, Compare("==", cursor.coordinate, here)), Let(position, cursor.position)]
-            start += self.run_end(cursor, position, stop, there)
+            if cursor.walk.repeats:
+                start += [Declare(stop, add(position, const(1))), If(there, self.run_end(cursor, here, stop))]
+            else:
+                start.append(Let(stop, add(position, const(1))))
             scope = scope.with_positions(
                 cursor.level, PositionRange(position, stop if cursor.walk.repeats else None, there)
             )
@@ -238,13 +243,11 @@ class _Merge:
                 scope = scope.with_positions(level, self.walks[level].full_entry(here).positions)
         return scope
 
-    def run_end(self, cursor: _Cursor, position: Var, stop: Var, there: Expr) -> list[Stmt]:
-        """Set `stop` to the end of the positions that share the coordinate."""
-        if not cursor.walk.repeats:
-            return [Let(stop, add(position, const(1)))]
-        same = Compare("==", cursor.walk.coordinate(minimum(stop, add(cursor.stop, const(-1)))), cursor.coordinate)
-        more = While(Binary("&", less(stop, cursor.stop), same), Set(stop, add(stop, const(1))))
-        return [Declare(stop, add(position, const(1))), If(both(there, less(stop, cursor.stop)), more)]
+    @staticmethod
+    def run_end(cursor: _Cursor, coordinate: Expr, stop: Var) -> Stmt:
+        """Advance `stop` to the end of the positions that have the coordinate of the cursor's."""
+        same = Compare("==", cursor.walk.coordinate(minimum(stop, sub(cursor.stop, const(1)))), coordinate)
+        return While(both(less(stop, cursor.stop), same), Set(stop, add(stop, const(1))))
 
     def guarded(self, body: Stmt, present: dict[LevelIteration, Expr]) -> Stmt:
         """The body if a whole term is present: always so if each term has one sparse level, or one has none."""

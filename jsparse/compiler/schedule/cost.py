@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.schedule.gathers import (
     GatheredRows,
     extent,
@@ -62,7 +63,6 @@ FARTHER = 2.0  # the same, if it lies far from the one before, for each MiB of t
 FARTHEST = 64.0  # MiB, beyond which values lie in memory
 COPY = 1.0  # an element of a dense tensor transposed
 COPY_OF_TARGET = 3.0  # an element of a chunk's copy of the target: cleared, read, and added to others
-MOST_CHUNKS = 64  # MAX_CHUNKS of `lower.chunks`
 SHARED = 2.0  # the factor on work that threads cannot share, if it is enough for them
 CHUNKS = 8.0  # chunks from which on threads share all of it
 JAMMED = 0.7  # arithmetic on several rows at a time, relative to one row
@@ -179,7 +179,7 @@ def pays_for_copies(nest: Summary, loop: str, work: float) -> bool:
 
 def _copied(nest: Summary, work: float) -> float:
     """The cost of the copies of the target that chunks of a loop have."""
-    chunks = min(MOST_CHUNKS, work / max(CHUNK_WORK, work_of_copies(nest)))
+    chunks = min(MAX_CHUNKS, work / max(CHUNK_WORK, work_of_copies(nest)))
     return COPY_OF_TARGET * chunks * copied_elements(nest)
 
 
@@ -360,7 +360,8 @@ def wide_lanes(nest: Summary) -> int:
 
 def _visited(nest: Summary, iterations: Sequence[float], entries: Sequence[float]) -> float:
     """The cost of iterations: a loop around part of the walk repeats that part."""
-    around = 1.0 if nest.sums_tail_first else extent(nest.problem, nest.free_dense_vars) / nest.passes_saved
+    is_once = nest.sums_tail_first or not nest.tail
+    around = 1.0 if is_once else extent(nest.problem, nest.free_dense_vars) / nest.passes_saved
     heads, tail = sum(iterations[: len(nest.head)]), sum(iterations[len(nest.head) :])
     if nest.tiles_outermost:
         heads *= _tiles(nest)

@@ -88,7 +88,7 @@ def trip_counts(
         count *= meeting.fan
         for other, n in sparse:
             if n != meeting.leader:
-                count *= min(other.count / size, 1.0)
+                count *= other.per_coordinate(size)
         bound.add(var)
         if sparse:
             selection.narrow(meeting.leader, bound)
@@ -99,7 +99,7 @@ def trip_counts(
                 fan = selection.longer(fans.pop(0), n)
                 if not fan.is_full:
                     here += _search(fan, count)
-                    count *= min(fan.count / max(problem.size[fan.var] or UNKNOWN, 1), 1.0)
+                    count *= fan.per_coordinate(max(problem.size[fan.var] or UNKNOWN, 1))
             if fans:
                 below[n] = count * selection.longer(fans[0], n).count
         iterations.append(here)
@@ -112,7 +112,7 @@ def trip_counts(
 @dataclass(frozen=True, slots=True)
 class _Fan:
     """A level in the order walked: its variable and that of the level above, its entries per position of that level, if
-    it is full, and if it has segments that can be scattered."""
+    it is full, if it has segments that can be scattered, and if coordinates of a segment differ."""
 
     var: IndexVar
     above: IndexVar | None
@@ -120,6 +120,11 @@ class _Fan:
     count: float
     is_full: bool
     has_segments: bool
+    is_unique: bool
+
+    def per_coordinate(self, size: int) -> float:
+        """The entries with a given coordinate of `size`."""
+        return min(self.count / size, 1.0) if self.is_unique else self.count / size
 
 
 class _Selection:
@@ -199,12 +204,13 @@ def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar],
     order = walked_as(names, walk)
     if order == tuple(names):
         levels = pattern.format.levels
-        kinds = [(x.kind.is_full, x.kind.has_pointers and x.kind.has_coordinates and x.unique) for x in levels]
+        segments = [x.kind.has_pointers and x.kind.has_coordinates and x.unique for x in levels]
+        kinds = [(x.kind.is_full, has_segments, x.unique) for x, has_segments in zip(levels, segments, strict=True)]
         counts = [float(size) for size in pattern.level_sizes]
     else:
         sizes = [float(problem.size[var] or UNKNOWN) for var in order]
         dense_outermost = sizes[0] <= DERIVED_DENSE * pattern.nse  # an approximation of `formats.derived_format`
-        kinds = [(dense_outermost, not dense_outermost), *[(False, True)] * (len(order) - 1)]
+        kinds = [(dense_outermost, not dense_outermost, True), *[(False, True, True)] * (len(order) - 1)]
         counts = [min(float(pattern.nse), product) for product in accumulate(sizes, mul)]
         counts[0] = sizes[0] if dense_outermost else counts[0]
     above = [1.0, *counts]

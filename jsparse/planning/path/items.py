@@ -59,6 +59,7 @@ class Item:
         relates: it is an index relation. Two of them are not multiplied, since their product would have values.
         restricts: it has values, or loops walk it. Else it is a bare pattern that stores every entry.
         repeats: an index variable stands for several of its dimensions.
+        is_bare: it is a pattern without values.
         pattern: the static pattern of an operand, which has an index variable for each dimension.
         dims: the dimension of each index variable.
         walked: the index variables that loops over its pattern bind.
@@ -74,6 +75,7 @@ class Item:
     relates: bool = False
     restricts: bool = True
     repeats: bool = False
+    is_bare: bool = False
     pattern: Pattern | None = None
     dims: Mapping[IndexVar, int] = field(default_factory=dict)
     walked: frozenset[IndexVar] = field(init=False)
@@ -89,13 +91,15 @@ class Item:
             self._degrees.append(self.spread())
         return self._degrees[0]
 
-    def moved(self, kept: frozenset[IndexVar]) -> float:
-        """The stored tuples to reorder in a product that keeps these index variables.
+    def moved(self, order: Sequence[IndexVar], kept: frozenset[IndexVar]) -> float:
+        """The stored tuples to reorder in a product that keeps some index variables, by loops in that order.
 
-        An entry is out of order if a summed variable is stored outside of a kept one.
+        An entry is out of order if a summed variable is stored outside of a kept one, so that sums are added up in
+        memory. Values are moved if loops are not in the order of storage.
         """
         kinds = [v in kept for v in self.levels]
-        return self.stored if any(not a and b for a, b in pairwise(kinds)) else 0.0
+        is_moved = not self.is_bare and [v for v in order if v in self.walked] != list(self.levels)
+        return self.stored if is_moved or any(not a and b for a, b in pairwise(kinds)) else 0.0
 
 
 def operand_item(product: TypedProduct, number: int, value: int) -> Item:
@@ -114,6 +118,7 @@ def operand_item(product: TypedProduct, number: int, value: int) -> Item:
     item = Item(
         frozenset({number}), tuple(dict.fromkeys(indices)), stored, levels, (value, form_of(indices)),
         traced=not isinstance(core.pattern, Pattern), relates=x.is_relation, repeats=len(set(indices)) < len(indices),
+        is_bare=x.is_bare,
     )  # fmt: skip
     if not isinstance(core.pattern, Pattern) or not core.pattern.nse or len(levels) < len(walked):
         return item

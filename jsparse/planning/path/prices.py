@@ -8,7 +8,8 @@ entries of a result  written and read once more, at most the cells of its indice
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Estimates, Names
@@ -17,7 +18,8 @@ from jsparse.planning.path.items import Item
 __all__ = ["ASSEMBLY", "SEARCHED", "STEP", "STORED", "VISIT", "nest"]
 
 LANES = 8.0  # divisor for multiply-adds in vector lanes
-DENSE = 4.0  # further divisor for a dense product, which XLA blocks for the cache
+BLOCKED = 4.0  # further divisor for a dense matrix product, which XLA blocks for the cache
+ELEMENT = 2.0  # a multiply-add of another dense product, which XLA computes entry by entry
 STEP = 6_000.0  # the fixed cost of one more call
 ASSEMBLY = 50_000.0  # that of finding a dynamic pattern in the program
 STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
@@ -30,44 +32,80 @@ def nest(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates
     """The work of one loop nest over all items, for a result with these index variables; and the tuples that meet."""
     sparse = [item for item in items if item.levels]
     walked = frozenset([v for item in sparse for v in item.levels])
-    dense = {v for item in items for v in item.indices if v not in walked}
-    factors = max(sum([bool(item.indices) for item in items]) - 1, 1)
     if not sparse:
-        return estimates.volume(dense) * factors / (LANES * DENSE), 1.0
-    visited, tuples = _walked(sparse, walked, estimates)
+        return _dense(items, target, estimates), 1.0
+    dense = {v for item in items for v in item.indices if v not in walked}
+    factors = _factors(items)
+    visited, tuples = _walked(sparse, walked, frozenset(target), estimates)
     lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
     kept = frozenset(target)
     arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
     across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
-    moved = MOVED * (sum([item.moved(kept) for item in sparse]) + sum(map(estimates.volume, across)))
+    moved = MOVED * sum(map(estimates.volume, across))
     return visited + tuples * estimates.volume(dense) * factors / lanes + moved, tuples
 
 
-def _walked(items: Sequence[Item], walked: Names, estimates: Estimates) -> tuple[float, float]:
-    """The cost of the loops over sparse levels, and the tuples inside of them.
+def _factors(items: Sequence[Item]) -> int:
+    """The multiplications for each index tuple; at least one for what is read."""
+    return max(sum([bool(item.indices) for item in items]) - 1, 1)
 
-    The next loop is over the index variable that leaves the fewest tuples; ties follow the order of storage. Dynamic
-    patterns are walked as they are stored, or one of them is sorted first. A loop visits the shortest of the levels
-    that meet there, with searches in the others.
+
+def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates) -> float:
+    """The work of a product of arrays, which XLA computes: as a matrix product, if two of them share a summed index
+    variable and each keeps one of its own; else element by element, where an array may have to be transposed."""
+    kept, names = set(target), [set(item.indices) for item in items]
+    volume = estimates.volume(set().union(*names)) * _factors(items)
+    if any((a & b) - kept and (a - b) & kept and (b - a) & kept for a, b in combinations(names, 2)):
+        return volume / (LANES * BLOCKED)
+    turned = [item for item in items if len(item.indices) > 1 and item.indices[-1:] != tuple(target[-1:])]
+    return ELEMENT * volume + MOVED * sum([estimates.volume(item.indices) for item in turned])
+
+
+def _walked(items: Sequence[Item], walked: Names, kept: Names, estimates: Estimates) -> tuple[float, float]:
+    """The cost of the loops over sparse levels, with that of entries to move, and the tuples inside of the loops.
+
+    Either loops are in the order in which fewest tuples are left, for which values may have to be moved; or they follow
+    the order of storage as far as that is one.
     """
     having: dict[IndexVar, list[Item]] = {}
     for item in items:
         for v in item.levels:
             having.setdefault(v, []).append(item)
-    left = {v: tuple(own) for v, own in having.items()}
-    bound, cost, tuples, unbounded = Names(), 0.0, 1.0, 1.0
+    levels = {v: tuple(own) for v, own in having.items()}
+    found = list[tuple[float, float]]()
+    for as_stored in (len(items) == 1, True):
+        order, cost, tuples = _loops(levels, as_stored, estimates)
+        moves = [item.moved(order, kept) for item in items]
+        found.append((cost + MOVED * sum(moves), tuples))
+        if as_stored or not any(moves):
+            break
+    return min(found)
+
+
+def _loops(
+    levels: Mapping[IndexVar, tuple[Item, ...]], as_stored: bool, estimates: Estimates
+) -> tuple[list[IndexVar], float, float]:
+    """Loops over index variables, whose levels these items have: their order, their cost, and the tuples inside.
+
+    The next loop is over the index variable that leaves the fewest tuples; ties follow the order of storage. Dynamic
+    patterns are walked as they are stored, or one of them is sorted first; so are others if `as_stored`. A loop visits
+    the shortest of the levels that meet there, with searches in the others.
+    """
+    left = dict(levels)
+    order, bound, cost, tuples, unbounded = list[IndexVar](), Names(), 0.0, 1.0, 1.0
     for count in range(1, len(left) + 1):
-        free = [v for v, own in left.items() if all(_is_next(item, v, bound) for item in own)] or list(left)
+        free = [v for v, own in left.items() if all(_is_next(item, v, bound, as_stored) for item in own)] or list(left)
         bindings = [estimates.binding(left[v], v, bound) for v in free]
         inside, chosen = min([(binding.tuples(unbounded, count), n) for n, binding in enumerate(bindings)])
         visited = max(tuples * bindings[chosen].fan, inside)
         cost += visited * (VISIT + SEARCHED * (bindings[chosen].items - 1))
         unbounded *= bindings[chosen].factor  # entries that meet often do so at the variables inside, too
+        order.append(free[chosen])
         bound, tuples = bound | {free[chosen]}, inside
         del left[free[chosen]]
-    return cost, tuples
+    return order, cost, tuples
 
 
-def _is_next(item: Item, var: IndexVar, bound: Names) -> bool:
+def _is_next(item: Item, var: IndexVar, bound: Names, as_stored: bool) -> bool:
     """Whether a loop over an index variable walks an item as it is stored, or in another order that it may have."""
-    return not item.traced or bound.issuperset(item.levels[: item.levels.index(var)])
+    return not (item.traced or as_stored) or bound.issuperset(item.levels[: item.levels.index(var)])
