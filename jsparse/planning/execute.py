@@ -56,8 +56,7 @@ def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> A
         if isinstance(instruction, Convert):
             values.append(in_format(values[instruction.value], instruction.format))
         elif isinstance(instruction, OnLevels):
-            x, pattern = values[instruction.value], instruction.pattern
-            values.append(BarePattern(pattern) if is_bare(x) else SparseTensor._unchecked(x.values, pattern))
+            values.append(_on_levels(values[instruction.value], instruction.pattern))
         elif isinstance(instruction, Ones):
             values.append(jnp.full(instruction.shape, instruction.one, instruction.dtype))
         elif isinstance(instruction, EntryValues):
@@ -87,6 +86,15 @@ def _sorted_anew(x: SparseTensor, format: Format) -> SparseTensor:
 def _pattern_sorted_anew(pattern: DynamicPattern, format: Format) -> DynamicPattern:
     type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern.type, format))
     return converted_pattern(pattern, type_)
+
+
+def _on_levels(x: Any, pattern: Pattern) -> SparseTensor | BarePattern:
+    """A value on a static pattern that stores the same entries in the same order."""
+    if is_bare(x):
+        return BarePattern(pattern)
+    values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, pattern.nse)
+    made: SparseTensor = SparseTensor._unchecked(values, pattern)
+    return made
 
 
 def _sum(work: SumOfProducts, values: Sequence[Any], out_format: object) -> Any:

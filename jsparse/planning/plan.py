@@ -182,10 +182,10 @@ class Ones:
 
 @dataclass(frozen=True, slots=True)
 class OnLevels:
-    """A sparse operand on another static pattern that stores the same entries in the same order.
+    """A value on another static pattern that stores the same entries in the same order. A dense array stores all.
 
     Attributes:
-        value: the number of the operand.
+        value: the number of the value.
         pattern: the pattern.
     """
 
@@ -238,10 +238,8 @@ class ProgramPlan:
 
     @property
     def result(self) -> SumOfProducts:
-        """The last instruction, which computes the program's result."""
-        last = self.instructions[-1]
-        assert isinstance(last, SumOfProducts)
-        return last
+        """The instruction that computes the program's result."""
+        return self.sums[-1]
 
     @property
     def sums(self) -> tuple[SumOfProducts, ...]:

@@ -169,7 +169,7 @@ class _Planner:
         if output is None:
             terms, repeated = _without_repeats(terms)
             terms = terms if self.schedules else [self.entry_by_entry(term) for term in terms]
-        begun = len(self.instructions), len(self.values), dict(self.made), dict(self.converted)
+        begun = len(self.instructions), len(self.values), self.steps, dict(self.made), dict(self.converted)
         planned = self._in_steps(terms, dtypes, output)
         if not self.schedules:
             planned = [(self.collapsed(term), own) for term, own in planned]
@@ -179,6 +179,9 @@ class _Planner:
             output = new_format(provisional) or output
         on, assembly = self._stored([term for term, _ in concordant], output, nse)
         if assembly is not None and isinstance(assembly.result, Pattern) and len(concordant) == 1:
+            if not is_step and not self.schedules and _stores_everything(assembly.result):
+                self._forget(*begun)
+                return self._on_full_pattern(terms[0], dtypes, assembly.result)
             known = _known(concordant[0][0], assembly.result, is_step, begun[1])
             if isinstance(known, PatternRef) and self._has_sparse_steps(*begun[:2]):
                 self._forget(*begun)
@@ -189,6 +192,16 @@ class _Planner:
         if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
             on = replace(on, group=next(self.groups))  # no other value has these index arrays
         return self.add(SumOfProducts(products, stored, dtypes.result), Signature(shape, dtypes.result, False, on))
+
+    def _on_full_pattern(self, term: _Term, dtypes: Dtypes, pattern: Pattern) -> int:
+        """Append the instructions for a term whose pattern stores everything: a dense array has the same values."""
+        target, order = term.product.assignment.target, pattern.format.order
+        stored = Assignment(
+            Access(target.tensor, tuple(target.indices[dim] for dim in order)), term.product.assignment.factors
+        )
+        made = self.compute([replace(term, product=replace(term.product, assignment=stored))], dtypes, None, None)
+        signature = replace(self.values[made], shape=pattern.shape, stored=PatternRef(pattern))
+        return self.add(OnLevels(made, pattern), signature)
 
     def _has_sparse_steps(self, instructions: int, values: int) -> bool:
         """Whether instructions from a number on, whose values have numbers from another one on, have sparse results."""
@@ -212,11 +225,16 @@ class _Planner:
         return replace(term, product=whole, values=tuple(term.values[n] for n in left))
 
     def _forget(
-        self, instructions: int, values: int, made: dict[Hashable, int], converted: dict[tuple[int, Format], int]
+        self,
+        instructions: int,
+        values: int,
+        steps: int,
+        made: dict[Hashable, int],
+        converted: dict[tuple[int, Format], int],
     ) -> None:
-        """Go back to that many instructions and values."""
+        """Go back to that many instructions, values and steps."""
         del self.instructions[instructions:], self.values[values:]
-        self.made, self.converted = made, converted
+        self.steps, self.made, self.converted = steps, made, converted
 
     def _in_steps(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format) -> list[tuple[_Term, Dtypes]]:
         """The terms, split into steps where that is allowed, with their dtypes.
@@ -364,6 +382,11 @@ class _Planner:
             if core is not None and (core.pattern, core.group) == (own.pattern, own.group)
         ]
         return max(lying, key=lambda found: (found[0], -found[1]))[1] if lying else None
+
+
+def _stores_everything(pattern: Pattern) -> bool:
+    """Whether a pattern has an entry for each coordinate, once and in the order of its levels."""
+    return pattern.nse == prod(pattern.shape) > 0 and len(pattern.format.levels) == len(pattern.shape)
 
 
 def _known(term: _Term, found: Pattern, is_step: bool, first: int) -> Stored:

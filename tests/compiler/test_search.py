@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiler.cases import dense, planned, sparse
 
-from jsparse import SparseTensor
+from jsparse import SparseTensor, explain
 from jsparse.compiler.schedule.cost import Prices
 from jsparse.compiler.schedule.search import candidates
 from jsparse.compiler.schedule.select import plan
@@ -79,3 +80,11 @@ def test_candidates_that_cost_too_much_are_left_out():
     priced = candidates(chosen.given, chosen.patterns, is_open=lambda probe: prices.least(probe) <= chosen.cost.total)
     assert [c.walk for c in every] == [("i", "j"), ("j", "i"), ("j", "i")]
     assert [c.walk for c in priced] == [("i", "j")]
+
+
+def test_rows_on_pages_of_their_own_are_not_crossed() -> None:
+    """E[k, j] of 4096 x 4096: a loop over k in each entry would write to another page in each iteration."""
+    coords = np.random.default_rng(0).integers(0, 4096, (2, 4000))
+    A = SparseTensor.from_coords(coords, np.ones(4000, np.float32), (4096, 4096), "csr")
+    found = explain("ij,jk->ki", A, jnp.ones((4096, 4096), jnp.float32))
+    assert "vectorize k" in str(found.schedule)

@@ -31,7 +31,7 @@ def operands(text, format, seed=0, share=0.3):
 
 
 def collapsed(text, *values):
-    return sum(isinstance(x, OnLevels) for x in plan_einsum(text, values, None).plan.instructions)
+    return sum(isinstance(x, OnLevels) for x in plan_einsum(text, values, None).plan.instructions[:-1])
 
 
 def whole(x):

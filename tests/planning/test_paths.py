@@ -238,3 +238,46 @@ def test_products_that_xla_computes_one_by_one_cost_as_much_as_a_loop():
     A, x = matrix(6, entries=300), np.ones((N, N), np.float32)
     assert not steps("ij,jk->kj", A, x)
     assert steps("ij,jk->jk", matrix(6, entries=20_000), x) == [("j", True)]
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
+def test_a_result_that_stores_everything_is_computed_as_an_array(format):
+    rng = np.random.default_rng(1)
+    a, b = (np.where(rng.random((30, 30)) < 0.6, rng.integers(1, 4, (30, 30)), 0) for _ in range(2))
+    A, B = (jsparse.asarray(x.astype(np.float32)) for x in (a, b))
+    plan = plan_einsum("ij,jk->ik", [A, B], format).plan
+    assert [type(x.output) for x in plan.sums] == [DenseOutput]
+    found = jax.jit(lambda A, B: jsparse.einsum("ij,jk->ik", A, B, out_format=format))(A, B)
+    assert (found.nse, found.format.name) == (900, format)
+    np.testing.assert_array_equal(found.todense(), a @ b)
+    tropical = jsparse.einsum("ij,jk->ik", A, B, out_format=format, semiring="min_plus")
+    stored = np.where(a, a, np.inf)[:, :, None] + np.where(b, b, np.inf)
+    np.testing.assert_array_equal(tropical.todense(), stored.min(1))
+    slope = jax.grad(lambda A: (jsparse.einsum("ij,jk->ik", A, B, out_format=format).values ** 2).sum())(A)
+    np.testing.assert_array_equal(slope.todense(), np.where(a, 2 * (a @ b) @ b.T, 0))
+    many = jax.vmap(lambda v: jsparse.einsum("ij,jk->ik", A.with_values(v), B, out_format=format).values)(
+        np.stack([A.values, 2 * A.values])
+    )
+    np.testing.assert_array_equal(many, [found.values, 2 * found.values])
+
+
+def test_few_entries_at_which_operands_meet_are_found_first():
+    """Two operands that share few of their entries; equal ones, whose segments need no search, are one loop."""
+    rng, n = np.random.default_rng(7), 1000
+    A, B = (
+        jsparse.SparseTensor.from_coords(coords, np.arange(coords.shape[1]) % 5 + 1, (n, n), "csr")
+        for coords in (np.unique(rng.integers(0, n, (2, 20_000)), axis=1) for _ in range(2))
+    )
+    assert 0 < (whole(A) * whole(B) != 0).sum() < 1000
+    assert steps("ij,ij->", A, B) == [("ij", False)]
+    assert not steps("ij,ij->", A, A.with_values(A.values * 2))
+    for text in ("ij,ij->", "ij,ij->i", "ij,ij->j", "ij,ij,jk->ik"):
+        operands = [A, B, B][: text.count(",") + 1]
+        np.testing.assert_array_equal(whole(jsparse.einsum(text, *operands)), np.einsum(text, *map(whole, operands)))
+
+
+def test_sums_of_dynamic_operands_come_before_a_sort():
+    """In the result's order A would be sorted, and its longest columns meet the longest rows of B."""
+    A, B = matrix(9, kind="dynamic").asformat("coo"), matrix(10, kind="dynamic")
+    assert steps("ij,jk->kj", A, B) == [("j", False)]
+    np.testing.assert_array_equal(whole(jsparse.einsum("ij,jk->kj", A, B)), np.einsum("ij,jk->kj", whole(A), whole(B)))

@@ -68,7 +68,7 @@ def test_values_are_as_predicted(name, monkeypatch):
     subscripts, make = PROGRAMS[name]
     operands = make()
     planners, values = [], []
-    init, run, convert = planner._Planner.__init__, execute._sum, execute.in_format
+    init, run, convert, wrap = planner._Planner.__init__, execute._sum, execute.in_format, execute._on_levels
 
     def kept(self, *args):
         planners.append(self)
@@ -80,6 +80,7 @@ def test_values_are_as_predicted(name, monkeypatch):
     monkeypatch.setattr(planner._Planner, "__init__", kept)
     monkeypatch.setattr(execute, "_sum", recorded(run))
     monkeypatch.setattr(execute, "in_format", recorded(convert))
+    monkeypatch.setattr(execute, "_on_levels", recorded(wrap))
     jsparse.clear_cache()
     made = plan_einsum(subscripts, operands, None, nse=2000)
     out = made.run()

@@ -6,7 +6,7 @@ import jax
 from programs.program import Program
 
 from jsparse.planning.execute import factors_of
-from jsparse.planning.plan import PlannedProduct, SumOfProducts
+from jsparse.planning.plan import PlannedProduct
 from jsparse.planning.planned import Planned, plan_einsum
 
 __all__ = ["only_product", "planned_product", "product_of"]
@@ -30,7 +30,6 @@ def product_of(program: Program) -> PlannedProduct | None:
 
 def only_product(planned: Planned) -> PlannedProduct:
     """The product of a plan that consists of one product."""
-    (instruction,) = planned.plan.instructions
-    assert isinstance(instruction, SumOfProducts)
+    (instruction,) = planned.plan.sums
     (work,) = instruction.terms
     return work

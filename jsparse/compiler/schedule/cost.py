@@ -23,6 +23,7 @@ from jsparse.compiler.schedule.gathers import (
     line_cost,
     lines_of,
     stored_beside,
+    strided,
 )
 from jsparse.compiler.schedule.locality import read_before
 from jsparse.compiler.schedule.machine import (
@@ -324,7 +325,7 @@ def _chain(nest: Summary) -> float:
 def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[GatheredRows]) -> float:
     """The cost of the cache lines that dense factors are gathered from, or of panels that are copied."""
     if nest.vector is None:
-        return 0.0
+        return strided(nest, entries)
     if nest.panel and nest.gathered is not None:
         return _panels(nest, nest.gathered, entries)
     in_lanes = sum([rows.cost(nest, entries) for rows in gathered if rows.in_lanes])

@@ -14,7 +14,10 @@ from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.trip_counts import UNKNOWN
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["GatheredRows", "extent", "gathered_rows", "itemsize", "line_cost", "lines_of", "stored_beside"]
+__all__ = ["GatheredRows", "extent", "gathered_rows", "itemsize", "line_cost", "lines_of", "stored_beside", "strided"]
+
+PAGE_BYTES = 1 << 12
+NEW_PAGE = 4.0  # a cache line in another page than the one before, relative to one that is near
 
 
 def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:
@@ -135,6 +138,23 @@ def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
             extent(problem, [v for v in nest.free_dense_vars if v not in variables]),
             extent(problem, stored_beside(nest, access)) if in_lanes else 1,
         )
+
+
+def strided(nest: Summary, entries: Sequence[float]) -> float:
+    """The cost of the cache lines of dense tensors that a scalar innermost loop over a dense variable crosses: each of
+    its iterations is in another line, and for long rows in another page."""
+    problem = nest.problem
+    if nest.vector is not None or not nest.order or nest.order[-1] not in nest.dense:
+        return 0.0
+    cost, inner = 0.0, nest.order[-1]
+    for access in problem.assignment.accesses:
+        type_ = problem.type_of[access.tensor]
+        stored = [str(access.indices[axis.dim]) for axis in type_.axes if isinstance(axis, Dense)]
+        if type_.positions is None and inner in stored[:-1]:
+            item = itemsize(problem, access)
+            stride = extent(problem, stored[stored.index(inner) + 1 :]) * item
+            cost += gather_cost(extent(problem, stored) * item) * (NEW_PAGE if stride >= PAGE_BYTES else 1.0)
+    return cost * (entries[-1] if entries else 1.0) * extent(problem, nest.dense)
 
 
 def stored_beside(nest: Summary, access: Access) -> tuple[IndexVar, ...]:

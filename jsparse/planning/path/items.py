@@ -98,8 +98,12 @@ class Item:
         memory. Values are moved if loops are not in the order of storage.
         """
         kinds = [v in kept for v in self.levels]
-        is_moved = not self.is_bare and [v for v in order if v in self.walked] != list(self.levels)
+        is_moved = not (self.is_bare or self.is_walked_as_stored(order))
         return self.stored if is_moved or any(not a and b for a, b in pairwise(kinds)) else 0.0
+
+    def is_walked_as_stored(self, order: Sequence[IndexVar]) -> bool:
+        """Whether loops in that order are in the order in which its levels are stored."""
+        return [v for v in order if v in self.walked] == list(self.levels)
 
 
 def operand_item(product: TypedProduct, number: int, value: int) -> Item:

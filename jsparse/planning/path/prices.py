@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+from jsparse.compiler.schedule.cost import sort_cost
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Estimates, Names
 from jsparse.planning.path.items import Item
@@ -23,26 +24,32 @@ ELEMENT = 2.0  # a multiply-add of another dense product, which XLA computes ent
 STEP = 6_000.0  # the fixed cost of one more call
 ASSEMBLY = 50_000.0  # that of finding a dynamic pattern in the program
 STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
+ASSEMBLED = 3.0  # the factor on the work of a nest that finds the entries of a dynamic result in order
 SEARCHED = 2.0  # the cost of looking up a coordinate in another pattern
 VISIT = 1.0  # the cost of an iteration of a loop over a sparse level
 MOVED = 2.0  # the cost of gathering an entry into another order, or of adding it up in memory
 
 
-def nest(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates) -> tuple[float, float]:
-    """The work of one loop nest over all items, for a result with these index variables; and the tuples that meet."""
+def nest(
+    items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates, is_sparse: bool
+) -> tuple[float, float]:
+    """The work of one loop nest over all items, for a result with these index variables, which is sparse or dense; and
+    the tuples that meet."""
     sparse = [item for item in items if item.levels]
     walked = frozenset([v for item in sparse for v in item.levels])
     if not sparse:
         return _dense(items, target, estimates), 1.0
     dense = {v for item in items for v in item.indices if v not in walked}
     factors = _factors(items)
-    visited, tuples = _walked(sparse, walked, frozenset(target), estimates)
+    assembled = is_sparse and len(sparse) > 1 and any(item.traced for item in sparse)
+    visited, tuples = _walked(sparse, walked, frozenset(target), assembled, estimates)
     lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
     kept = frozenset(target)
     arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
     across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
     moved = MOVED * sum(map(estimates.volume, across))
-    return visited + tuples * estimates.volume(dense) * factors / lanes + moved, tuples
+    work = visited + tuples * estimates.volume(dense) * factors / lanes
+    return work * (ASSEMBLED if assembled else 1.0) + moved, tuples
 
 
 def _factors(items: Sequence[Item]) -> int:
@@ -61,7 +68,9 @@ def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimat
     return ELEMENT * volume + MOVED * sum([estimates.volume(item.indices) for item in turned])
 
 
-def _walked(items: Sequence[Item], walked: Names, kept: Names, estimates: Estimates) -> tuple[float, float]:
+def _walked(
+    items: Sequence[Item], walked: Names, kept: Names, assembled: bool, estimates: Estimates
+) -> tuple[float, float]:
     """The cost of the loops over sparse levels, with that of entries to move, and the tuples inside of the loops.
 
     Either loops are in the order in which fewest tuples are left, for which values may have to be moved; or they follow
@@ -74,27 +83,39 @@ def _walked(items: Sequence[Item], walked: Names, kept: Names, estimates: Estima
     levels = {v: tuple(own) for v, own in having.items()}
     found = list[tuple[float, float]]()
     for as_stored in (len(items) == 1, True):
-        order, cost, tuples = _loops(levels, as_stored, estimates)
-        moves = [item.moved(order, kept) for item in items]
-        found.append((cost + MOVED * sum(moves), tuples))
+        order, cost, tuples = _loops(levels, as_stored, kept if assembled else Names(), estimates)
+        moves = [_moved(item, order, kept) for item in items]
+        found.append((cost + sum(moves), tuples))
         if as_stored or not any(moves):
             break
     return min(found)
 
 
+def _moved(item: Item, order: Sequence[IndexVar], kept: Names) -> float:
+    """The cost of values in another order than they are stored in. A dynamic pattern is sorted with them."""
+    if item.traced and not item.is_walked_as_stored(order):
+        return sort_cost(round(item.stored))
+    return MOVED * item.moved(order, kept)
+
+
 def _loops(
-    levels: Mapping[IndexVar, tuple[Item, ...]], as_stored: bool, estimates: Estimates
+    levels: Mapping[IndexVar, tuple[Item, ...]], as_stored: bool, first: Names, estimates: Estimates
 ) -> tuple[list[IndexVar], float, float]:
     """Loops over index variables, whose levels these items have: their order, their cost, and the tuples inside.
 
     The next loop is over the index variable that leaves the fewest tuples; ties follow the order of storage. Dynamic
     patterns are walked as they are stored, or one of them is sorted first; so are others if `as_stored`. A loop visits
-    the shortest of the levels that meet there, with searches in the others.
+    the shortest of the levels that meet there, with searches in the others. All but one of the variables `first` come
+    before others.
     """
     left = dict(levels)
     order, bound, cost, tuples, unbounded = list[IndexVar](), Names(), 0.0, 1.0, 1.0
     for count in range(1, len(left) + 1):
-        free = [v for v, own in left.items() if all(_is_next(item, v, bound, as_stored) for item in own)] or list(left)
+        outer = first & left.keys()
+        open_ = {v: own for v, own in left.items() if v in outer or len(outer) < 2}
+        free = [v for v, own in open_.items() if all(_is_next(item, v, bound, as_stored) for item in own)] or list(
+            open_
+        )
         bindings = [estimates.binding(left[v], v, bound) for v in free]
         inside, chosen = min([(binding.tuples(unbounded, count), n) for n, binding in enumerate(bindings)])
         visited = max(tuples * bindings[chosen].fan, inside)

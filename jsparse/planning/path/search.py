@@ -15,8 +15,8 @@ The search prices every sequence of steps: its states are partitions of the oper
 
 Three rules exclude steps. A product that a sparse operand samples is never formed densely (`ij,ik,jk->ij`). The pattern
 of a sparse result comes from sparse intermediates only, and from numbers. A dense intermediate is at most `LARGER`
-times as large as all operands together or as the result, or smaller than the work of its step. With more than
-`EXHAUSTIVE` operands, the first steps are chosen greedily.
+times as large as all operands together or as the result, or smaller than the multiply-adds of its step.
+With more than `EXHAUSTIVE` operands, the first steps are chosen greedily.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ from jsparse.planning.typed_product import TypedProduct
 __all__ = ["Step", "contraction_path", "prices"]
 
 LARGER = 2  # the entries of a dense intermediate, at most, relative to those of operands and result
-WORK = 8  # multiply-adds of a step for each entry of its dense result, from which on that may be larger
+WORK = 2  # multiply-adds of a step for each entry of its dense result, from which on that may be larger
+DENSE_WORK = 256  # the same if all factors are dense
 LARGEST = 1 << 26  # the entries that it may have then
 EXHAUSTIVE = 5  # the largest number of values for which every sequence of steps is priced: a few milliseconds
+MEETING = 6  # the entries of two operands for each at which they meet, from which on these are found first
 GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
 
 
@@ -82,14 +84,18 @@ def contraction_path(product: TypedProduct, values: Sequence[int], is_sparse: bo
 def prices(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tuple[float, float]:
     """The price of the cheapest path, and that of one nest over all operands. Arguments as of `contraction_path`."""
     search = _Search(product, values, is_sparse)
-    return search.cheapest()[0], nest(search.items, product.kept, search.estimates)[0]
+    return search.cheapest()[0], search.nest(search.items)
 
 
 def _may_pay(product: TypedProduct) -> bool:
     """Whether there are steps at all: three operands, or a sparse one with a summed index variable of its own, which
-    the others or the result do not carry in full."""
+    the others or the result do not carry in full, or two static ones that meet."""
     if len(product.operands) > 2:
         return True
+    if len(product.operands) == 2:
+        first, second = (operand_item(product, n, n) for n in range(2))
+        if _meet(first, second, frozenset(product.kept)):
+            return True
     names = [set(indices) for indices in product.indices]
     others = [set(product.kept), *names] if len(names) == 1 else [names[1], names[0]]
     pairs = zip(product.operands, names, others, strict=False)
@@ -107,7 +113,7 @@ class _Search:
         self.largest_dense = LARGER * max(operands, self.estimates.volume(product.kept))
         self.made: dict[tuple[frozenset[int], tuple[IndexVar, ...]], Item] = {}
         self.plans: dict[frozenset[Item], _Plan] = {}
-        self.merged: dict[frozenset[Item], tuple[float, float, Item] | None] = {}
+        self.merged: dict[tuple[frozenset[Item], bool], tuple[float, float, Item] | None] = {}
         self.nests: dict[frozenset[Item], float] = {}
 
     def cheapest(self) -> _Plan:
@@ -131,13 +137,13 @@ class _Search:
         so the search also considers to stop after each.
         """
         cost, merges = 0.0, tuple[_Merge, ...]()
-        found: _Plan = (self._nest(state), ())
+        found: _Plan = (self.nest(state), ())
         while len(state) > EXHAUSTIVE:
-            choice = min(self._steps(state), key=lambda step: step[0] + self._nest(step[2]), default=None)
+            choice = min(self._steps(state), key=lambda step: step[0] + self.nest(step[2]), default=None)
             if choice is None:
                 return found
             cost, merges, state = cost + choice[0], (*merges, choice[1]), choice[2]
-            found = min(found, (cost + self._nest(state), merges), key=lambda plan: plan[0])
+            found = min(found, (cost + self.nest(state), merges), key=lambda plan: plan[0])
         below, later = self._best(state)
         return min(found, (cost + below, (*merges, *later)), key=lambda plan: plan[0])
 
@@ -145,7 +151,7 @@ class _Search:
         """The cheapest plan that leads from a partition of the operands to the result."""
         key = frozenset(state)
         if key not in self.plans:
-            best: _Plan = (self._nest(state), ())
+            best: _Plan = (self.nest(state), ())
             for cost, merge, rest in sorted(self._steps(state), key=lambda step: step[0]):
                 if cost >= best[0]:
                     break
@@ -155,19 +161,23 @@ class _Search:
             self.plans[key] = best
         return self.plans[key]
 
-    def _nest(self, state: _State) -> float:
+    def nest(self, state: _State) -> float:
         """The work of one loop nest over all values."""
         key = frozenset(state)
         if key not in self.nests:
-            self.nests[key] = nest(state, self.product.kept, self.estimates)[0]
+            self.nests[key] = nest(state, self.product.kept, self.estimates, self.is_sparse)[0]
         return self.nests[key]
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
         """(cost, factors and result, values after it) of every step that the rules allow."""
-        for factors in _groups(state, self.kept):
-            found = self._step(factors, state)
+        groups = [(factors, False) for factors in _groups(state, self.kept)]
+        groups += [(pair, True) for pair in combinations(state, 2) if _meet(*pair, self._needed(pair, state))]
+        for factors, keeps_all in groups:
+            found = self._step(factors, state, keeps_all)
             if found is not None:
                 cost, merged = found
+                if keeps_all and MEETING * merged.stored > sum(item.stored for item in factors):
+                    continue
                 rest = tuple(item for item in state if item not in factors)
                 yield cost, (_in_order(factors), merged), (*rest, merged)
 
@@ -182,13 +192,15 @@ class _Search:
         """The index variables that the result and other values have."""
         return self.kept.union(*(item.indices for item in state if item not in factors))
 
-    def _step(self, factors: tuple[Item, ...], state: _State) -> tuple[float, Item] | None:
-        """The cost and the result of multiplying some items first; None if the rules exclude the step."""
-        key = frozenset(factors)
+    def _step(self, factors: tuple[Item, ...], state: _State, keeps_all: bool = False) -> tuple[float, Item] | None:
+        """The cost and the result of multiplying some items first; None if the rules exclude the step. The result keeps
+        all index variables, or those that it needs."""
+        key = frozenset(factors), keeps_all
         if key not in self.merged:
-            self.merged[key] = self._product(factors, self._needed(factors, state))
+            names = frozenset(v for item in factors for v in item.indices)
+            self.merged[key] = self._product(factors, names if keeps_all else self._needed(factors, state))
         found = self.merged[key]
-        if found is None or (not found[2].levels and not self._may_be_dense(found[0], found[2], factors, state)):
+        if found is None or (not found[2].levels and not self._may_be_dense(found[1], found[2], factors, state)):
             return None
         work, _, merged = found
         if any(item.form == merged.form for item in state):
@@ -197,7 +209,7 @@ class _Search:
         return work + STEP + assembly + STORED * self.estimates.entries(merged), merged
 
     def _product(self, factors: tuple[Item, ...], needed: frozenset[IndexVar]) -> tuple[float, float, Item] | None:
-        """The work of a product, the tuples that meet in it, and its result; None if the result cannot be stored."""
+        """The work of a product, its multiply-adds, and its result; None if the result cannot be stored."""
         factors = _in_order(factors)
         every = tuple(dict.fromkeys(v for item in factors for v in item.indices))
         indices = tuple(v for v in every if v in needed)
@@ -205,10 +217,12 @@ class _Search:
         members = frozenset[int]().union(*(item.members for item in factors))
         sparse = [item for item in factors if item.levels]
         walked = frozenset(v for item in sparse for v in item.levels)
-        work, tuples = nest(factors, indices, self.estimates)
-        if not self._is_stored(sparse, indices):
+        is_stored = self._is_stored(sparse, indices)
+        work, tuples = nest(factors, indices, self.estimates, is_stored)
+        multiply_adds = tuples * self.estimates.volume([v for v in every if v not in walked])
+        if not is_stored:
             if not sparse or self._may_fill_empty_sums(indices):
-                return work, tuples, self._item(Item(members, indices, 1.0, (), form))
+                return work, multiply_adds, self._item(Item(members, indices, 1.0, (), form))
             if not self.is_sparse or not walked.issuperset(indices):
                 return None
         levels = tuple(v for v in indices if v in walked)
@@ -219,7 +233,7 @@ class _Search:
         cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
         if every == indices and not traced and sparse:  # planning finds where they meet
             work = min(work, cells.total * (VISIT + SEARCHED * len(sparse)))
-        return work, tuples, self._item(Item(members, indices, cells.total, levels, form, cells.spread, traced))
+        return work, multiply_adds, self._item(Item(members, indices, cells.total, levels, form, cells.spread, traced))
 
     def _item(self, made: Item) -> Item:
         """The item with these members and index variables, which several orders of steps may lead to."""
@@ -247,12 +261,21 @@ class _Search:
             return True
         return len(indices) >= 2 and set(indices) <= {v for item in sparse for v in item.indices}
 
-    def _may_be_dense(self, work: float, merged: Item, factors: tuple[Item, ...], state: _State) -> bool:
+    def _may_be_dense(self, multiply_adds: float, merged: Item, factors: tuple[Item, ...], state: _State) -> bool:
         """Whether a dense result is small enough, and no sparse item of a later step samples it."""
         indices, entries = set(merged.indices), self.estimates.entries(merged)
         if any(item.levels and item.walked <= indices for item in state if item not in factors):
             return False
-        return entries <= self.largest_dense or (entries <= LARGEST and WORK * entries <= work)
+        least = WORK if any(item.levels for item in factors) else DENSE_WORK
+        return entries <= self.largest_dense or (entries <= LARGEST and least * entries <= multiply_adds)
+
+
+def _meet(first: Item, second: Item, needed: frozenset[IndexVar]) -> bool:
+    """Whether planning may find where two static operands meet, before anything is summed: one has all index variables
+    of the other. If these are few, loops visit them alone, and merge no segments at each call."""
+    if first.pattern is None or second.pattern is None or needed.issuperset((*first.indices, *second.indices)):
+        return False
+    return first.walked >= second.walked or first.walked <= second.walked
 
 
 def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
