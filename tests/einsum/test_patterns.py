@@ -199,7 +199,7 @@ def test_dtypes_of_counts():
 
 def test_products_in_steps():
     (P, p), (Q, q), (R, r) = (pattern(*shape, density=0.05) for shape in ((130, 110), (110, 130), (130, 130)))
-    X, W = integers(130, 16), integers(16, 16)
+    X, W = integers(130, 64), integers(64, 64)
     A, a = jsparse.asarray((r * 3).astype(np.int32)), 3 * r
     for text, operands, dense, before in [
         ("ij,jk,kl->il", (P, Q, R), (p, q, r), 1),

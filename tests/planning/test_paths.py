@@ -88,7 +88,7 @@ OWN = [
     ("ij,jk->i", [("j", True)]),
     ("ij,jk->k", [("j", True)]),
     ("ij,jk,kl->i", None),
-    ("ij,kl->", [("", True), ("", True)]),
+    ("ij,kl->", [("", True)]),
     ("ij,kl->ij", [("", True)]),
     ("ij,jk,lm->ik", [("", True)]),
     ("ij,jk,lm,mn->ik", None),

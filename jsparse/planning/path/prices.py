@@ -22,6 +22,7 @@ LANES = 8.0  # divisor for multiply-adds in vector lanes
 BLOCKED = 4.0  # further divisor for a dense matrix product, which XLA blocks for the cache
 ELEMENT = 2.0  # a multiply-add of another dense product, which XLA computes entry by entry
 STEP = 6_000.0  # the fixed cost of one more call
+XLA_CALL = 60_000.0  # that of an operation of XLA among kernels: it wakes threads of its own
 ASSEMBLY = 50_000.0  # that of finding a dynamic pattern in the program
 STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
 ASSEMBLED = 3.0  # the factor on the work of a nest that finds the entries of a dynamic result in order
@@ -58,14 +59,22 @@ def _factors(items: Sequence[Item]) -> int:
 
 
 def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates) -> float:
-    """The work of a product of arrays, which XLA computes: as a matrix product, if two of them share a summed index
-    variable and each keeps one of its own; else element by element, where an array may have to be transposed."""
+    """The work of a product of arrays, which XLA computes.
+
+    It is a product of matrices, or of a matrix and a vector, if two arrays share a summed index variable. Else it is
+    computed element by element, where an array may have to be transposed.
+    """
     kept, names = set(target), [set(item.indices) for item in items]
+    if not any(names):
+        return 0.0  # a product of numbers starts no threads
     volume = estimates.volume(set().union(*names)) * _factors(items)
-    if any((a & b) - kept and (a - b) & kept and (b - a) & kept for a, b in combinations(names, 2)):
-        return volume / (LANES * BLOCKED)
+    apart = [((a - b) & kept, (b - a) & kept) for a, b in combinations(names, 2) if (a & b) - kept]
+    if any(a and b for a, b in apart):
+        return XLA_CALL + volume / (LANES * BLOCKED)
+    if any(a or b for a, b in apart):
+        return XLA_CALL + volume / LANES
     turned = [item for item in items if len(item.indices) > 1 and item.indices[-1:] != tuple(target[-1:])]
-    return ELEMENT * volume + MOVED * sum([estimates.volume(item.indices) for item in turned])
+    return XLA_CALL + ELEMENT * volume + MOVED * sum([estimates.volume(item.indices) for item in turned])
 
 
 def _walked(

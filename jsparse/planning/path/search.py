@@ -22,7 +22,7 @@ With more than `EXHAUSTIVE` operands, the first steps are chosen greedily.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from jsparse.notation import IndexVar
@@ -117,18 +117,26 @@ class _Search:
         self.nests: dict[frozenset[Item], float] = {}
 
     def cheapest(self) -> _Plan:
-        """The cheaper plan of two: all that belongs to one operand alone is summed first, or not."""
-        plan = self._from(self.items)
+        """The cheapest of some plans: all that belongs to one operand alone is summed first, or nothing is; or one
+        operand is left for the last nest, where otherwise only dense arrays would be."""
+        alone = [item for item in self.items if self._alone(item, self.items) is not None]
+        plans = [self._from(self.items)]
+        if alone:
+            plans.append(self._after(alone))
+        if len(alone) > 1 and all(item in alone or not item.levels for item in self.items):
+            plans += [self._after([item for item in alone if item is not left]) for left in alone]
+        return min(plans, key=lambda plan: plan[0])
+
+    def _after(self, alone: Sequence[Item]) -> _Plan:
+        """The plan after what belongs to each of these items alone is summed."""
         state, cost, merges = self.items, 0.0, list[_Merge]()
-        for item in self.items:
+        for item in alone:
             found = self._alone(item, state)
             if found is not None:
-                state = tuple(found[1] if other is item else other for other in state)
+                state = tuple(found[1] if item is other else other for other in state)
                 cost, merges = cost + found[0], [*merges, ((item,), found[1])]
-        if not merges or cost >= plan[0]:
-            return plan
         below, later = self._from(state)
-        return min(plan, (cost + below, (*merges, *later)), key=lambda found: found[0])
+        return cost + below, (*merges, *later)
 
     def _from(self, state: _State) -> _Plan:
         """The plan of a product of these values: greedy steps while they are many, then the best sequence of steps.
@@ -233,7 +241,10 @@ class _Search:
         cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
         if every == indices and not traced and sparse:  # planning finds where they meet
             work = min(work, cells.total * (VISIT + SEARCHED * len(sparse)))
-        return work, multiply_adds, self._item(Item(members, indices, cells.total, levels, form, cells.spread, traced))
+        made = Item(members, indices, cells.total, levels, form, cells.spread, traced)
+        if self._lies_on(made, factors):
+            made = replace(made, levels=sparse[0].levels, pattern=sparse[0].pattern, dims=sparse[0].dims)
+        return work, multiply_adds, self._item(made)
 
     def _item(self, made: Item) -> Item:
         """The item with these members and index variables, which several orders of steps may lead to."""
