@@ -7,17 +7,20 @@ from dataclasses import replace
 
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import is_complex
+from jsparse.compiler.schedule.ordered import ASSEMBLED
+from jsparse.compiler.wide_accumulation import wide_accumulation_plan
 from jsparse.formats import Pattern
 from jsparse.planning.dtypes import Dtypes
 from jsparse.planning.output.pattern import Assembly
 from jsparse.planning.plan import OUTPUT, PlannedProduct
 from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct
-from jsparse.primitives.entries_spec import Entries
-from jsparse.primitives.spec import Spec
+from jsparse.primitives.entries_spec import Entries, entries_plan
+from jsparse.primitives.spec import Spec, problem_of
 
 __all__ = ["fused", "planned_product"]
 
+FEWER = 16  # the entries of the operands for each of the result, from which on the two are compared
 _SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
 
 
@@ -29,7 +32,24 @@ def fused(assembly: Assembly, terms: Sequence[PlannedProduct]) -> Entries | None
     if any(is_complex(term.dtypes.computed) for term in terms):
         return None
     entries = Entries(assembly.reached, tuple(float(term.coefficient.real) for term in terms), specs, assembly.result)
-    return entries if entries.is_fused else None
+    return entries if entries.is_fused and not _is_cheaper_on_pattern(entries, terms) else None
+
+
+def _is_cheaper_on_pattern(entries: Entries, terms: Sequence[PlannedProduct]) -> bool:
+    """Whether values cost less on the pattern, which planning has found, than by loops that find the entries again.
+
+    Only a pattern with few entries is considered.
+    """
+    if not isinstance(entries.result, Pattern):
+        return False
+    if FEWER * entries.result.nse > sum(walk.stored.nse for walk in entries.reached.walks):
+        return False
+    dtypes = [term.kernel_dtypes for term in terms]
+    found = entries_plan(entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
+    return ASSEMBLED * found.cost.total > sum(
+        wide_accumulation_plan(problem_of(spec, own), tuple(walk.stored for walk in spec.walks)).cost.total
+        for spec, own in zip(entries.specs, dtypes, strict=True)
+    )
 
 
 def planned_product(

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from jsparse import SparseTensor, explain
+from jsparse import SparseTensor, einsum, explain
 from jsparse.compiler.schedule.degrees import skew
 from jsparse.formats import Pattern
 
@@ -46,3 +47,17 @@ def test_masked_product_walks_the_side_with_fewer_products() -> None:
     mask, a, b = tensor(spread, hubs), tensor(*even), tensor(spread, hubs)
     plan = str(explain("ij,ik,kj->ij", mask, a, b).schedule)
     assert "workspace j" in plan, plan  # columns of b hold hundreds of entries each, its rows three
+
+
+def test_masked_product_with_few_entries_is_computed_on_them() -> None:
+    """Planning finds the 39 entries that rows of products share with the mask, among ten thousands of products."""
+    rng = np.random.default_rng(1)
+    mask, a, b = (
+        SparseTensor.from_coords(coords, rng.integers(1, 5, coords.shape[1]), (3_000, 3_000), "csr")
+        for coords in (np.unique(rng.integers(0, 3_000, (2, 9_000)), axis=1) for _ in range(3))
+    )
+    found = einsum("ij,ik,kj->ij", mask, a, b)
+    assert 0 < found.nse < 100
+    assert "found and computed at once" not in str(explain("ij,ik,kj->ij", mask, a, b))
+    whole = [sp.csr_array((np.asarray(x.values), np.asarray(x.coords)), x.shape) for x in (mask, a, b)]
+    np.testing.assert_array_equal(found.todense(), (whole[0] * (whole[1] @ whole[2])).toarray())

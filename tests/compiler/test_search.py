@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiler.cases import dense, planned, sparse
 
-from jsparse import SparseTensor, explain
+from jsparse import SparseTensor, asarray, einsum, explain
 from jsparse.compiler.schedule.cost import Prices
 from jsparse.compiler.schedule.search import candidates
 from jsparse.compiler.schedule.select import plan
@@ -88,3 +89,22 @@ def test_rows_on_pages_of_their_own_are_not_crossed() -> None:
     A = SparseTensor.from_coords(coords, np.ones(4000, np.float32), (4096, 4096), "csr")
     found = explain("ij,jk->ki", A, jnp.ones((4096, 4096), jnp.float32))
     assert "vectorize k" in str(found.schedule)
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
+def test_values_stay_as_they_are_stored_where_few_are_looked_up(format: str) -> None:
+    rng, n = np.random.default_rng(1), 700
+    coords = (np.unique(rng.integers(0, n, (2, 30_000)), axis=1) for _ in range(2))
+    a, b = (np.zeros((n, n), np.int32) for _ in range(2))
+    for x, where in zip((a, b), coords, strict=True):
+        x[tuple(where)] = rng.integers(1, 5, where.shape[1])
+    few = asarray(np.where((a > 0) & (b.T > 0) & (rng.random((n, n)) < 0.02), a, 0))
+    assert 0 < few.nse < 100
+    B = asarray(b, format=format)
+    found = explain("ij,ji->ij", few, B)
+    assert "store" not in str(found.schedule)
+    np.testing.assert_array_equal(einsum("ij,ji->ij", few, B).todense(), few.todense() * b.T)
+    np.testing.assert_array_equal(einsum("ij,ji->j", few, B), (few.todense() * b.T).sum(0))
+    np.testing.assert_array_equal(einsum("ij,ji,jk->ik", few, B, b), (few.todense() * b.T) @ b)
+    slope = jax.grad(lambda v: einsum("ij,ji->", few.astype(np.float32), B.with_values(v)))(B.values.astype(np.float32))
+    np.testing.assert_array_equal(B.with_values(slope).todense(), np.where(b > 0, few.todense().T, 0))

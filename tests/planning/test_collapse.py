@@ -45,7 +45,7 @@ CASES = [
     ("IJK,IJK->k", 2),
     ("IJK,IJ->k", 2),
     ("IJK,IJ,kl->l", 2),
-    ("IJK,IJL,IJM->klm", 3),
+    ("IJK,IJL,IJM->klm", 2),
     ("IJKL,IJKM->lm", 4),
     ("IJK->", 1),
     ("IJK->i", 1),

@@ -9,6 +9,7 @@ and the sizes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import inf, log2
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.sums_first import summed_first
 from jsparse.compiler.schedule.transformations.parallelize import Race
 from jsparse.compiler.schedule.trip_counts import DERIVED_DENSE, UNKNOWN, TripCounts, trip_counts, walked_as
+from jsparse.formats import Pattern
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "Prices",
     "estimate",
     "grain_of",
+    "kept_as_stored",
     "saved_by_lanes",
     "sharing",
     "sort_cost",
@@ -435,9 +438,19 @@ def _skips(nest: Summary, patterns: tuple[Stored, ...]) -> bool:
 
 
 def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
-    """The cost of gathering values into the walked order."""
-    problem = nest.problem
-    moved = 0.0
+    """The cost of gathering values into the walked order, or of lookups in the order in which they are stored."""
+    return sum(min(move, _lookups(nest, patterns, n)) for n, move in _moves(nest, patterns).items())
+
+
+def kept_as_stored(nest: Summary, patterns: tuple[Stored, ...]) -> frozenset[int]:
+    """The patterns whose values stay in the order in which they are stored, though loops are in another: another
+    pattern with few entries binds their variables, and each of its entries is looked up."""
+    return frozenset(n for n, move in _moves(nest, patterns).items() if _lookups(nest, patterns, n) < move)
+
+
+def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
+    """For each pattern that loops walk in another order than the stored one, the cost of moving the values on it."""
+    problem, moved = nest.problem, dict[int, float]()
     for access in problem.assignment.accesses:
         axis = problem.type_of[access.tensor].positions
         if axis is None:
@@ -445,8 +458,27 @@ def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
         names = problem.level_variables[axis.pattern]
         if names != nest.walk and walked_as(names, nest.walk) != names:
             inner, pattern = extent(problem, [v for v in access.variables() if v not in names]), patterns[axis.pattern]
-            moved += MOVE_CALL + pattern.nse * inner * _move(pattern, pattern.nse * inner * itemsize(problem, access))
+            cost = MOVE_CALL + pattern.nse * inner * _move(pattern, pattern.nse * inner * itemsize(problem, access))
+            moved[axis.pattern] = moved.get(axis.pattern, 0.0) + cost
     return moved
+
+
+def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> float:
+    """The cost of locating the entries of another pattern in one whose levels contradict the loops; infinite if no
+    other pattern binds all of its variables, or if it has the result's values."""
+    names, pattern = nest.problem.level_variables, patterns[number]
+    own, on = names[number], nest.problem.type_of[nest.problem.target.tensor].positions
+    if not isinstance(pattern, Pattern) or (on is not None and on.pattern == number) or len(set(own)) < len(own):
+        return inf
+    around = set(nest.walk[: max(map(nest.walk.index, own)) + 1])
+    binding = [
+        patterns[n].nse
+        for n in nest.statement.patterns
+        if n != number and around <= set(names[n]) and walked_as(names[n], nest.walk) == names[n]
+    ]
+    sizes = pattern.level_sizes
+    steps = sum(VISIT + log2(1 + size / max(above, 1)) for above, size in pairwise((1, *sizes)))
+    return min(binding, default=inf) * steps
 
 
 def _move(pattern: Stored, size: int) -> float:

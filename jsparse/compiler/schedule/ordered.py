@@ -34,11 +34,12 @@ from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["ordered_plan"]
+__all__ = ["ASSEMBLED", "ordered_plan"]
 
 MAX_ORDERS = 120  # orders of a term's own loops that are priced
 SHORT_ROW = 1 << 16  # a workspace row of at most this length is always allowed
 ROW_WORK = 4  # a longer row may have at most this many elements per multiply-add
+ASSEMBLED = 3.0  # the factor by which work takes longer than that of other nests: entries are found and appended
 SEVERAL = 1.0  # the cost of comparing one coordinate while merging
 
 

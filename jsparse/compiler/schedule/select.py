@@ -11,7 +11,7 @@ from typing import TypeAlias
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.build import check_step
 from jsparse.compiler.schedule.closing import closed
-from jsparse.compiler.schedule.cost import Cost, Prices
+from jsparse.compiler.schedule.cost import Cost, Prices, kept_as_stored
 from jsparse.compiler.schedule.layout import layout_of, names_of, reordered, with_innermost
 from jsparse.compiler.schedule.plan import Candidates, Plan
 from jsparse.compiler.schedule.row_blocks import RowBlocks, asked_blocks, in_blocks, paying_blocks, with_block_loop
@@ -196,7 +196,8 @@ def plan_as(
     are the trip counts of the candidate, if they are known; without `alone`, others share its outer loops."""
     given = candidate.problem
     names = given.level_variables
-    moves = [tuple(range(len(own))) if as_stored else walked_levels(own, candidate.walk) for own in names]
+    kept = range(len(names)) if as_stored else kept_as_stored(candidate, tuple(patterns))
+    moves = [tuple(range(len(own))) if n in kept else walked_levels(own, candidate.walk) for n, own in enumerate(names)]
     used, problem = reordered(given, patterns, moves)
     if candidate.vector is not None:
         problem = with_innermost(problem, candidate.moved_dense, candidate.vector)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from jsparse.compiler.schedule.cost import sort_cost
+from jsparse.compiler.schedule.ordered import ASSEMBLED
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Estimates, Names
 from jsparse.planning.path.items import Item
@@ -25,9 +26,9 @@ STEP = 6_000.0  # the fixed cost of one more call
 XLA_CALL = 60_000.0  # that of an operation of XLA among kernels: it wakes threads of its own
 ASSEMBLY = 50_000.0  # that of finding a dynamic pattern in the program
 STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
-ASSEMBLED = 3.0  # the factor on the work of a nest that finds the entries of a dynamic result in order
 SEARCHED = 2.0  # the cost of looking up a coordinate in another pattern
 VISIT = 1.0  # the cost of an iteration of a loop over a sparse level
+FEW_MOVES = 0.1  # of the cost of loops: no other order is tried, which would save less
 MOVED = 2.0  # the cost of gathering an entry into another order, or of adding it up in memory
 
 
@@ -95,7 +96,7 @@ def _walked(
         order, cost, tuples = _loops(levels, as_stored, kept if assembled else Names(), estimates)
         moves = [_moved(item, order, kept) for item in items]
         found.append((cost + sum(moves), tuples))
-        if as_stored or not any(moves):
+        if as_stored or sum(moves) < FEW_MOVES * cost:
             break
     return min(found)
 
