@@ -281,3 +281,14 @@ def test_sums_of_dynamic_operands_come_before_a_sort():
     A, B = matrix(9, kind="dynamic").asformat("coo"), matrix(10, kind="dynamic")
     assert steps("ij,jk->kj", A, B) == [("j", False)]
     np.testing.assert_array_equal(whole(jsparse.einsum("ij,jk->kj", A, B)), np.einsum("ij,jk->kj", whole(A), whole(B)))
+
+
+def test_a_scaled_operand_has_the_degrees_of_its_pattern():
+    """Also where no combination of entries is expected: B stores nothing that A's columns reach."""
+    rng = np.random.default_rng(11)
+    A, B = matrix(11, n=40, entries=60), matrix(12, n=40, entries=50)
+    empty = jsparse.SparseTensor.from_coords(np.zeros((2, 0), int), np.zeros(0, int), (40, 40))
+    x, y = rng.integers(1, 4, 40), rng.integers(1, 4, (40, 3))
+    for operands in ((A, x, B, empty, y), (A, x, empty, A, y), (A, x, B, A, y)):
+        wanted = np.einsum("ad,d,ad,ad,dj->j", *map(whole, operands))
+        np.testing.assert_array_equal(jsparse.einsum("ad,d,ad,ad,dj->j", *operands), wanted)

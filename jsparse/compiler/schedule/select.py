@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -183,6 +183,17 @@ def candidate_name(nest: Summary) -> str:
     return " ".join(nest.order) + (f" ({nest.vector} in lanes{how})" if nest.vector else "")
 
 
+def _without(kept: Collection[int], walked: TripCounts, candidate: Summary) -> TripCounts:
+    """The trip counts where some patterns are looked up: others lead at their variables."""
+    names, leaders = candidate.problem.level_variables, dict(walked.merge_leaders)
+    for n in kept:
+        others = (m for m in candidate.statement.patterns if m not in kept and set(names[n]) <= set(names[m]))
+        binding = next(others)
+        leaders |= {v: binding for v in names[n] if leaders.get(v, n) == n}
+    scattered = tuple((n, level) for n, level in walked.scattered if n not in kept)
+    return replace(walked, merge_leaders=tuple(leaders.items()), scattered=scattered)
+
+
 def plan_as(
     candidate: Summary,
     cost: Cost,
@@ -203,5 +214,6 @@ def plan_as(
         problem = with_innermost(problem, candidate.moved_dense, candidate.vector)
     problem = with_constants(problem, used, candidate)
     walked = walked or trip_counts(given, candidate.walk, patterns)
+    walked = walked if as_stored or not kept else _without(kept, walked, candidate)
     finished = closed(candidate.on(problem), cost, used, walked, alone)
     return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, find_rejected)

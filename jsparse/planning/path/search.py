@@ -243,7 +243,8 @@ class _Search:
             work = min(work, cells.total * (VISIT + SEARCHED * len(sparse)))
         made = Item(members, indices, cells.total, levels, form, cells.spread, traced)
         if self._lies_on(made, factors):
-            made = replace(made, levels=sparse[0].levels, pattern=sparse[0].pattern, dims=sparse[0].dims)
+            one = sparse[0]
+            made = replace(made, levels=one.levels, spread=one.spread, pattern=one.pattern, dims=one.dims)
         return work, multiply_adds, self._item(made)
 
     def _item(self, made: Item) -> Item:
