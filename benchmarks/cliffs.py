@@ -178,7 +178,7 @@ def order(program: Program, rng: np.random.Generator, sums_first: bool) -> Order
 
 
 def in_steps(steps: Order, values: Sequence[Any], is_dense: bool) -> Any:
-    """The result of a program in these steps, dense if that of the program is."""
+    """The result of a program in these steps. `is_dense`: the last step has a dense result, as the program has."""
     import jsparse
 
     made = list(values)

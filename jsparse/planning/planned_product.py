@@ -20,7 +20,7 @@ from jsparse.primitives.spec import Spec, problem_of
 
 __all__ = ["fused", "planned_product"]
 
-FEWER = 16  # the entries of the operands for each of the result, from which on the two are compared
+FEWER = 16  # the prices are compared if the operands have at least this many times as many entries as the result
 _SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
 
 

@@ -1,7 +1,7 @@
 """Constants that are defined both in the extension and in Python."""
 
 from jsparse import _native
-from jsparse.compiler.lower.chunks import MAX_CHUNKS
+from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.formats.levels import KINDS
 
 

@@ -31,6 +31,7 @@ def operands(text, format, seed=0, share=0.3):
 
 
 def collapsed(text, *values):
+    """The operands on collapsed levels. The last instruction may put a dense result on a pattern."""
     return sum(isinstance(x, OnLevels) for x in plan_einsum(text, values, None).plan.instructions[:-1])
 
 

@@ -284,11 +284,11 @@ def test_sums_of_dynamic_operands_come_before_a_sort():
 
 
 def test_a_scaled_operand_has_the_degrees_of_its_pattern():
-    """Also where no combination of entries is expected: B stores nothing that A's columns reach."""
-    rng = np.random.default_rng(11)
-    A, B = matrix(11, n=40, entries=60), matrix(12, n=40, entries=50)
-    empty = jsparse.SparseTensor.from_coords(np.zeros((2, 0), int), np.zeros(0, int), (40, 40))
-    x, y = rng.integers(1, 4, 40), rng.integers(1, 4, (40, 3))
-    for operands in ((A, x, B, empty, y), (A, x, empty, A, y), (A, x, B, A, y)):
-        wanted = np.einsum("ad,d,ad,ad,dj->j", *map(whole, operands))
-        np.testing.assert_array_equal(jsparse.einsum("ad,d,ad,ad,dj->j", *operands), wanted)
+    """In all of its dimensions: what is known of a result is kept for three of them."""
+    rng, shape = np.random.default_rng(11), (17, 3, 5, 3)
+    a, b = (np.where(rng.random(shape) < 0.4, rng.integers(1, 4, shape), 0) for _ in range(2))
+    A, B, x = jsparse.asarray(a, "csf"), jsparse.asarray(b, "csf"), rng.integers(1, 4, 5)
+    for text in ("ebad,a,ebad,a,a,a->d", "ebad,a,ebad,ebad,a,a->b"):
+        others = [(B, b), (A, a)] if text.count("ebad") == 3 else [(B, b), (x, x)]
+        operands, arrays = zip((A, a), (x, x), *others, (x, x), (x, x), strict=True)
+        np.testing.assert_array_equal(jsparse.einsum(text, *operands), np.einsum(text, *arrays))

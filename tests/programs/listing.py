@@ -16,8 +16,8 @@ from jsparse.compiler.interpret import interpret_listing as define_listing
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.loops.interpret import interpret_listing
+from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower import lower
-from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.output import Coordinates, Count, Write
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import column_problem, counting_problem

@@ -94,7 +94,8 @@ class LevelIterators:
 
     def coiterate(self, var: IndexVar, walked: Iterable[int] | None = None) -> dict[int, LevelIteration]:
         """Bind `var` in one loop over all levels that meet it: pattern → level. If there is a merge leader, the loop is
-        over its level alone, and the others are looked up. Those of the patterns `walked`, if they are given."""
+        over its level alone, and the others are looked up. If `walked` is given, the loop is over the levels of these
+        patterns."""
         self.bound.add(var)
         if walked is None:
             met = self.met(var)

@@ -16,6 +16,7 @@ from jsparse.compiler.kernel.algebra import add, block, cast, const, less, minim
 from jsparse.compiler.kernel.nodes import Block, Compare, Declare, Expr, Extent, For, If, Let, Set, Stmt, Store, Var
 from jsparse.compiler.kernel.types import I64
 from jsparse.compiler.loops.nest import (
+    MAX_CHUNKS,
     AppendCoord,
     AppendEdges,
     Forall,
@@ -26,7 +27,7 @@ from jsparse.compiler.loops.nest import (
     Where,
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
-from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials
+from jsparse.compiler.lower.chunks import Partials
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scatter import scattered
 from jsparse.compiler.lower.scope import Scope

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from jsparse.compiler.lower.chunks import MAX_CHUNKS
+from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.output import Compute, Coordinates, Count, Write
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType

@@ -32,7 +32,7 @@ from jsparse.compiler.kernel.nodes import (
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower.scope import Scope
 
-__all__ = ["MAX_CHUNKS", "Partials", "at_weight", "chunked", "in_chunks", "lower_bound", "with_partials"]
+__all__ = ["Partials", "at_weight", "chunked", "in_chunks", "lower_bound", "with_partials"]
 
 
 @dataclass(frozen=True, slots=True)

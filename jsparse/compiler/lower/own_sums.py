@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from jsparse.compiler.kernel.algebra import add, block, cast, const, mul
 from jsparse.compiler.kernel.nodes import Borrow, Buffer, Expr, For, Load, Stmt, Store
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.loops.nest import Assign, Forall, assignments
-from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials, in_chunks
+from jsparse.compiler.loops.nest import MAX_CHUNKS, Assign, Forall, assignments
+from jsparse.compiler.lower.chunks import Partials, in_chunks
 from jsparse.compiler.lower.scope import Scope
 
 __all__ = ["with_own_sums"]

@@ -33,8 +33,8 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.loops.nest import Forall, assignments
-from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials, at_weight, chunked, lower_bound
+from jsparse.compiler.loops.nest import MAX_CHUNKS, Forall, assignments
+from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, lower_bound
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import CarryIn, Scope
 

@@ -27,7 +27,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.loops.blocked_sums import TOTAL
-from jsparse.compiler.lower.chunks import MAX_CHUNKS
+from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower.scope import Scope
 
 __all__ = ["Total"]

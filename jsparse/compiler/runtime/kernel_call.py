@@ -16,9 +16,9 @@ from jsparse.compiler import cache
 from jsparse.compiler.backends.backend import Backend, CompiledKernel
 from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.cache.entry import StoredKernel
+from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.buffer_types import buffer_types
-from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.output import Compute, Coordinates, Write
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import counting_problem, is_assembly, read_assembly

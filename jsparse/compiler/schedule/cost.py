@@ -439,13 +439,14 @@ def _skips(nest: Summary, patterns: tuple[Stored, ...]) -> bool:
 
 def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
     """The cost of gathering values into the walked order, or of lookups in the order in which they are stored."""
-    return sum(min(move, _lookups(nest, patterns, n)) for n, move in _moves(nest, patterns).items())
+    return sum(min(move, _lookups(nest, patterns, n)[0]) for n, move in _moves(nest, patterns).items())
 
 
-def kept_as_stored(nest: Summary, patterns: tuple[Stored, ...]) -> frozenset[int]:
-    """The patterns whose values stay in the order in which they are stored, though loops are in another: another
-    pattern with few entries binds their variables, and each of its entries is looked up."""
-    return frozenset(n for n, move in _moves(nest, patterns).items() if _lookups(nest, patterns, n) < move)
+def kept_as_stored(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, int]:
+    """The patterns whose values stay as they are stored, though loops are in another order, and for each the pattern
+    whose few entries are looked up in it."""
+    found = {n: (move, *_lookups(nest, patterns, n)) for n, move in _moves(nest, patterns).items()}
+    return {n: binding for n, (move, lookups, binding) in found.items() if lookups < move}
 
 
 def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
@@ -463,22 +464,23 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
     return moved
 
 
-def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> float:
-    """The cost of locating the entries of another pattern in one whose levels contradict the loops; infinite if no
-    other pattern binds all of its variables, or if it has the result's values."""
+def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[float, int]:
+    """The cost of locating the entries of another pattern in one whose levels contradict the loops, and the number of
+    the other. It is infinite if no other pattern binds all variables, or if the result's values lie on this one."""
     names, pattern = nest.problem.level_variables, patterns[number]
     own, on = names[number], nest.problem.type_of[nest.problem.target.tensor].positions
     if not isinstance(pattern, Pattern) or (on is not None and on.pattern == number) or len(set(own)) < len(own):
-        return inf
+        return inf, -1
     around = set(nest.walk[: max(map(nest.walk.index, own)) + 1])
-    binding = [
-        patterns[n].nse
+    others = [
+        (patterns[n].nse, n)
         for n in nest.statement.patterns
         if n != number and around <= set(names[n]) and walked_as(names[n], nest.walk) == names[n]
     ]
+    entries, binding = min(others, default=(inf, -1))
     sizes = pattern.level_sizes
     steps = sum(VISIT + log2(1 + size / max(above, 1)) for above, size in pairwise((1, *sizes)))
-    return min(binding, default=inf) * steps
+    return entries * steps, binding
 
 
 def _move(pattern: Stored, size: int) -> float:

@@ -39,7 +39,7 @@ __all__ = ["ASSEMBLED", "ordered_plan"]
 MAX_ORDERS = 120  # orders of a term's own loops that are priced
 SHORT_ROW = 1 << 16  # a workspace row of at most this length is always allowed
 ROW_WORK = 4  # a longer row may have at most this many elements per multiply-add
-ASSEMBLED = 3.0  # the factor by which work takes longer than that of other nests: entries are found and appended
+ASSEMBLED = 3.0  # the time of a multiply-add in a nest that appends entries, relative to that in other nests
 SEVERAL = 1.0  # the cost of comparing one coordinate while merging
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -183,13 +183,11 @@ def candidate_name(nest: Summary) -> str:
     return " ".join(nest.order) + (f" ({nest.vector} in lanes{how})" if nest.vector else "")
 
 
-def _without(kept: Collection[int], walked: TripCounts, candidate: Summary) -> TripCounts:
-    """The trip counts where some patterns are looked up: others lead at their variables."""
-    names, leaders = candidate.problem.level_variables, dict(walked.merge_leaders)
-    for n in kept:
-        others = (m for m in candidate.statement.patterns if m not in kept and set(names[n]) <= set(names[m]))
-        binding = next(others)
-        leaders |= {v: binding for v in names[n] if leaders.get(v, n) == n}
+def _led_by(kept: Mapping[int, int], walked: TripCounts, candidate: Summary) -> TripCounts:
+    """The trip counts where some patterns are looked up: the ones that bind their variables lead there."""
+    leaders = dict(walked.merge_leaders)
+    for n, binding in kept.items():
+        leaders |= {v: binding for v in candidate.problem.level_variables[n] if leaders.get(v, n) == n}
     scattered = tuple((n, level) for n, level in walked.scattered if n not in kept)
     return replace(walked, merge_leaders=tuple(leaders.items()), scattered=scattered)
 
@@ -207,13 +205,16 @@ def plan_as(
     are the trip counts of the candidate, if they are known; without `alone`, others share its outer loops."""
     given = candidate.problem
     names = given.level_variables
-    kept = range(len(names)) if as_stored else kept_as_stored(candidate, tuple(patterns))
-    moves = [tuple(range(len(own))) if n in kept else walked_levels(own, candidate.walk) for n, own in enumerate(names)]
+    kept = {} if as_stored else kept_as_stored(candidate, tuple(patterns))
+    moves = [
+        tuple(range(len(own))) if as_stored or n in kept else walked_levels(own, candidate.walk)
+        for n, own in enumerate(names)
+    ]
     used, problem = reordered(given, patterns, moves)
     if candidate.vector is not None:
         problem = with_innermost(problem, candidate.moved_dense, candidate.vector)
     problem = with_constants(problem, used, candidate)
     walked = walked or trip_counts(given, candidate.walk, patterns)
-    walked = walked if as_stored or not kept else _without(kept, walked, candidate)
+    walked = _led_by(kept, walked, candidate) if kept else walked
     finished = closed(candidate.on(problem), cost, used, walked, alone)
     return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, find_rejected)

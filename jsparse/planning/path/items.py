@@ -91,19 +91,13 @@ class Item:
             self._degrees.append(self.spread())
         return self._degrees[0]
 
-    def moved(self, order: Sequence[IndexVar], kept: frozenset[IndexVar]) -> float:
-        """The stored tuples to reorder in a product that keeps some index variables, by loops in that order.
+    def moved(self, kept: frozenset[IndexVar]) -> float:
+        """The stored tuples to reorder in a product that keeps these index variables.
 
-        An entry is out of order if a summed variable is stored outside of a kept one, so that sums are added up in
-        memory. Values are moved if loops are not in the order of storage.
+        An entry is out of order if a summed variable is stored outside of a kept one.
         """
         kinds = [v in kept for v in self.levels]
-        is_moved = not (self.is_bare or self.is_walked_as_stored(order))
-        return self.stored if is_moved or any(not a and b for a, b in pairwise(kinds)) else 0.0
-
-    def is_walked_as_stored(self, order: Sequence[IndexVar]) -> bool:
-        """Whether loops in that order are in the order in which its levels are stored."""
-        return [v for v in order if v in self.walked] == list(self.levels)
+        return self.stored if any(not a and b for a, b in pairwise(kinds)) else 0.0
 
 
 def operand_item(product: TypedProduct, number: int, value: int) -> Item:

@@ -23,7 +23,7 @@ LANES = 8.0  # divisor for multiply-adds in vector lanes
 BLOCKED = 4.0  # further divisor for a dense matrix product, which XLA blocks for the cache
 ELEMENT = 2.0  # a multiply-add of another dense product, which XLA computes entry by entry
 STEP = 6_000.0  # the fixed cost of one more call
-XLA_CALL = 60_000.0  # that of an operation of XLA among kernels: it wakes threads of its own
+XLA_CALL = 60_000.0  # the fixed cost of an operation of XLA between kernels, since XLA wakes its own threads
 ASSEMBLY = 50_000.0  # that of finding a dynamic pattern in the program
 STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
 SEARCHED = 2.0  # the cost of looking up a coordinate in another pattern
@@ -44,9 +44,9 @@ def nest(
     dense = {v for item in items for v in item.indices if v not in walked}
     factors = _factors(items)
     assembled = is_sparse and len(sparse) > 1 and any(item.traced for item in sparse)
-    visited, tuples = _walked(sparse, walked, frozenset(target), assembled, estimates)
-    lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
     kept = frozenset(target)
+    visited, tuples = _walked(sparse, kept, assembled, estimates)
+    lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
     arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
     across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
     moved = MOVED * sum(map(estimates.volume, across))
@@ -78,10 +78,8 @@ def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimat
     return XLA_CALL + ELEMENT * volume + MOVED * sum([estimates.volume(item.indices) for item in turned])
 
 
-def _walked(
-    items: Sequence[Item], walked: Names, kept: Names, assembled: bool, estimates: Estimates
-) -> tuple[float, float]:
-    """The cost of the loops over sparse levels, with that of entries to move, and the tuples inside of the loops.
+def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Estimates) -> tuple[float, float]:
+    """The cost of the loops over sparse levels and of the entries to move, and the tuples inside of the loops.
 
     Either loops are in the order in which fewest tuples are left, for which values may have to be moved; or they follow
     the order of storage as far as that is one.
@@ -102,10 +100,13 @@ def _walked(
 
 
 def _moved(item: Item, order: Sequence[IndexVar], kept: Names) -> float:
-    """The cost of values in another order than they are stored in. A dynamic pattern is sorted with them."""
-    if item.traced and not item.is_walked_as_stored(order):
-        return sort_cost(round(item.stored))
-    return MOVED * item.moved(order, kept)
+    """The cost of values that loops walk in another order, of a dynamic pattern to sort, or of sums in memory."""
+    if [v for v in order if v in item.walked] != list(item.levels):
+        if item.traced:
+            return sort_cost(round(item.stored))
+        if not item.is_bare:
+            return MOVED * item.stored
+    return MOVED * item.moved(kept)
 
 
 def _loops(

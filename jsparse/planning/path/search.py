@@ -38,7 +38,7 @@ WORK = 2  # multiply-adds of a step for each entry of its dense result, from whi
 DENSE_WORK = 256  # the same if all factors are dense
 LARGEST = 1 << 26  # the entries that it may have then
 EXHAUSTIVE = 5  # the largest number of values for which every sequence of steps is priced: a few milliseconds
-MEETING = 6  # the entries of two operands for each at which they meet, from which on these are found first
+MEETING = 6  # two operands have to store at least this many times as many entries as they share
 GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
 
 
@@ -69,9 +69,11 @@ def contraction_path(product: TypedProduct, values: Sequence[int], is_sparse: bo
         values: for each operand a number; operands of one number are one array or tensor.
         is_sparse: the result gets a pattern of its own. Every step then has to store exactly the entries it reaches.
     """
-    if not product.sums_apart or not _may_pay(product):
+    if not product.sums_apart:
         return ()
     search = _Search(product, values, is_sparse)
+    if not search.may_pay():
+        return ()
     _, merges = search.cheapest()
     numbers = {item: n for n, item in enumerate(search.items)}
     steps = []
@@ -87,23 +89,6 @@ def prices(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tup
     return search.cheapest()[0], search.nest(search.items)
 
 
-def _may_pay(product: TypedProduct) -> bool:
-    """Whether there are steps at all: three operands, or a sparse one with a summed index variable of its own, which
-    the others or the result do not carry in full, or two static ones that meet."""
-    if len(product.operands) > 2:
-        return True
-    if len(product.operands) == 2:
-        first, second = (operand_item(product, n, n) for n in range(2))
-        if _meet(first, second, frozenset(product.kept)):
-            return True
-    names = [set(indices) for indices in product.indices]
-    others = [set(product.kept), *names] if len(names) == 1 else [names[1], names[0]]
-    pairs = zip(product.operands, names, others, strict=False)
-    return any(
-        x.core is not None and not own <= {*product.kept, *other} and not other <= own for x, own, other in pairs
-    )
-
-
 class _Search:
     def __init__(self, product: TypedProduct, values: Sequence[int], is_sparse: bool) -> None:
         self.product, self.is_sparse, self.estimates = product, is_sparse, Estimates(product.sizes)
@@ -115,6 +100,16 @@ class _Search:
         self.plans: dict[frozenset[Item], _Plan] = {}
         self.merged: dict[tuple[frozenset[Item], bool], tuple[float, float, Item] | None] = {}
         self.nests: dict[frozenset[Item], float] = {}
+
+    def may_pay(self) -> bool:
+        """Whether there are steps: of three operands, of a sparse one with a summed index variable of its own, which
+        the other or the result does not carry in full, or two static ones that meet."""
+        operands, names = self.product.operands, [set(indices) for indices in self.product.indices]
+        if len(operands) > 2 or any(_meet(*pair, self.kept) for pair in combinations(self.items, 2)):
+            return True
+        others = [set(self.kept), *names] if len(names) == 1 else [names[1], names[0]]
+        pairs = zip(operands, names, others, strict=False)
+        return any(x.core is not None and not own <= self.kept | other and not other <= own for x, own, other in pairs)
 
     def cheapest(self) -> _Plan:
         """The cheapest of some plans: all that belongs to one operand alone is summed first, or nothing is; or one
@@ -184,8 +179,6 @@ class _Search:
             found = self._step(factors, state, keeps_all)
             if found is not None:
                 cost, merged = found
-                if keeps_all and MEETING * merged.stored > sum(item.stored for item in factors):
-                    continue
                 rest = tuple(item for item in state if item not in factors)
                 yield cost, (_in_order(factors), merged), (*rest, merged)
 
@@ -211,6 +204,8 @@ class _Search:
         if found is None or (not found[2].levels and not self._may_be_dense(found[1], found[2], factors, state)):
             return None
         work, _, merged = found
+        if keeps_all and MEETING * merged.stored > sum(item.stored for item in factors):
+            return None
         if any(item.form == merged.form for item in state):
             return 0.0, merged
         assembly = ASSEMBLY if merged.traced and not self._lies_on(merged, factors) else 0.0
