@@ -12,7 +12,9 @@
 namespace jsparse {
 namespace {
 
-constexpr size_t kKeepFrom = size_t{1} << 20, kKeepTo = size_t{1} << 28;
+// Below `kLeast`, the allocator has memory at hand. Pages of small blocks are not offered to the system, since they are
+// few and a call of the system takes longer than the work on them.
+constexpr size_t kLeast = size_t{1} << 14, kSmall = size_t{1} << 20, kLargest = size_t{1} << 28;
 
 struct Block {
   void* data = nullptr;
@@ -24,8 +26,23 @@ std::mutex& kept_mutex() {
   return *mutex;
 }
 
-constexpr size_t kKept = 4;
-Block kept[kKept];
+// The blocks that are kept: in the last row large ones, in each row before it those of one size, a power of two.
+constexpr size_t kKept = 4, kSizes = 7;
+Block kept[kSizes + 1][kKept];
+
+Block (&kept_like(size_t bytes))[kKept] {
+  size_t row = 0;
+  while (row < kSizes && bytes > kLeast << row) ++row;
+  return kept[row];
+}
+
+// Small blocks have few sizes, so that most requests find one.
+size_t with_slack(size_t bytes) {
+  if (bytes < kLeast || bytes > kSmall) return bytes;
+  size_t found = kLeast;
+  while (found < bytes) found *= 2;
+  return found;
+}
 
 // Allows the system to take the pages and discard their contents until we write to them again.
 void offer_pages([[maybe_unused]] const Block& block) {
@@ -40,10 +57,11 @@ void offer_pages([[maybe_unused]] const Block& block) {
 }  // namespace
 
 void* borrow_memory(size_t* bytes) {
-  if (*bytes >= kKeepFrom) {
+  *bytes = with_slack(*bytes);
+  if (*bytes >= kLeast) {
     std::lock_guard<std::mutex> lock(kept_mutex());
     Block* best = nullptr;
-    for (Block& block : kept) {
+    for (Block& block : kept_like(*bytes)) {
       const bool fits = block.bytes >= *bytes && block.bytes / 4 <= *bytes;
       if (fits && (best == nullptr || block.bytes < best->bytes)) best = &block;
     }
@@ -59,11 +77,11 @@ void* borrow_memory(size_t* bytes) {
 
 void return_memory(void* data, size_t bytes) {
   Block block{data, bytes};
-  if (data != nullptr && bytes >= kKeepFrom && bytes <= kKeepTo) {
-    offer_pages(block);
+  if (data != nullptr && bytes >= kLeast && bytes <= kLargest) {
+    if (bytes > kSmall) offer_pages(block);
     std::lock_guard<std::mutex> lock(kept_mutex());
-    Block* least = &kept[0];
-    for (Block& other : kept) {
+    Block* least = &kept_like(bytes)[0];
+    for (Block& other : kept_like(bytes)) {
       if (other.bytes < least->bytes) least = &other;
     }
     if (least->bytes <= bytes) std::swap(*least, block);

@@ -22,11 +22,12 @@ constexpr int64_t kMost = int64_t{1} << 48;  // entries of a chunk; their bytes 
 // The context of the kernel that writes. It finds a slab before each chunk, and moves the items afterwards.
 class Chunks : public Context {
  public:
-  Chunks(Context* outer, const Call& call, const Term& term, int64_t value_bytes, int64_t member, size_t results)
-      : Context(*outer), outer_(outer), call_(call), term_(term), value_bytes_(value_bytes), member_(member),
-        levels_(call.params.layout.count()), offsets_(static_cast<size_t>(levels_ * kChunks), -1), bounds_(kChunks),
-        join_(call.params.layout, call.params.wide, call.arrays(&results, member)),
-        values_(value_bytes > 0 ? static_cast<char*>(call.buffers[results]) : nullptr) {
+  Chunks(Context* outer, const Call& call, const Table& table, int64_t member, size_t results)
+      : Context(*outer), outer_(outer), call_(call), term_(table.terms.front()), overflow_(table.overflow),
+        value_bytes_(table.value_bytes), member_(member), levels_(call.params.layout.count()),
+        offsets_(static_cast<size_t>(levels_ * kChunks), -1), bounds_(kChunks), arrays_(call.arrays(&results, member)),
+        join_(call.params.layout, call.params.wide, arrays_),
+        values_(value_bytes_ > 0 ? static_cast<char*>(call.buffers[results]) : nullptr) {
     parallel_for = run_chunks;
   }
 
@@ -54,6 +55,7 @@ class Chunks : public Context {
     if (done_ == 0) finish(0);
     join_.finish();
     pad_values();
+    if (overflow_.mark(call_, arrays_, member_)) overflow_.poison(values_, call_.params.nse, value_bytes_);
   }
 
  private:
@@ -133,11 +135,13 @@ class Chunks : public Context {
   Context* const outer_;
   const Call& call_;
   const Term& term_;
+  const Overflow& overflow_;
   const int64_t value_bytes_, member_, levels_;
   std::vector<int64_t> offsets_, bounds_;  // [level][chunk] and [chunk]
   int64_t slab_ = 0, slabs_ = 0;          // capacity of a slab in each level, and number of slabs
   Scratch<char> coordinates_, slab_values_;
   Scratch<int64_t> ends_;
+  const std::vector<IndexArray> arrays_;
   Join join_;
   char* const values_;
 
@@ -157,7 +161,7 @@ const char* refusal(const Layout& layout) {
 int assemble_ordered(Context* ctx, void* const* buffers, const int64_t* const* dims) {
   return run_terms(ctx, buffers, dims, "no memory for the entries of a sparse result", refusal,
                    [](Context* inner, const Call& call, const Table& table, int64_t member) {
-                     Chunks(inner, call, table.terms.front(), table.value_bytes, member, table.results).run();
+                     Chunks(inner, call, table, member, table.results).run();
                    });
 }
 

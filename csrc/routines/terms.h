@@ -2,14 +2,19 @@
 //
 // The table of terms is an array of int64:
 //
-//   number of factors; bytes of a value, or 0 if there are no values; number of terms;
+//   number of factors; bytes of a value, or 0 if there are no values; whether values have NaN, and its bytes;
+//   whether the count of a source comes before the factors (see Overflow);
+//   the index array whose last element is the result's true count, or -1, and how many entries it may count;
+//   number of terms;
 //   for each term: address of the symbolic kernel, address of the numeric kernel, number of arrays;
 //     for each array: bytes of an element if the array has the batch axis of params.h, else 0
 //
 // Both kernels take the arrays of their term. The numeric kernel takes the factors before them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -60,16 +65,57 @@ struct Term {
   }
 };
 
+// What becomes of a result that has overflowed: a pattern with more entries than its capacity lacks some, so that values
+// on it are NaN. The result of a pattern that has overflowed lacks entries, too. Its true count is raised to that of the
+// source, which exceeds the result's capacity.
+struct Overflow {
+  bool has_nan, has_source;
+  int64_t nan;  // its bytes
+  int64_t array, capacity;
+  size_t source;  // buffer of the source's count, 0 if it has not overflowed
+
+  template <class Index>
+  int64_t marked(const IndexArray& pointers, int64_t count) const {
+    auto* const p = static_cast<Index*>(pointers.data);
+    const int64_t n = pointers.length;
+    // Pointers must not decrease, so all that equal the last one rise with it, but for the first one of several.
+    const Index end = p[n - 1];
+    for (int64_t at = n - 1; count > end && at >= std::min<int64_t>(1, n - 1) && p[at] == end; --at) {
+      p[at] = static_cast<Index>(count);
+    }
+    return p[n - 1];
+  }
+
+  // Marks the index arrays of a member. Returns whether it has overflowed.
+  bool mark(const Call& call, const std::vector<IndexArray>& arrays, int64_t member) const {
+    if (array < 0 || arrays[static_cast<size_t>(array)].length == 0) return false;
+    const IndexArray& pointers = arrays[static_cast<size_t>(array)];
+    const char* const given = has_source ? call.at(source, member, call.index_bytes()) : nullptr;
+    if (call.params.wide) {
+      return marked<int64_t>(pointers, given ? *reinterpret_cast<const int64_t*>(given) : 0) > capacity;
+    }
+    return marked<int32_t>(pointers, given ? *reinterpret_cast<const int32_t*>(given) : 0) > capacity;
+  }
+
+  // Replaces values by NaN, if they have it.
+  void poison(char* values, int64_t count, int64_t bytes) const {
+    for (int64_t n = 0; has_nan && n < count; ++n) std::memcpy(values + n * bytes, &nan, static_cast<size_t>(bytes));
+  }
+};
+
 struct Table {
   int64_t value_bytes;
+  Overflow overflow;
   std::vector<Term> terms;
   size_t results;  // first buffer after the factors and arrays
 
   // `first` is the first buffer after the table.
   static Table read(const int64_t* table, size_t first) {
-    Table found{table[1], {}, first + static_cast<size_t>(table[0])};
-    const int64_t* at = table + 3;
-    for (int64_t n = 0; n < table[2]; ++n, at += 3 + at[2]) {
+    const Overflow overflow{table[2] != 0, table[4] != 0, table[3], table[5], table[6], first};
+    first += overflow.has_source ? 1 : 0;
+    Table found{table[1], overflow, {}, first + static_cast<size_t>(table[0])};
+    const int64_t* at = table + 8;
+    for (int64_t n = 0; n < table[7]; ++n, at += 3 + at[2]) {
       found.terms.push_back({reinterpret_cast<Kernel>(at[0]), reinterpret_cast<Kernel>(at[1]), first,
                              static_cast<size_t>(table[0]), found.results, {at + 3, at + 3 + at[2]}});
       found.results += static_cast<size_t>(at[2]);

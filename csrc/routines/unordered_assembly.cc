@@ -29,6 +29,7 @@ size_t chunks_with_room(const std::vector<int64_t>& counts, size_t first) {
 struct UnorderedAssembly {
   Context* ctx;
   const Call& call;
+  const Table& table;
   const std::vector<Term>& terms;
   int64_t member;
 
@@ -92,6 +93,7 @@ struct UnorderedAssembly {
     parts.clear();
     const Ordered tuples = order(ctx, keys_of(p.layout, rows.get(), p.wide, total), total, 0);
     write_assembly(ctx, p.layout, tuples, count_positions(ctx, p.layout, tuples), &out);
+    table.overflow.mark(call, out.arrays, member);
   }
 };
 
@@ -101,7 +103,7 @@ int assemble_unordered(Context* ctx, void* const* buffers, const int64_t* const*
   return run_terms(ctx, buffers, dims, "no memory for the coordinates that the terms of a sparse result reach",
                    [](const Layout&) -> const char* { return nullptr; },
                    [](Context* inner, const Call& call, const Table& table, int64_t member) {
-                     UnorderedAssembly{inner, call, table.terms, member}.run(table.results);
+                     UnorderedAssembly{inner, call, table, table.terms, member}.run(table.results);
                    });
 }
 

@@ -135,7 +135,7 @@ def _sortable(work: TypedProduct, dtypes: Dtypes, on: PatternRef | None) -> Sort
         entries[key] += _inputs(work, n)
     if on is not None:
         entries |= dict.fromkeys(work.walked_by_result(on), 0)
-    return Sortable(problem, tuple(walk.stored for walk in spec.walks), tuple(entries.values()))
+    return Sortable(problem, spec.stored, tuple(entries.values()))
 
 
 def _agree(work: TypedProduct, on: PatternRef | None, orders: Orders) -> bool:

@@ -133,10 +133,12 @@ def _assembled_with_values(
     factors = [x for term in work.terms for x in factors_of(term, values)]
     index = [array for arrays in output.assembly.index(values) for array in arrays]
     *arrays, found = entries_p.bind(*same_varying((*factors, *index)), work=entries)
+    has_nan = jnp.issubdtype(found.dtype, jnp.inexact)
     found = with_checkpoint_name(converted(found, work.dtype))
     on = output.assembly.pattern(values, arrays)
     if on is not None:
-        found = on.poisoned(found if entries.semiring.is_linear else on.in_use(found))
+        found = found if entries.semiring.is_linear else on.in_use(found)
+        found = found if has_nan else on.poisoned(found)
     result: SparseTensor = _wrapped(found, output.pattern, on)
     return result
 

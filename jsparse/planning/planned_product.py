@@ -47,7 +47,7 @@ def _is_cheaper_on_pattern(entries: Entries, terms: Sequence[PlannedProduct]) ->
     dtypes = [term.kernel_dtypes for term in terms]
     found = entries_plan(entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
     return ASSEMBLED * found.cost.total > sum(
-        wide_accumulation_plan(problem_of(spec, own), tuple(walk.stored for walk in spec.walks)).cost.total
+        wide_accumulation_plan(problem_of(spec, own), spec.stored).cost.total
         for spec, own in zip(entries.specs, dtypes, strict=True)
     )
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat
@@ -24,7 +26,7 @@ from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
 from jsparse.primitives.routine import array_results, routine_p
-from jsparse.primitives.spec import PatternAccess
+from jsparse.primitives.spec import PatternAccess, stored_patterns
 from jsparse.settings import config
 
 __all__ = [
@@ -59,7 +61,7 @@ class OutputPattern:
     @property
     def stored(self) -> tuple[Stored, ...]:
         """The patterns as the scheduler takes them."""
-        return tuple(walk.stored for walk in self.walks)
+        return stored_patterns(self.walks)
 
     def problem(self) -> Problem:
         """The compiler's problem that counts the distinct coordinate tuples, in storage order."""
@@ -69,7 +71,8 @@ class OutputPattern:
 
     def term_plans(self) -> list[Plan]:
         """The cheapest plan for each term alone. Its loops may reach coordinate tuples in any order, and repeatedly."""
-        return [plan(_counting(self, term), tuple(self.walks[n].stored for n in term)) for term in self.terms]
+        taken = ([self.walks[n] for n in term] for term in self.terms)
+        return [plan(_counting(self, t), stored_patterns(walks)) for t, walks in zip(self.terms, taken, strict=True)]
 
 
 def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
@@ -77,7 +80,7 @@ def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
     named = {v for walk in taken for v in walk.indices} | set(reached.kept)
     sizes = tuple((v, size) for v, size in reached.sizes if v in named)
     statement = Statement(Access("R", reached.kept), None, patterns=tuple(range(len(taken))))
-    types = tuple(pattern_type(walk.stored) for walk in taken)
+    types = tuple(map(pattern_type, stored_patterns(taken)))
     indices = tuple(walk.indices for walk in taken)
     return Problem((statement,), (TensorType("R", "int64", ()),), types, sizes, indices, output=Count())
 
@@ -149,7 +152,8 @@ def assemble_with(
 ) -> tuple[Any, ...]:
     """The index arrays of a pattern of that type, and optionally its values, by the assembly `found`.
 
-    Only lowerings call it.
+    If the pattern overflows, or a pattern that is walked has, its true count says so, and values are NaN. Only
+    lowerings call it.
 
     Args:
         index: as in `output_pattern.assemble_arrays`.
@@ -159,7 +163,8 @@ def assemble_with(
     numbers = [n for walked in found.walks for n in walked]
     walks, used = [reached.walks[n] for n in numbers], [order for chosen in found.plans for order in chosen.patterns]
     taken = [index_arrays(walk, order, index[n])[0] for n, walk, order in zip(numbers, walks, used, strict=True)]
-    operands = (*factors, *(array for arrays in taken for array in arrays))
+    source = _source_count(reached.walks, index, type_)
+    operands = (*source, *factors, *(array for arrays in taken for array in arrays))
     names = bound_names(walks, used)
     values = [] if dtype is None else [((type_.nse,), dtype)]
     results = (*array_results(type_), *values)
@@ -172,6 +177,26 @@ def assemble_with(
         bound=" ".join(name for name in names if name != OPERAND),
         factors=len(factors),
         value_bytes=0 if dtype is None else dtype.itemsize,
+        has_source_count=bool(source),
     )
     keepalive = static_patterns(reached.walks)
     return tuple(routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results, keepalive=keepalive))
+
+
+def _source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]], type_: DynamicType) -> list[Any]:
+    """The largest true count of a pattern that overflowed, in the positions that the result counts and more than it has
+    room for; 0 if none did. Empty if no pattern can, or the result counts none."""
+    limits = [
+        (arrays[walk.pattern.limit[0]][..., -1], walk.pattern)
+        for walk, arrays in zip(walks, index, strict=True)
+        if isinstance(walk.pattern, DynamicType) and walk.pattern.limit is not None
+    ]
+    if type_.limit is None or not limits:
+        return []
+    (array, capacity), counts = type_.limit, []
+    for end, source in limits:
+        assert source.limit is not None
+        last, most = source.limit
+        slots = end * source.slots_below(last) // max(type_.slots_below(array), 1)
+        counts.append(jnp.where(end > most, jnp.maximum(slots, capacity + 1), 0).astype(type_.index_dtype))
+    return [reduce(jnp.maximum, counts)]

@@ -32,9 +32,7 @@ __all__ = ["execute", "make_plan"]
 def make_plan(spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT) -> tuple[Plan, KernelCall]:
     """The plan for `spec` and its call, by a backend's kernel; `dtypes` are those of the result and of the factors."""
     with stage("schedule"):
-        chosen = wide_accumulation_plan(
-            problem_of(spec, dtypes), tuple(walk.stored for walk in spec.walks), spec.schedule
-        )
+        chosen = wide_accumulation_plan(problem_of(spec, dtypes), spec.stored, spec.schedule)
     names = bound_names(spec.walks, chosen.patterns, chosen.blocks)
     return chosen, call_of(chosen.problem, (chosen.schedule,), names, backend)
 

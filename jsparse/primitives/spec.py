@@ -16,10 +16,11 @@ from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.errors import LeafError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import index_operands
+from jsparse.formats.relayout import derived_format, relayout_to
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 
-__all__ = ["PatternAccess", "Spec", "Term", "check_shape", "problem_of", "split_by_counts"]
+__all__ = ["PatternAccess", "Spec", "Term", "check_shape", "problem_of", "split_by_counts", "stored_patterns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,11 @@ class Spec:
     schedule: Schedule | None = None
 
     @property
+    def stored(self) -> tuple[Stored, ...]:
+        """The patterns as the scheduler takes them."""
+        return stored_patterns(self.walks)
+
+    @property
     def unscheduled(self) -> Spec:
         """The spec without steps that a caller has given: these are for the einsum itself, not for derivatives."""
         return self if self.schedule is None else replace(self, schedule=None)
@@ -196,6 +202,27 @@ class Spec:
         return factors, index
 
 
+def stored_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
+    """Patterns that are walked together, as the scheduler takes them.
+
+    A static one that repeats coordinates, as coo does, has pointers instead if another one has an index variable of
+    such a level: loops find a segment by its pointers, not by a search. Its entries stay in order.
+    """
+    return tuple(_with_pointers(n, walks) if len(walks) > 1 else walk.stored for n, walk in enumerate(walks))
+
+
+def _with_pointers(number: int, walks: Sequence[PatternAccess]) -> Stored:
+    pattern = walks[number].pattern
+    if not isinstance(pattern, Pattern) or all(level.unique for level in pattern.format.levels):
+        return walks[number].stored
+    others = {v for n, walk in enumerate(walks) if n != number for v in walk.indices}
+    repeated = {v for v, level in zip(walks[number].indices, pattern.format.levels, strict=True) if not level.unique}
+    if not repeated & others:
+        return pattern
+    found = relayout_to(pattern, derived_format(pattern, pattern.format.order))
+    return found.target if found.is_identity else pattern
+
+
 def check_shape(x: Any, shape: tuple[int, ...], dtype: np.dtype | None, what: str) -> None:
     """Raise LeafError unless `x` has that shape and, unless `dtype` is None, that dtype."""
     if tuple(x.shape) != shape or (dtype is not None and x.dtype != dtype):
@@ -223,6 +250,6 @@ def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
     known = dict(spec.sizes)
     walks = tuple((*walk.lead, *walk.indices) for walk in spec.walks)
     variables = dict.fromkeys((*assignment.variables(), *(v for walk in walks for v in walk)))
-    patterns = tuple(pattern_type(walk.stored, len(walk.lead)) for walk in spec.walks)
+    patterns = tuple(pattern_type(p, len(walk.lead)) for p, walk in zip(spec.stored, spec.walks, strict=True))
     sizes = tuple((v, known[v]) for v in variables)
     return problem_of_product(assignment, tensors, patterns, sizes, walks, spec.semiring, spec.mask)

@@ -162,6 +162,24 @@ def test_overflowed_integers():
         jsparse.einsum("ij,jk->ik", A, B, nse=5)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "int32"])
+def test_overflowed_values_of_every_dtype(dtype):
+    """A result that has no room, and one of an operand that had none. Integers that become floats are NaN, too."""
+    with jax.enable_x64(dtype == "float64"):
+        A, B = (X.astype(dtype).dynamic(20) for X in pair(density=0.4))
+        wanted = "float32" if dtype == "int32" else None
+
+        @jax.jit
+        def chained(A, B):
+            C = jsparse.einsum("ij,jk->ik", A, B, nse=5, preferred_element_type=wanted)
+            return C, jsparse.einsum("ij,jk->ik", C, B, nse=36), jsparse.einsum("ij,jk->j", C, B, out_format="coo")
+
+        for found in chained(A, B):
+            assert found.overflowed
+            assert found.nse < found.nnz
+            assert jnp.isnan(found.values).all()
+
+
 def test_gradients_of_overflowed_results_are_nan():
     A, B = (X.dynamic(20) for X in pair(density=0.4))
     loss = lambda A, B, nse: jsparse.einsum("ij,jk->ik", A, B, nse=nse).values.sum()  # noqa: E731

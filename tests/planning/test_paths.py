@@ -276,6 +276,46 @@ def test_few_entries_at_which_operands_meet_are_found_first():
         np.testing.assert_array_equal(whole(jsparse.einsum(text, *operands)), np.einsum(text, *map(whole, operands)))
 
 
+def test_few_index_tuples_at_which_all_operands_meet_are_found_first():
+    """The triangles of three sparse graphs, with a dense factor, and in a semiring."""
+    rng, n = np.random.default_rng(3), 200
+    A, B, C = (
+        jsparse.SparseTensor.from_coords(coords, np.arange(coords.shape[1]) % 5 + 1, (n, n), format)
+        for format in ("csr", "coo", "csc")
+        for coords in (np.unique(rng.integers(0, n, (2, 800)), axis=1),)
+    )
+    a, b, c = map(whole, (A, B, C))
+    assert 10 < np.einsum("ij,jk,ik->", *(x.astype(bool).astype(int) for x in (a, b, c))) < 200
+    x = np.arange(n) % 7
+    for text, operands in [
+        ("ij,jk,ik->i", (A, B, C)),
+        ("ij,jk,ik->", (A, B, C)),
+        ("ij,jk,ik->ik", (A, B, C)),
+        ("ij,jk,ik,j->k", (A, B, C, x)),
+        ("ij,jk,ik->i", (A.pattern, B, C)),
+    ]:
+        assert [(sorted(names), dense) for names, dense in steps(text, *operands)] == [(list("ijk"), False)]
+        expected = np.einsum(text, *map(whole, operands), optimize=True)
+        np.testing.assert_array_equal(whole(jsparse.einsum(text, *operands)), expected)
+    least = jsparse.einsum("ij,jk,ik->i", A, B, C, semiring="min_plus")
+    sums = np.where((a[:, :, None] * b * c[:, None]) != 0, a[:, :, None] + b + c[:, None], np.iinfo(np.int32).max)
+    np.testing.assert_array_equal(least, sums.min((1, 2)))
+    found = steps("ij,jk,ik->i", *(matrix(seed) for seed in range(3)))  # these meet as often as they store
+    assert all(len(names) < 3 for names, _ in found)
+
+
+def test_loops_find_segments_of_coordinate_lists_by_pointers():
+    """Where another operand binds the rows of coo, no loop searches them, and values stay where they are."""
+    A, B = matrix(1).asformat("coo"), matrix(2).asformat("csr")
+    for text, operands in [("ij,jk->ik", (B, A)), ("ij,ij->i", (A, B)), ("ij,ij->ij", (A, B)), ("ji,jk->ik", (A, B))]:
+        made = str(jsparse.explain(text, *operands))
+        assert "nonunique" not in made.split("loop nest")[0].split("problem")[1]
+        found = jsparse.einsum(text, *operands)
+        np.testing.assert_array_equal(whole(found), np.einsum(text, *map(whole, operands)))
+    assert jsparse.einsum("ij,ij->ij", A, A.with_values(A.values + 1)).format.name == "coo"
+    assert "nonunique" in str(jsparse.explain("ij,j->i", A, np.ones(N)))
+
+
 def test_sums_of_dynamic_operands_come_before_a_sort():
     """In the result's order A would be sorted, and its longest columns meet the longest rows of B."""
     A, B = matrix(9, kind="dynamic").asformat("coo"), matrix(10, kind="dynamic")

@@ -12,6 +12,7 @@ the formats.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 VERSION = 2
+HEAD = 8  # the numbers of a table before those of the terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class AssemblyCall:
         bound: the names of the bound index arrays, which are no part of the recipe.
         factors: the number of operands before the index arrays whose products are the values; 0 for the pattern only.
         value_bytes: the bytes of a value; values are the last result. 0 for the pattern only.
+        has_source_count: the first operand is 0, or if an operand's pattern overflowed its true count, which exceeds
+            the result's capacity. The result has overflowed then, too.
     """
 
     params: tuple[int, ...]
@@ -99,6 +103,7 @@ class AssemblyCall:
     bound: str = ""
     factors: int = 0
     value_bytes: int = 0
+    has_source_count: bool = False
 
     @property
     def recipe(self) -> str:
@@ -115,6 +120,7 @@ class AssemblyCall:
                 self.is_ordered,
                 self.factors,
                 self.value_bytes,
+                *[True] * self.has_source_count,
             ],
             separators=(",", ":"),
         )
@@ -126,11 +132,13 @@ class AssemblyCall:
 
     @property
     def slots(self) -> list[int]:
-        """The slots of the buffers: parameters and table of terms (bound), factors, index arrays, results."""
-        count = self.factors + sum(self.operands)
-        operands, bound = iter(range(self.factors, count)), iter(range(-3, -3 - len(self.operands), -1))
+        """The slots of the buffers: parameters and table of terms (bound), the count of a source, factors, index
+        arrays, results."""
+        before = int(self.has_source_count) + self.factors
+        count = before + sum(self.operands)
+        operands, bound = iter(range(before, count)), iter(range(-3, -3 - len(self.operands), -1))
         arrays = [next(operands) if operand else next(bound) for operand in self.operands]
-        return [-1, -2, *range(self.factors), *arrays, *range(count, count + self.results)]
+        return [-1, -2, *range(before), *arrays, *range(count, count + self.results)]
 
     @property
     def buffer_types(self) -> list[BufferType]:
@@ -158,8 +166,18 @@ class AssemblyCall:
                 f"Expected an assembly recipe that fits its terms, but got {self.recipe[:80]!r}. Compile the program "
                 f"again with this version of jsparse."
             )
-        table = 3 + sum(3 + len(term.widths) for term in self.terms)
-        return [fixed("int64", len(self.params)), fixed("int64", table), *factors, *arrays, *found]
+        sources = [fixed(given.index_dtype)] * self.has_source_count
+        sources = [type_.batched(given.batch) for type_ in sources] if self.is_batched else sources
+        table = HEAD + sum(3 + len(term.widths) for term in self.terms)
+        return [fixed("int64", len(self.params)), fixed("int64", table), *sources, *factors, *arrays, *found]
+
+    def _nan(self) -> tuple[int, int]:
+        """Whether values have NaN, and the bytes of it as a number."""
+        problem = self.terms[0].problem
+        dtype = np.dtype(problem.type_of[problem.target.tensor].dtype)
+        if not self.value_bytes or dtype.kind in "iub":
+            return 0, 0
+        return 1, int.from_bytes(np.array(np.nan, dtype).tobytes(), sys.byteorder)
 
     def _fits(self, term: AssemblyTerm) -> bool:
         """Whether the kernels of a term read and write what the routine gives them (`csrc/routines/terms.h`)."""
@@ -200,7 +218,9 @@ class AssemblyCall:
     def tables(self, kernel_of: Callable[[str], CompiledKernel]) -> tuple[list[np.ndarray], list[CompiledKernel]]:
         """The parameters and the table of terms (`csrc/routines/terms.h`), and the kernels that must outlive the
         table."""
-        table = [self.factors, self.value_bytes, len(self.terms)]
+        limit = Parameters.read(self.params).type.limit or (-1, 0)
+        nan = self._nan() if self.terms else (0, 0)
+        table = [self.factors, self.value_bytes, *nan, int(self.has_source_count), *limit, len(self.terms)]
         alive: list[CompiledKernel] = []
         operands = iter(self.operands)
         for term in self.terms:
@@ -259,8 +279,13 @@ def read_assembly(recipe: str) -> AssemblyCall:
         stated = [[counts, tuple(widths)] for counts, _, widths in terms]
         if stated != [[term.counts, term.widths] for term in read]:
             raise ValueError("its kernels do not count what they write")
-        flags, (factors, value_bytes) = tuple(map(bool, operands)), map(int, values)
-        return AssemblyCall(tuple(map(int, params)), read, flags, int(results), bool(ordered), "", factors, value_bytes)
+        factors, value_bytes, *source = map(int, values)
+        if source not in ([], [1]):
+            raise ValueError("it has more parts")
+        flags, count = tuple(map(bool, operands)), int(results)
+        return AssemblyCall(
+            tuple(map(int, params)), read, flags, count, bool(ordered), "", factors, value_bytes, bool(source)
+        )
     except (TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise

@@ -29,6 +29,7 @@ from jsparse.compiler.schedule.gathers import (
 from jsparse.compiler.schedule.locality import read_before
 from jsparse.compiler.schedule.machine import (
     JAM_TILE_BYTES,
+    LAST_CACHE_BYTES,
     NEAREST_BYTES,
     REGISTER_BYTES,
     WIDE_TILE_BYTES,
@@ -66,6 +67,7 @@ MOVE = 4.0  # a value of it
 FARTHER = 2.0  # the same, if it lies far from the one before, for each MiB of the values: caches and pages are missed
 FARTHEST = 64.0  # MiB, beyond which values lie in memory
 COPY = 1.0  # an element of a dense tensor transposed
+FAR_COPY = 2.5  # the same, if the tensor is too large for the last cache
 COPY_OF_TARGET = 3.0  # an element of a chunk's copy of the target: cleared, read, and added to others
 SHARED = 2.0  # the factor on work that threads cannot share, if it is enough for them
 CHUNKS = 8.0  # chunks from which on threads share all of it
@@ -497,4 +499,5 @@ def _transposed(nest: Summary) -> float:
     if not nest.moved_dense:
         return 0.0
     moved = (access for access in nest.problem.assignment.accesses if access.tensor in nest.moved_dense)
-    return sum(COPY * extent(nest.problem, access.variables()) for access in moved)
+    sizes = ((extent(nest.problem, access.variables()), itemsize(nest.problem, access)) for access in moved)
+    return sum(n * (FAR_COPY if n * bytes_ >= LAST_CACHE_BYTES else COPY) for n, bytes_ in sizes)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from jsparse.errors import PatternError
@@ -60,24 +59,21 @@ class Assembly:
         if arrays is None:
             arrays = assemble_arrays(self.reached, self.index(operands), self.result)
         made = DynamicPattern(self.result, tuple(arrays))
-        self._check_capacity(made)
-        sources = [operands[n].pattern for n in self.sources if n is not None]
-        for source in {id(pattern): pattern for pattern in sources}.values():
-            if not _known(source.overflowed, False):
-                made = made.overflowed_with(source)
+        self._check_capacity(made, operands)
         return made
 
-    def _check_capacity(self, made: DynamicPattern) -> None:
-        if _known(made.overflowed, True):
+    def _check_capacity(self, made: DynamicPattern, operands: Sequence[Any]) -> None:
+        sources = (operands[n].pattern for n in self.sources if n is not None)
+        if _overflowed(made) and not any(map(_overflowed, sources)):
             raise PatternError(
                 f"Expected at most nse={made.nse:,} entries in the result of '{self.text}', but there are "
                 f"{int(np.max(made.count)):,}. Pass nse={int(np.max(made.count))} or more."
             )
 
 
-def _known(overflowed: Any, value: bool) -> bool:
-    """Whether `overflowed` is concrete and says that some pattern of a batch overflowed (`value`), or that none did."""
-    return not isinstance(overflowed, jax.core.Tracer) and bool(np.any(overflowed)) is value
+def _overflowed(pattern: DynamicPattern) -> bool:
+    """Whether a pattern, or one of a batch, is known to have overflowed."""
+    return pattern.concrete and bool(np.any(pattern.overflowed))
 
 
 def assembled(

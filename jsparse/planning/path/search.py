@@ -39,6 +39,7 @@ DENSE_WORK = 256  # the same if all factors are dense
 LARGEST = 1 << 26  # the entries that it may have then
 EXHAUSTIVE = 5  # the largest number of values for which every sequence of steps is priced: a few milliseconds
 MEETING = 6  # two operands have to store at least this many times as many entries as they share
+FOUND = 1e7  # the work by which planning may find where operands meet: about 10 ms
 GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
 
 
@@ -105,7 +106,7 @@ class _Search:
         """Whether there are steps: of three operands, of a sparse one with a summed index variable of its own, which
         the other or the result does not carry in full, or two static ones that meet."""
         operands, names = self.product.operands, [set(indices) for indices in self.product.indices]
-        if len(operands) > 2 or any(_meet(*pair, self.kept) for pair in combinations(self.items, 2)):
+        if len(operands) > 2 or any(not self.kept.issuperset(_names(met)) for met in _meetings(self.items)):
             return True
         others = [set(self.kept), *names] if len(names) == 1 else [names[1], names[0]]
         pairs = zip(operands, names, others, strict=False)
@@ -168,13 +169,15 @@ class _Search:
         """The work of one loop nest over all values."""
         key = frozenset(state)
         if key not in self.nests:
-            self.nests[key] = nest(state, self.product.kept, self.estimates, self.is_sparse)[0]
+            work, tuples = nest(state, self.product.kept, self.estimates, self.is_sparse)
+            found = self.is_sparse and _is_found(state, self.product.kept)
+            self.nests[key] = min(work, _looked_up(tuples, state, work)) if found else work
         return self.nests[key]
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
         """(cost, factors and result, values after it) of every step that the rules allow."""
         groups = [(factors, False) for factors in _groups(state, self.kept)]
-        groups += [(pair, True) for pair in combinations(state, 2) if _meet(*pair, self._needed(pair, state))]
+        groups += [(met, True) for met in _meetings(state) if not self._needed(met, state).issuperset(_names(met))]
         for factors, keeps_all in groups:
             found = self._step(factors, state, keeps_all)
             if found is not None:
@@ -234,8 +237,8 @@ class _Search:
             return None
         degrees = {v: item.degrees[v] for item in reversed(sparse) for v in levels if v in item.degrees}
         cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
-        if every == indices and not traced and sparse:  # planning finds where they meet
-            work = min(work, cells.total * (VISIT + SEARCHED * len(sparse)))
+        if _is_found(factors, indices):
+            work = min(work, _looked_up(cells.total, factors, work))
         made = Item(members, indices, cells.total, levels, form, cells.spread, traced)
         if self._lies_on(made, factors):
             one = sparse[0]
@@ -277,12 +280,32 @@ class _Search:
         return entries <= self.largest_dense or (entries <= LARGEST and least * entries <= multiply_adds)
 
 
-def _meet(first: Item, second: Item, needed: frozenset[IndexVar]) -> bool:
-    """Whether planning may find where two static operands meet, before anything is summed: one has all index variables
-    of the other. If these are few, loops visit them alone, and merge no segments at each call."""
-    if first.pattern is None or second.pattern is None or needed.issuperset((*first.indices, *second.indices)):
-        return False
-    return first.walked >= second.walked or first.walked <= second.walked
+def _meetings(state: _State) -> list[tuple[Item, ...]]:
+    """The static operands of which planning may find where they meet, before anything is summed: two, if one has all
+    index variables of the other, or all of them. If these are few, loops visit them alone, and merge no segments at
+    each call."""
+    static = tuple([item for item in state if item.pattern is not None])
+    found = list[tuple[Item, ...]]()
+    for one, other in combinations(static, 2):
+        if one.walked >= other.walked or one.walked <= other.walked:
+            found.append((one, other))
+    return [*found, static] if len(static) > 2 else found
+
+
+def _is_found(items: Sequence[Item], target: Sequence[IndexVar]) -> bool:
+    """Whether planning finds where items meet whose product has these index variables: nothing is summed."""
+    static = [item for item in items if item.levels and not item.traced]
+    return bool(static) and all(x in static or not x.levels for x in items) and _names(items).issubset(target)
+
+
+def _looked_up(entries: float, items: Sequence[Item], work: float) -> float:
+    """The work of a product on entries that planning has found by so much work: each is looked up in all operands."""
+    return entries * (VISIT + SEARCHED * sum([bool(item.levels) for item in items])) if work < FOUND else work
+
+
+def _names(items: Sequence[Item]) -> set[IndexVar]:
+    """The index variables that some items have."""
+    return {v for item in items for v in item.indices}
 
 
 def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
