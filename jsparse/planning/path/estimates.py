@@ -97,18 +97,28 @@ class Binding(NamedTuple):
 
 
 class Estimates:
-    """Estimates for the items of one product, each made once.
+    """Estimates for the items of one product, each made once. Sets of index variables are bit masks.
 
     Attributes:
         sizes: the sizes of index variables.
+        bits: the bit of each index variable.
     """
 
     def __init__(self, sizes: Mapping[IndexVar, int]) -> None:
         self.sizes = sizes
-        self._projected: dict[tuple[Item, Names], float] = {}
-        self._bindings: dict[tuple[tuple[Item, ...], IndexVar, Names], Binding] = {}
-        self._shares: dict[tuple[Item, Names], float] = {}
+        self.bits = {v: 1 << n for n, v in enumerate(sizes)}
+        self._masks: dict[Item, int] = {}
+        self._projected: dict[tuple[Item, int], float] = {}
+        self._bindings: dict[tuple[tuple[Item, ...], IndexVar, int], Binding] = {}
+        self._shares: dict[tuple[Item, int], float] = {}
         self._skews: dict[tuple[Item, Item, IndexVar], float] = {}
+
+    def mask(self, item: Item) -> int:
+        """The index variables of an item's sparse levels."""
+        found = self._masks.get(item)
+        if found is None:
+            found = self._masks[item] = sum([self.bits[v] for v in item.levels])
+        return found
 
     def volume(self, indices: Iterable[IndexVar]) -> float:
         """The number of index tuples."""
@@ -118,49 +128,66 @@ class Estimates:
         """The numbers that an item stores."""
         return item.stored * self.volume([v for v in item.indices if v not in item.levels])
 
-    def projected(self, item: Item, bound: Names) -> float:
+    def projected(self, item: Item, bound: int) -> float:
         """The distinct tuples that an item stores of some index variables of its sparse levels."""
-        if len(bound) == len(item.levels):
-            return item.stored
         if not bound:
             return min(item.stored, 1.0)
         key = item, bound
-        if key not in self._projected:
-            sizes = {v: self.sizes[v] for v in item.levels if v in bound}
-            self._projected[key] = max(Cells(item.stored, sizes, item.degrees).total, LEAST)
-        return self._projected[key]
+        found = self._projected.get(key)
+        if found is None:
+            found = item.stored
+            if bound != self.mask(item):
+                sizes = {v: self.sizes[v] for v in item.levels if self.bits[v] & bound}
+                found = max(Cells(item.stored, sizes, item.degrees).total, LEAST)
+            self._projected[key] = found
+        return found
 
-    def binding(self, items: tuple[Item, ...], var: IndexVar, bound: Names) -> Binding:
+    def binding(self, items: tuple[Item, ...], var: IndexVar, bound: int) -> Binding:
         """What a loop over an index variable does, of these items that have it, inside of loops over others."""
-        around = frozenset[IndexVar]().union(*[item.walked for item in items]) & bound
-        key = items, var, around
-        if key not in self._bindings:
-            self._bindings[key] = self._binding(items, var, around)
-        return self._bindings[key]
-
-    def _binding(self, items: tuple[Item, ...], var: IndexVar, bound: Names) -> Binding:
-        factor, inside, fans, stored = float(self.sizes[var]), bound | {var}, list[float](), dict[int, float]()
+        around = 0
         for item in items:
-            before, after = bound & item.walked, inside & item.walked
+            around |= self.mask(item)
+        key = items, var, around & bound
+        found = self._bindings.get(key)
+        if found is None:
+            found = self._bindings[key] = self._binding(items, var, around & bound)
+        return found
+
+    def _binding(self, items: tuple[Item, ...], var: IndexVar, bound: int) -> Binding:
+        factor, inside, fan, stored = float(self.sizes[var]), bound | self.bits[var], inf, dict[int, float]()
+        for item in items:
+            mask = self.mask(item)
+            before, after = bound & mask, inside & mask
             factor *= self._share(item, after) / self._share(item, before)
             found = self.projected(item, after)
-            fans.append(found / max(self.projected(item, before), LEAST))
-            stored[len(after)] = min(found, stored.get(len(after), inf))
+            fan = min(fan, found / max(self.projected(item, before), LEAST))
+            count = after.bit_count()
+            stored[count] = min(found, stored.get(count, inf))
+        if len(items) > 1:
+            factor *= self._met(items, var, inside)
+        return Binding(factor, fan, len(items), stored)
+
+    def _met(self, items: tuple[Item, ...], var: IndexVar, inside: int) -> float:
+        """The tuples at which items meet at a variable, over those of even and independent ones."""
+        factor = 1.0
         for first, second in pairwise([item for item in items if var in item.degrees]):
             factor *= self._skew(first, second, var)
-        whole = [item for item in items if item.pattern is not None and len(item.walked) > 1 and item.walked <= inside]
+        whole = [x for x in items if x.pattern is not None and len(x.levels) > 1 and not self.mask(x) & ~inside]
         for first, second in combinations(whole, 2):
             if first.walked == second.walked:
                 factor *= self._coincidence(first, second)
-        return Binding(factor, min(fans), len(items), stored)
+        return factor
 
-    def _share(self, item: Item, bound: Names) -> float:
+    def _share(self, item: Item, bound: int) -> float:
         """The share of the tuples of some index variables that an item stores."""
+        if not bound:
+            return 1.0
         key = item, bound
-        if key not in self._shares:
-            of_all = min(self.projected(item, bound) / max(self.volume(bound), 1.0), 1.0)
-            self._shares[key] = max(of_all, LEAST) if bound else 1.0
-        return self._shares[key]
+        found = self._shares.get(key)
+        if found is None:
+            volume = self.volume([v for v in item.levels if self.bits[v] & bound])
+            found = self._shares[key] = max(min(self.projected(item, bound) / max(volume, 1.0), 1.0), LEAST)
+        return found
 
     def _skew(self, first: Item, second: Item, var: IndexVar) -> float:
         key = first, second, var
@@ -175,7 +202,7 @@ class Estimates:
         assert second.pattern is not None
         dims = tuple(second.dims[v] for v in first.dims)
         found = common_share(first.pattern, tuple(first.dims.values()), second.pattern, dims)
-        expected = self._share(second, second.walked) * prod([self._skew(first, second, v) for v in first.walked])
+        expected = self._share(second, self.mask(second)) * prod([self._skew(first, second, v) for v in first.walked])
         if found * SAMPLE < FEW and expected * SAMPLE < FEW:
             return 1.0  # a sample does not tell
         return max(found, 1 / SAMPLE) / max(expected, LEAST)

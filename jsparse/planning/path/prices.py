@@ -89,9 +89,11 @@ def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Esti
         for v in item.levels:
             having.setdefault(v, []).append(item)
     levels = {v: tuple(own) for v, own in having.items()}
+    first = kept & levels.keys() if assembled else Names()
     found = list[tuple[float, float]]()
     for as_stored in (len(items) == 1, True):
-        order, cost, tuples = _loops(levels, as_stored, kept if assembled else Names(), estimates)
+        before = _before([item for item in items if as_stored or item.traced], levels, estimates.bits)
+        order, cost, tuples = _loops(levels, before, first, estimates)
         moves = [_moved(item, order, kept) for item in items]
         found.append((cost + sum(moves), tuples))
         if as_stored or sum(moves) < FEW_MOVES * cost:
@@ -110,34 +112,40 @@ def _moved(item: Item, order: Sequence[IndexVar], kept: Names) -> float:
 
 
 def _loops(
-    levels: Mapping[IndexVar, tuple[Item, ...]], as_stored: bool, first: Names, estimates: Estimates
+    levels: Mapping[IndexVar, tuple[Item, ...]], before: Mapping[IndexVar, int], first: Names, estimates: Estimates
 ) -> tuple[list[IndexVar], float, float]:
     """Loops over index variables, whose levels these items have: their order, their cost, and the tuples inside.
 
     The next loop is over the index variable that leaves the fewest tuples; ties follow the order of storage. Dynamic
-    patterns are walked as they are stored, or one of them is sorted first; so are others if `as_stored`. A loop visits
-    the shortest of the levels that meet there, with searches in the others. All but one of the variables `first` come
-    before others.
+    patterns are walked as they are stored, or one of them is sorted first. A loop visits the shortest of the levels
+    that meet there, with searches in the others. All but one of the variables `first` come before others.
     """
-    left = dict(levels)
-    order, bound, cost, tuples, unbounded = list[IndexVar](), Names(), 0.0, 1.0, 1.0
+    left, outer = dict(levels), set(first)
+    order, bound, cost, tuples, unbounded = list[IndexVar](), 0, 0.0, 1.0, 1.0
     for count in range(1, len(left) + 1):
-        outer = first & left.keys()
-        open_ = {v: own for v, own in left.items() if v in outer or len(outer) < 2}
-        free = [v for v, own in open_.items() if all(_is_next(item, v, bound, as_stored) for item in own)] or list(
-            open_
-        )
+        open_ = [v for v in left if v in outer] if len(outer) > 1 else list(left)
+        free = [v for v in open_ if not before[v] & ~bound] or open_
         bindings = [estimates.binding(left[v], v, bound) for v in free]
         inside, chosen = min([(binding.tuples(unbounded, count), n) for n, binding in enumerate(bindings)])
         visited = max(tuples * bindings[chosen].fan, inside)
         cost += visited * (VISIT + SEARCHED * (bindings[chosen].items - 1))
         unbounded *= bindings[chosen].factor  # entries that meet often do so at the variables inside, too
         order.append(free[chosen])
-        bound, tuples = bound | {free[chosen]}, inside
+        bound, tuples = bound | estimates.bits[free[chosen]], inside
+        outer.discard(free[chosen])
         del left[free[chosen]]
     return order, cost, tuples
 
 
-def _is_next(item: Item, var: IndexVar, bound: Names, as_stored: bool) -> bool:
-    """Whether a loop over an index variable walks an item as it is stored, or in another order that it may have."""
-    return not (item.traced or as_stored) or bound.issuperset(item.levels[: item.levels.index(var)])
+def _before(
+    as_stored: Sequence[Item], levels: Mapping[IndexVar, tuple[Item, ...]], bits: Mapping[IndexVar, int]
+) -> dict[IndexVar, int]:
+    """The index variables, as a bit mask, whose loops come before that of each one, where these items are walked as
+    they are stored."""
+    found = dict.fromkeys(levels, 0)
+    for item in as_stored:
+        outer = 0
+        for v in item.levels:
+            found[v] |= outer
+            outer |= bits[v]
+    return found
