@@ -31,7 +31,7 @@ from jsparse.planning.output.pattern import Assembly, assembled, new_format, pro
 from jsparse.planning.output.resolve import resolve_output
 from jsparse.planning.output.rules import Stored
 from jsparse.planning.path.items import form_of
-from jsparse.planning.path.search import Step, contraction_path
+from jsparse.planning.path.search import Result, Step, contraction_path
 from jsparse.planning.plan import (
     AssembledPattern,
     Convert,
@@ -56,6 +56,10 @@ from jsparse.planning.typed_product import TypedProduct
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
 __all__ = ["plan"]
+
+SURPRISE = 4  # a result has so many times the expected entries: another path may be better
+FEW = 1000  # entries of which none is
+SURPRISES = 3  # the results whose entries a path is chosen by, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +173,7 @@ class _Planner:
         if output is None:
             terms, repeated = _without_repeats(terms)
             terms = terms if self.schedules else [self.entry_by_entry(term) for term in terms]
-        begun = len(self.instructions), len(self.values), self.steps, dict(self.made), dict(self.converted)
+        begun = self._begun()
         planned = self._in_steps(terms, dtypes, output)
         if not self.schedules:
             planned = [(self.collapsed(term), own) for term, own in planned]
@@ -224,6 +228,10 @@ class _Planner:
         whole = self._selected(product, product.assignment.target, product.assignment.factors, term.values, left)
         return replace(term, product=whole, values=tuple(term.values[n] for n in left))
 
+    def _begun(self) -> tuple[int, int, int, dict[Hashable, int], dict[tuple[int, Format], int]]:
+        """The instructions, values and steps up to now, as `_forget` takes them."""
+        return len(self.instructions), len(self.values), self.steps, dict(self.made), dict(self.converted)
+
     def _forget(
         self,
         instructions: int,
@@ -261,21 +269,35 @@ class _Planner:
     def _last_step(self, term: _Term, dtypes: Dtypes, is_sparse: bool) -> tuple[_Term, Dtypes]:
         """Append the instructions of all steps before the last one.
 
-        Returns the last step as a term, with its dtypes.
+        If a static result stores far more than the path expected, another path is chosen by what is known now. Returns
+        the last step as a term, with its dtypes.
         """
-        steps = contraction_path(term.product, term.values, is_sparse)
-        if not steps:
-            return term, dtypes
-        accesses, values = list(term.product.assignment.factors), list(term.values)
-        for step in steps:
-            accesses.append(Access(f"T{self.steps}", step.indices))
-            self.steps += 1
-            values.append(self._step(step, term.product, accesses, values, dtypes.intermediate))
+        counts, surprise, begun = dict[Result, float](), True, self._begun()
+        while surprise:
+            steps = contraction_path(term.product, term.values, is_sparse, counts)
+            if not steps:
+                return term, dtypes
+            accesses, values, surprise = list(term.product.assignment.factors), list(term.values), False
+            for step in steps:
+                accesses.append(Access(f"T{self.steps}", step.indices))
+                self.steps += 1
+                values.append(self._step(step, term.product, accesses, values, dtypes.intermediate))
+                stored = self._entries(values[-1])
+                if stored > max(SURPRISE * step.stored, FEW) and len(counts) < SURPRISES and step.key not in counts:
+                    counts[step.key], surprise = stored, True
+                    self._forget(*begun)
+                    begun = self._begun()
+                    break
         used = {n for step in steps for n in step.operands}
         left = [n for n in range(len(values)) if n not in used]
         last = self._selected(term.product, term.product.assignment.target, accesses, values, left)
         last_dtypes = self._dtypes(last, dtypes.result)
         return _Term(term.coefficient, last, tuple(values[n] for n in left)), last_dtypes
+
+    def _entries(self, value: int) -> int:
+        """The entries of a value's static pattern; 0 if it has none."""
+        core = self.values[value].core
+        return core.pattern.nse if core is not None and isinstance(core.pattern, Pattern) else 0
 
     def _step(
         self, step: Step, product: TypedProduct, accesses: Sequence[Access], values: Sequence[int], dtype: np.dtype

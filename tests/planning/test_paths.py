@@ -9,8 +9,10 @@ import pytest
 import jsparse
 from jsparse import Pattern
 from jsparse.compiler.schedule.degrees import common_share
+from jsparse.planning import planner
 from jsparse.planning.path.estimates import Cells, skew
 from jsparse.planning.path.items import Degrees
+from jsparse.planning.path.search import contraction_path
 from jsparse.planning.plan import DenseOutput, OnPattern
 from jsparse.planning.planned import plan_einsum
 
@@ -302,6 +304,30 @@ def test_few_index_tuples_at_which_all_operands_meet_are_found_first():
     np.testing.assert_array_equal(least, sums.min((1, 2)))
     found = steps("ij,jk,ik->i", *(matrix(seed) for seed in range(3)))  # these meet as often as they store
     assert all(len(names) < 3 for names, _ in found)
+
+
+def test_another_path_is_chosen_if_a_result_is_larger_than_expected(monkeypatch):
+    """Four graphs whose hubs coincide meet at many more index tuples than a path expects."""
+    n, found = 600, []
+    m = np.arange(n)
+    arrow = np.unique(np.stack([np.r_[m, m, 0 * m], np.r_[m, 0 * m, m]]), axis=1)
+    A = jsparse.SparseTensor.from_coords(arrow, np.ones(arrow.shape[1], np.int32), (n, n), "csr")
+    B, C, D = (matrix(seed, n, entries=3000).asformat("csr") for seed in range(3))
+
+    def recorded(*args):
+        found.append(contraction_path(*args))
+        return found[-1]
+
+    monkeypatch.setattr(planner, "contraction_path", recorded)
+    kept = steps("ji,ij,kj,ij->j", A, B, C, D)
+    expected = {"".join(map(str, step.indices)): step.stored for step in found[0]}
+    assert list(expected) == ["jik"]
+    assert expected["jik"] * 4 < jsparse.einsum("ji,ij,kj,ij->jik", A, B, C, D).nse
+    assert "jik" not in [names for names, _ in kept]
+    np.testing.assert_array_equal(
+        whole(jsparse.einsum("ji,ij,kj,ij->j", A, B, C, D)),
+        np.einsum("ji,ij,kj,ij->j", *map(whole, (A, B, C, D)), optimize=True),
+    )
 
 
 def test_loops_find_segments_of_coordinate_lists_by_pointers():

@@ -21,7 +21,7 @@ With more than `EXHAUSTIVE` operands, the first steps are chosen greedily.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -31,7 +31,7 @@ from jsparse.planning.path.items import Item, form_of, operand_item
 from jsparse.planning.path.prices import ASSEMBLY, SEARCHED, STEP, STORED, VISIT, nest
 from jsparse.planning.typed_product import TypedProduct
 
-__all__ = ["Step", "contraction_path", "prices"]
+__all__ = ["Result", "Step", "contraction_path", "prices"]
 
 LARGER = 2  # the entries of a dense intermediate, at most, relative to those of operands and result
 WORK = 2  # multiply-adds of a step for each entry of its dense result, from which on that may be larger
@@ -43,6 +43,10 @@ FOUND = 1e7  # the work by which planning may find where operands meet: about 10
 GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
 
 
+Result = tuple[frozenset[int], frozenset[IndexVar]]
+"""The operands that a result is a product of, and its index variables."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A product that is computed before the last one.
@@ -51,11 +55,20 @@ class Step:
         operands: operand indices; numbers from the count of operands on are results of earlier steps.
         indices: the index variables of the step's result.
         is_dense: the result is a dense array.
+        members: the operands of the whole product that it is a product of.
+        stored: the expected number of index tuples that its sparse levels store.
     """
 
     operands: tuple[int, ...]
     indices: tuple[IndexVar, ...]
     is_dense: bool
+    members: frozenset[int]
+    stored: float
+
+    @property
+    def key(self) -> Result:
+        """What its result is, in any path."""
+        return self.members, frozenset(self.indices)
 
 
 _State = tuple[Item, ...]
@@ -63,23 +76,27 @@ _Merge = tuple[tuple[Item, ...], Item]  # the factors of a step, and its result
 _Plan = tuple[float, tuple[_Merge, ...]]
 
 
-def contraction_path(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tuple[Step, ...]:
+def contraction_path(
+    product: TypedProduct, values: Sequence[int], is_sparse: bool, counts: Mapping[Result, float] | None = None
+) -> tuple[Step, ...]:
     """The steps before the last one. There are none if one nest over all operands is cheapest.
 
     Args:
         values: for each operand a number; operands of one number are one array or tensor.
         is_sparse: the result gets a pattern of its own. Every step then has to store exactly the entries it reaches.
+        counts: the index tuples that some results store, in place of estimates.
     """
     if not product.sums_apart:
         return ()
-    search = _Search(product, values, is_sparse)
+    search = _Search(product, values, is_sparse, counts)
     if not search.may_pay():
         return ()
     _, merges = search.cheapest()
     numbers = {item: n for n, item in enumerate(search.items)}
     steps = []
     for factors, merged in merges:
-        steps.append(Step(tuple(numbers[x] for x in factors), merged.indices, not merged.levels))
+        chosen = tuple(numbers[x] for x in factors)
+        steps.append(Step(chosen, merged.indices, not merged.levels, merged.members, merged.stored))
         numbers[merged] = len(product.operands) + len(steps) - 1
     return tuple(steps)
 
@@ -91,8 +108,15 @@ def prices(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tup
 
 
 class _Search:
-    def __init__(self, product: TypedProduct, values: Sequence[int], is_sparse: bool) -> None:
+    def __init__(
+        self,
+        product: TypedProduct,
+        values: Sequence[int],
+        is_sparse: bool,
+        counts: Mapping[Result, float] | None = None,
+    ) -> None:
         self.product, self.is_sparse, self.estimates = product, is_sparse, Estimates(product.sizes)
+        self.counts = counts or {}
         self.kept = frozenset(product.kept)
         self.items = tuple(operand_item(product, n, value) for n, value in enumerate(values))
         operands = sum(self.estimates.entries(item) for item in self.items)
@@ -237,9 +261,10 @@ class _Search:
             return None
         degrees = {v: item.degrees[v] for item in reversed(sparse) for v in levels if v in item.degrees}
         cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
+        stored = self.counts.get((members, frozenset(indices)), cells.total)
         if _is_found(factors, indices):
-            work = min(work, _looked_up(cells.total, factors, work))
-        made = Item(members, indices, cells.total, levels, form, cells.spread, traced)
+            work = min(work, _looked_up(stored, factors, work))
+        made = Item(members, indices, stored, levels, form, cells.spread, traced)
         if self._lies_on(made, factors):
             one = sparse[0]
             made = replace(made, levels=one.levels, spread=one.spread, pattern=one.pattern, dims=one.dims)
