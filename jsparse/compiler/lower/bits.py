@@ -5,7 +5,7 @@ from __future__ import annotations
 from jsparse.compiler.kernel.algebra import const
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Compare, Const, Expr, Load, Stmt, Store
 
-__all__ = ["bit_of", "has_bit", "set_bit", "word_of"]
+__all__ = ["bit_of", "has_bit", "mask_of", "set_bit", "word_of"]
 
 WORD = 6  # a word has 2⁶ bits
 
@@ -19,12 +19,12 @@ def word_of(number: Expr) -> Expr:
 
 def set_bit(buffer: Buffer, word: Expr, number: Expr) -> Stmt:
     """Set the bit of a number, which lies in `word`."""
-    return Store(buffer, word, Binary("|", Load(buffer, word), _bit(number)))
+    return Store(buffer, word, Binary("|", Load(buffer, word), mask_of(number)))
 
 
 def has_bit(buffer: Buffer, word: Expr, number: Expr) -> Expr:
     """Whether the bit of a number, which lies in `word`, is set."""
-    return Compare("!=", Binary("&", Load(buffer, word), _bit(number)), const(0))
+    return Compare("!=", Binary("&", Load(buffer, word), mask_of(number)), const(0))
 
 
 def bit_of(buffer: Buffer, number: Expr) -> Expr:
@@ -33,5 +33,6 @@ def bit_of(buffer: Buffer, number: Expr) -> Expr:
     return Binary("&", shifted, const(1))
 
 
-def _bit(number: Expr) -> Expr:
+def mask_of(number: Expr) -> Expr:
+    """A word that has the bit of a number only."""
     return Binary("<<", const(1), Binary("&", number, const(63)))

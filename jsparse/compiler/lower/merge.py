@@ -76,6 +76,8 @@ class _Merge:
             start, cursor = self.cursor(level, None if whole else (lo, hi))
             prelude += start
             cursors.append(cursor)
+        if self.follows:
+            return block(*prelude, self.alone(*cursors))
         if self.intersects:
             return block(*prelude, self.together(cursors))
         if self.unites:
@@ -122,6 +124,20 @@ class _Merge:
         """The coordinate at the cursor's position; the size if there is none."""
         load = Set(cursor.coordinate, cursor.walk.coordinate(cursor.position))
         return If(less(cursor.position, cursor.stop), load, Set(cursor.coordinate, self.size))
+
+    @property
+    def follows(self) -> bool:
+        """Whether a single term has one sparse level, which does not repeat coordinates."""
+        return len(self.domain.terms) == 1 and [self.walks[level].repeats for level in self.sparse] == [False]
+
+    def alone(self, cursor: _Cursor) -> Stmt:
+        """The loop over the entries of the only sparse level. Those of a dynamic pattern may be out of range."""
+        here, position = self.scope.fresh(self.var), self.scope.fresh("at")
+        scope = self.with_dense(self.scope.with_index(self.var, here), here)
+        body = self.body(scope.with_positions(cursor.level, PositionRange(position)))
+        if cursor.walk.type.dynamic:
+            body = If(both(Compare("<=", const(0), here), less(here, self.size)), body)
+        return For(position, cursor.position, cursor.stop, block(Let(here, cursor.walk.coordinate(position)), body))
 
     @property
     def intersects(self) -> bool:

@@ -1,7 +1,8 @@
 """Sparse workspaces: they mark the coordinates that are written, and give them back in order.
 
-Beside the values there is a bit for each coordinate, in words of 64, and, in long workspaces, a bit for each word. So
-coordinates come out sorted without comparisons, at a cost per nonzero and not per coordinate.
+Beside the values there is a bit for each coordinate, in words of 64, and a bit for each word: those of a short
+workspace are in a register. So coordinates come out sorted without comparisons, at a cost per nonzero and not per
+coordinate.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from jsparse.compiler.kernel.nodes import (
     Set,
     Stmt,
     Store,
+    Var,
     While,
 )
 from jsparse.compiler.kernel.types import BOOL, I64, Type
 from jsparse.compiler.loops.domain import WorkspaceNonzeros
 from jsparse.compiler.loops.nest import Assign, Forall, SparseWorkspace, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
-from jsparse.compiler.lower.bits import has_bit, set_bit, word_of
+from jsparse.compiler.lower.bits import has_bit, mask_of, set_bit, word_of
 from jsparse.compiler.lower.scope import Scope, WorkspaceBuffers
 from jsparse.compiler.semiring import identity
 
@@ -46,7 +48,7 @@ __all__ = [
     "with_memory",
 ]
 
-SHORT = 4096  # coordinates of a workspace that has no bits for words: every word is tested
+SHORT = 64 * 64  # coordinates of a workspace whose bits for words are one word
 
 
 def new_workspace(scope: Scope, row: SparseWorkspace) -> Scope:
@@ -73,14 +75,16 @@ def with_memory(scope: Scope, row: SparseWorkspace, body: Stmt) -> Stmt:
 
 def sparse_where(where: Where, row: SparseWorkspace, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]) -> Stmt:
     """Producer, then consumer if anything was written. A scalar workspace is declared here."""
-    written = scope.fresh("written", BOOL)
+    is_short = row.var is not None and scope.workspaces[row.name].words is None
+    written = scope.fresh("written", I64 if is_short else BOOL)  # the bits for words, or whether there is any
     inner = scope.with_register(_written(row.name), written)
-    start: list[Stmt] = [Declare(written, zero(BOOL))]
+    start: list[Stmt] = [Declare(written, zero(written.type))]
     if row.dtype and row.var is None:
         value = scope.fresh(row.name, Type(row.dtype))
         inner = inner.with_register(row.name, value)
         start.append(Declare(value, Const(row.monoid.zero, value.type)))
-    return block(*start, lower(where.producer, inner), If(written, lower(where.consumer, inner)))
+    some = Compare("!=", written, const(0)) if is_short else written
+    return block(*start, lower(where.producer, inner), If(some, lower(where.consumer, inner)))
 
 
 def add_to_workspace(assign: Assign, index: Expr | None, value: Expr | None, scope: Scope) -> Stmt:
@@ -93,10 +97,12 @@ def add_to_workspace(assign: Assign, index: Expr | None, value: Expr | None, sco
             return mark
         return block(Set(register, Binary(operation, register, cast(value, register.type.dtype))), mark)
     row = scope.workspaces[name]
-    word = scope.fresh("word")
-    marks: list[Stmt] = [Set(scope.registers[_written(name)], Const(1, BOOL)), set_bit(row.bits, word, index)]
+    word, written = scope.fresh("word"), scope.registers[_written(name)]
+    marks = [set_bit(row.bits, word, index)]
     if row.words is not None:
-        marks.append(set_bit(row.words, word_of(word), word))
+        marks += [Set(written, Const(1, BOOL)), set_bit(row.words, word_of(word), word)]
+    else:
+        marks.append(Set(written, Binary("|", written, mask_of(word))))
     if value is None or row.values is None:
         return block(Let(word, word_of(index)), *marks)
     value = cast(value, row.values.type.dtype)
@@ -139,23 +145,31 @@ def nonzeros_loop(loop: Forall, domain: WorkspaceNonzeros, scope: Scope, body: C
     def of_word(word: Expr) -> Stmt:
         return _each_bit(scope, row.bits, word, at)
 
+    if row.words is None:
+        left = scope.fresh("words")
+        return block(Declare(left, scope.registers[_written(domain.workspace)]), _each_of(scope, left, of_word))
     n = scope.fresh("n")
     length = word_of(add(size, const(63)))
-    if row.words is None:
-        return For(n, const(0), length, of_word(n))
     return For(n, const(0), word_of(add(length, const(63))), _each_bit(scope, row.words, n, of_word))
 
 
 def _each_bit(scope: Scope, buffer: Buffer, index: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
-    """The body for the number of each set bit of a word, which is cleared."""
-    bits, number = scope.fresh("left"), scope.fresh("bit")
+    """The body for the number of each set bit of a word in memory, which is cleared."""
+    left = scope.fresh("left")
+    some = Compare("!=", left, const(0))
+    each = _each_of(scope, left, lambda bit: body(add(mul(index, const(64)), bit)))
+    return block(Declare(left, Load(buffer, index)), If(some, block(Store(buffer, index, const(0)), each)))
+
+
+def _each_of(scope: Scope, left: Var, body: Callable[[Expr], Stmt]) -> Stmt:
+    """The body for the number of each set bit of a word in a register, which is cleared."""
+    number = scope.fresh("bit")
     step = block(
-        Let(number, add(mul(index, const(64)), LowestBit(bits))),
-        Set(bits, Binary("&", bits, Binary("-", bits, const(1)))),
+        Let(number, LowestBit(left)),
+        Set(left, Binary("&", left, Binary("-", left, const(1)))),
         body(number),
     )
-    some = Compare("!=", bits, const(0))
-    return block(Declare(bits, Load(buffer, index)), If(some, block(Store(buffer, index, const(0)), While(some, step))))
+    return While(Compare("!=", left, const(0)), step)
 
 
 def _written(name: str) -> str:

@@ -28,7 +28,7 @@ from itertools import combinations
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Cells, Estimates
 from jsparse.planning.path.items import Item, form_of, operand_item
-from jsparse.planning.path.prices import ASSEMBLY, SEARCHED, STEP, STORED, VISIT, nest
+from jsparse.planning.path.prices import ASSEMBLY, STEP, STORED, VISIT, nest
 from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["Result", "Step", "contraction_path", "prices"]
@@ -39,6 +39,7 @@ DENSE_WORK = 256  # the same if all factors are dense
 LARGEST = 1 << 26  # the entries that it may have then
 EXHAUSTIVE = 5  # the largest number of values for which every sequence of steps is priced: a few milliseconds
 MEETING = 6  # two operands have to store at least this many times as many entries as they share
+LOOKED_UP = 8.0  # the cost of looking up an entry in an operand, by branches that are not predicted
 FOUND = 1e7  # the work by which planning may find where operands meet: about 10 ms
 GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
 
@@ -325,7 +326,7 @@ def _is_found(items: Sequence[Item], target: Sequence[IndexVar]) -> bool:
 
 def _looked_up(entries: float, items: Sequence[Item], work: float) -> float:
     """The work of a product on entries that planning has found by so much work: each is looked up in all operands."""
-    return entries * (VISIT + SEARCHED * sum([bool(item.levels) for item in items])) if work < FOUND else work
+    return entries * (VISIT + LOOKED_UP * sum([bool(item.levels) for item in items])) if work < FOUND else work
 
 
 def _names(items: Sequence[Item]) -> set[IndexVar]:
