@@ -1,6 +1,10 @@
 // A compressed level stores a coordinate for each position, and pointers to the first position below each parent.
 #pragma once
 
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
 #include "levels/block.h"
 #include "levels/level_reader.h"
 #include "levels/level_writer.h"
@@ -43,22 +47,30 @@ void ascend_compressed(const LevelReader<Index>& in, const Index* parents, Block
   });
 }
 
+// Returns the faults of the coordinates below the parents [first, last), whose pointers rise. Coordinates must increase
+// below each parent. So there are as many places where they do not as parents begin at such places. Counting both needs
+// no branch for each parent, which often has a few entries only.
 template <class Index>
-bool any_outside(const Index* coordinates, int64_t begin, int64_t end, int64_t size) {
-  bool found = false;
-  for (int64_t p = begin; p < end; ++p) found |= coordinates[p] < 0 || coordinates[p] >= size;
-  return found;
-}
-
-// Returns the faults of the coordinates [begin, end) below one parent, which must increase. If they increase, only the
-// first and the last one can be outside their dimension.
-template <class Index>
-int32_t faults_of_coordinates(const Index* coordinates, int64_t begin, int64_t end, int64_t size) {
+int32_t faults_of_coordinates(const LevelReader<Index>& level, int64_t first, int64_t last, int64_t room) {
+  const Index* const coordinates = level.coordinates;
+  const Index* const pointers = level.pointers;
+  const int64_t begin = std::max<int64_t>(pointers[first], 0), end = std::min<int64_t>(pointers[last], room);
   if (begin >= end) return 0;
-  bool falls = false;
-  for (int64_t p = begin + 1; p < end; ++p) falls |= coordinates[p] <= coordinates[p - 1];
-  if (falls) return kFaultOrder | (any_outside(coordinates, begin, end, size) ? kFaultCoordinates : 0);
-  return coordinates[begin] < 0 || coordinates[end - 1] >= size ? kFaultCoordinates : 0;
+  using Unsigned = std::make_unsigned_t<Index>;  // as such numbers, negative coordinates are large
+  constexpr int64_t kMost = std::numeric_limits<Index>::max();
+  const Unsigned size = level.level.size > kMost ? Unsigned{1} << (8 * sizeof(Index) - 1) : static_cast<Unsigned>(level.level.size);
+  Index outside = static_cast<Unsigned>(coordinates[begin]) >= size;
+  Index falls = 0, expected = 0;
+  for (int64_t p = begin + 1; p < end; ++p) {
+    outside |= static_cast<Unsigned>(coordinates[p]) >= size;
+    falls += coordinates[p] <= coordinates[p - 1];
+  }
+  for (int64_t q = first; q < last; ++q) {
+    const int64_t at = pointers[q];
+    if (at <= begin || at >= end) continue;
+    expected += (at < pointers[q + 1]) & (coordinates[at] <= coordinates[at - 1]);
+  }
+  return (outside != 0 ? kFaultCoordinates : 0) | (falls != expected ? kFaultOrder : 0);
 }
 
 // Returns the faults of the entries [begin, end) below one parent in a chain of `count` levels. Their tuples must
@@ -78,18 +90,19 @@ int32_t faults_of_chain(const LevelReader<Index>* chain, int count, int64_t begi
     while (l < repeatable && chain[l].coordinates[p] == chain[l].coordinates[p - 1]) ++l;
     disordered |= chain[l].coordinates[p] <= chain[l].coordinates[p - 1];
   }
-  return (outside ? kFaultCoordinates : 0) | (disordered ? kFaultOrder : 0);
+  return (outside != 0 ? kFaultCoordinates : 0) | (disordered ? kFaultOrder : 0);
 }
 
 // Returns the faults of the entries below the parents [first, last) in a chain of `count` levels.
 template <class Index>
 int32_t faults_of_compressed(const LevelReader<Index>* chain, int count, int64_t first, int64_t last, int64_t room) {
+  if (first == last) return 0;
+  if (count == 1) return faults_of_coordinates(*chain, first, last, room);
   int32_t faults = 0;
   for (int64_t q = first; q < last; ++q) {
     const int64_t begin = chain->pointers[q], end = std::min<int64_t>(chain->pointers[q + 1], room);
     if (begin < 0) continue;  // that is a fault of the pointers
-    faults |= count == 1 ? faults_of_coordinates(chain->coordinates, begin, end, chain->level.size)
-                         : faults_of_chain(chain, count, begin, end);
+    faults |= faults_of_chain(chain, count, begin, end);
   }
   return faults;
 }

@@ -10,6 +10,8 @@
 namespace jsparse {
 namespace {
 
+constexpr int64_t kGroup = 8;
+
 // Writes the parent of every position p < count, or -1. If segments overlap, a position belongs to the first one that
 // contains it, and each segment is cut to begin after the earlier ones. So pointers that do not rise cost no more time
 // than pointers that do.
@@ -31,9 +33,16 @@ void fill_parents(Context* ctx, const Index* pointers, int64_t parents, int64_t 
   for (int64_t p = 0; p < clamped(pointers[0]); ++p) parent[p] = -1;
   for (int64_t p = clamped(pointers[parents]); p < count; ++p) parent[p] = -1;
   slices(ctx, parents, slice_count(ctx, std::max(parents, count)), [&](int64_t, int64_t begin, int64_t end) noexcept {
+    // Most segments are short, so we write a whole group for each: what belongs to later ones, these write again.
+    const int64_t limit = clamped(pointers[end]);
     for (int64_t q = begin; q < end; ++q) {
+      int64_t p = clamped(pointers[q]);
       const int64_t stop = clamped(pointers[q + 1]);
-      for (int64_t p = clamped(pointers[q]); p < stop; ++p) parent[p] = static_cast<Index>(q);
+      if (p + kGroup <= limit) {
+        for (int64_t k = 0; k < kGroup; ++k) parent[p + k] = static_cast<Index>(q);
+        p += kGroup;
+      }
+      for (; p < stop; ++p) parent[p] = static_cast<Index>(q);
     }
   });
 }

@@ -3,6 +3,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
@@ -79,18 +80,25 @@ Array<int64_t> lexsort_arrays(const std::vector<py::array>& keys, const std::vec
   return out;
 }
 
-// Writes pointers where the parent changes from one entry to the next. Counting entries per parent would be slower,
-// since each increment depends on the one before. Returns the first entry that is out of range or out of order, or -1.
+// Returns the first entry whose parent is out of range or out of order, or -1.
+template <class P>
+int64_t unsorted_at(const P* parent, int64_t n, int64_t parents) {
+  if (n == 0) return -1;
+  P falls = parent[0] < 0 || parent[n - 1] >= parents;
+  for (int64_t p = 1; p < n; ++p) falls |= parent[p] < parent[p - 1];
+  if (!falls) return -1;
+  int64_t p = 0;
+  while (parent[p] >= (p == 0 ? 0 : parent[p - 1]) && parent[p] < parents) ++p;
+  return p;
+}
+
+// Writes the pointers of sorted parents. The last entry of each parent writes the pointer behind it, as do all entries
+// before, since a branch for the last ones would often be mispredicted.
 template <class P, class T>
-int64_t fill_pointers(const P* parent, int64_t n, int64_t parents, T* pointers) {
-  int64_t next = 0;  // the first parent without a pointer
-  for (int64_t p = 0; p < n; ++p) {
-    const int64_t at = parent[p];
-    if (at < next - 1 || at < 0 || at >= parents) return p;
-    for (; next <= at; ++next) pointers[next] = static_cast<T>(p);
-  }
-  for (; next <= parents; ++next) pointers[next] = static_cast<T>(n);
-  return -1;
+void fill_pointers(const P* parent, int64_t n, int64_t parents, T* pointers) {
+  std::fill(pointers, pointers + parents + 1, T{0});
+  for (int64_t p = 0; p < n; ++p) pointers[parent[p] + 1] = static_cast<T>(p + 1);
+  for (int64_t q = 0; q < parents; ++q) pointers[q + 1] = std::max(pointers[q + 1], pointers[q]);
 }
 
 template <class T>
@@ -101,7 +109,11 @@ py::array compress_to(const Integers& parents_of, int64_t parents) {
   py::array out = make_array(py::dtype::of<T>(), parents + 1);
   T* pointers = static_cast<T*>(out.mutable_data());
   const int64_t n = parents_of.n;
-  const int64_t bad = parents_of.visit([&](const auto* data) { return fill_pointers(data, n, parents, pointers); });
+  const int64_t bad = parents_of.visit([&](const auto* data) {
+    const int64_t found = unsorted_at(data, n, parents);
+    if (found < 0) fill_pointers(data, n, parents, pointers);
+    return found;
+  });
   if (bad >= 0) {
     throw py::value_error("Expected sorted parents in [0, " + text(parents) + "), but entry " + text(bad) + " is not");
   }
