@@ -28,6 +28,7 @@ __all__ = [
     "without_memory",
 ]
 
+_FEW = 64
 _MANY_POINTERS = 2**24  # an error for lack of memory names them from this number on
 _COMPRESSED = "Make some of the dense levels compressed (dcsr, csf, coo)."
 _INT32_MAX = 2**31 - 1
@@ -160,11 +161,16 @@ def build(
     count = len(coords[0]) if coords else 0
     if not coords:
         return Built((), 1, count, None, None, None, None)
-    suffix = 0 if sorted_by is None else _sorted_suffix(format, sorted_by)
+    if sorted_by is None:
+        suffix = format.ndim if _increase([(coords[dim], shape[dim]) for dim in format.order]) else 0
+    else:
+        suffix = _sorted_suffix(format, sorted_by)
     try:
         if suffix == format.ndim and (made := build_sorted(coords, shape, format)) is not None:
             _check_unique(format, made[0])
-            return Built(tuple(made[0]), made[1], count, None, made[2], None, None)
+            given = coords if sorted_by is None else ()  # arrays of the caller, who may write to them
+            arrays = tuple(array.copy() if any(array is row for row in given) else array for array in made[0])
+            return Built(arrays, made[1], count, None, made[2], None, None)
         found = _native.assemble(list(coords), level_tuples(shape, format), suffix)
     except OverflowError as error:
         check_nse(int(float(str(error))), format, shape)
@@ -229,6 +235,16 @@ def compare_neighbours(keys: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarr
         less |= equal & (before < after)
         equal &= before == after
     return less, equal
+
+
+def _increase(columns: Sequence[tuple[np.ndarray, int]]) -> bool:
+    """Whether entries are distinct, sorted lexicographically by these coordinates, and within these sizes."""
+    for some in (_FEW, None):  # most of the entries that are not sorted show it soon
+        rows = [row[:some] for row, _ in columns]
+        if len(rows[0]) and not compare_neighbours(rows)[0].all():
+            return False
+    unsigned = (row.view(f"u{row.itemsize}") for row, _ in columns)  # a negative number becomes a large one
+    return all(bool((row < size).all()) for row, (_, size) in zip(unsigned, columns, strict=True))
 
 
 def _check_unique(format: Format, arrays: Sequence[np.ndarray]) -> None:

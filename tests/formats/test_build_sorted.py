@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jsparse.errors import FormatError
+from jsparse.errors import FormatError, PatternError
 from jsparse.formats import Format, Pattern
 
 FORMATS = [
@@ -25,10 +25,21 @@ def test_as_from_unsorted_entries(format, density):
     stored = np.nonzero(rng.random([shape[dim] for dim in order]) < density)
     rows = [stored[order.index(dim)] for dim in range(3)]
     pattern, built = Pattern.from_rows(rows, shape, layout, sorted_by=order)
-    expected, general = Pattern.from_rows(rows, shape, layout)
-    assert pattern == expected
-    np.testing.assert_array_equal(built.slots(), general.slots())
-    np.testing.assert_array_equal(built.gather(), general.gather())
+    mixed = rng.permutation(len(rows[0]))
+    expected, general = Pattern.from_rows([row[mixed] for row in rows], shape, layout)
+    assert pattern == expected == Pattern.from_rows(rows, shape, layout)[0]
+    np.testing.assert_array_equal(built.slots()[mixed], general.slots())
+    gather = general.gather()
+    np.testing.assert_array_equal(built.gather(), np.where(gather < 0, -1, np.append(mixed, -1)[gather]))
+
+
+def test_sorted_entries_outside_and_repeated_ones():
+    layout = Format.of("csr", 2)
+    with pytest.raises(PatternError, match=r"to lie in \[0, 4\), but entry 1 has 4"):
+        Pattern.from_rows([np.array([0, 0]), np.array([1, 4])], (3, 4), layout)
+    pattern, built = Pattern.from_rows([np.array([0, 0, 2]), np.array([1, 1, 0])], (3, 4), layout)
+    assert pattern.nse == 2
+    np.testing.assert_array_equal(built.slots(), [0, 0, 1])
 
 
 def test_unique_levels_above_a_singleton_must_not_repeat():
