@@ -11,19 +11,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse import _native
 from jsparse._compat import same_varying
 from jsparse.base.arrays import is_integer
 from jsparse.base.limits import check_constant
-from jsparse.convert.host_assembly import assembled_on_host, inside
+from jsparse.convert.host_assembly import assembled_on_host, inside, stores_any
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import scatter_sums, slot_sums
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, derived_format
 from jsparse.formats.coordinates import as_coordinates
+from jsparse.formats.dynamic import padded_arrays, slots_dtype
+from jsparse.formats.reordered import reordered
 from jsparse.formats.retype import core_type
+from jsparse.formats.set_operations import Stored
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.host import is_on_host, on_device
+from jsparse.primitives.host import is_on_host, on_device, padded_array
 from jsparse.primitives.routine import assemble, expand, nonzero
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 from jsparse.tensor.dense import dense_levels
@@ -198,6 +202,20 @@ def _sampled(x: Any, pattern: DynamicPattern) -> Any:
 def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
     """Convert a dynamic tensor to another format or capacity. An overflowed tensor stays overflowed."""
     assert isinstance(tensor.pattern, DynamicPattern)
+    whole = _whole(tensor.pattern, type_.format) if is_on_host(tensor.values) else None
+    if whole is not None:
+        arrays, gather = reordered(whole, type_.format)
+        count = whole.nse if gather is None else len(gather)
+        if count > type_.nse:
+            raise _overflow(type_, count)
+        moved = np.asarray(tensor.values)[: whole.nse]
+        if gather is not None:
+            moved = _native.take(moved, gather)
+        if gather is None or count < type_.nse:
+            moved = padded_array(moved, type_.nse)
+        operands = [tensor.values, *tensor.pattern.arrays]
+        values, *made = on_device([moved, *padded_arrays(type_, arrays, shared=whole.arrays)], operands)
+        return SparseTensor._unchecked(values, DynamicPattern(type_, tuple(made)))
     return assembled(expand(tensor.pattern.arrays, tensor.pattern.type), tensor.values, type_, tensor.pattern)
 
 
@@ -220,6 +238,16 @@ def converted_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPat
     return _checked_pattern(DynamicPattern(type_, made.arrays), pattern)
 
 
+def _whole(pattern: DynamicPattern, format: Format) -> Stored | None:
+    """The entries in use, if the host may read them now, all of them are valid, and a format stores them."""
+    if not pattern.is_whole or not stores_any(format):
+        return None
+    try:
+        return pattern.stored()
+    except PatternError:  # coordinates out of range are padding, wherever they are
+        return None
+
+
 def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     """The pattern with a transposed index, which stores the entries of its core in the reverse order of levels."""
     if pattern.derived:
@@ -229,8 +257,23 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     if order == core.format.order:
         return pattern
     type_ = DynamicType(core.shape, derived_format(cast(Any, core), order), core.nse)
+    whole = _whole(DynamicPattern(core, pattern.arrays), type_.format)
+    if whole is not None:
+        return replace(pattern, derived=(_derived(whole, type_, pattern.arrays),))
     made = assemble(expand(pattern.arrays, core), type_)
     return replace(pattern, derived=(Derived(type_, made.arrays, made.order, made.slots),))
+
+
+def _derived(whole: Stored, type_: DynamicType, operands: Sequence[Any]) -> Derived:
+    """The transposed index of a type, of entries that are known: what `assemble` makes of them."""
+    arrays, moved = reordered(whole, type_.format)
+    count, dtype = whole.nse, slots_dtype(type_, type_.nse)
+    gather, scatter = np.arange(type_.nse, dtype=dtype), np.full(type_.nse, -1, dtype)
+    if moved is not None:
+        gather[:count] = moved
+    scatter[:count] = _native.invert(gather[:count], count)
+    made = on_device([*padded_arrays(type_, arrays, shared=whole.arrays), gather, scatter], operands)
+    return Derived(type_, tuple(made[:-2]), *made[-2:])
 
 
 def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:

@@ -14,7 +14,7 @@ from jsparse.formats.coordinates import checked_rows
 from jsparse.formats.dynamic import padded_arrays
 from jsparse.primitives.host import is_on_host, on_device, padded_array
 
-__all__ = ["assembled_on_host", "inside"]
+__all__ = ["assembled_on_host", "inside", "stores_any"]
 
 
 def assembled_on_host(coords: Any, values: Any, type_: DynamicType) -> tuple[Any, tuple[Any, ...]] | int | None:
@@ -26,7 +26,7 @@ def assembled_on_host(coords: Any, values: Any, type_: DynamicType) -> tuple[Any
 
     Returns the number of slots alone if it exceeds the capacity, and None where a program has to do it.
     """
-    if not is_on_host(coords, values) or not _stores_any(type_.format):
+    if not is_on_host(coords, values) or not stores_any(type_.format):
         return None
     given, entries = np.asarray(coords), np.asarray(values)
     used = inside(given, type_.shape)
@@ -45,7 +45,7 @@ def assembled_on_host(coords: Any, values: Any, type_: DynamicType) -> tuple[Any
     return first, tuple(others)
 
 
-def _stores_any(format: Format) -> bool:
+def stores_any(format: Format) -> bool:
     """Whether a format stores any entries: a unique level above a singleton has one for each of its coordinates."""
     return not any(
         level.unique and below.kind.is_branchless

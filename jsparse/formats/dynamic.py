@@ -17,6 +17,8 @@ from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
 from jsparse.formats.levels import array_length
 from jsparse.formats.pattern import Pattern
+from jsparse.formats.set_operations import Stored
+from jsparse.formats.validate import check_arrays
 
 __all__ = [
     "DynamicType",
@@ -27,6 +29,7 @@ __all__ = [
     "slots_dtype",
     "sufficient_nse",
     "trim",
+    "trimmed",
 ]
 
 
@@ -162,10 +165,20 @@ def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
     return padded_arrays(DynamicType(pattern.shape, pattern.format, nse), pattern.arrays)
 
 
-def padded_arrays(type_: DynamicType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """New index arrays of a type with the contents of shorter ones."""
+def padded_arrays(
+    type_: DynamicType, arrays: Sequence[np.ndarray], shared: Sequence[np.ndarray] | None = None
+) -> tuple[np.ndarray, ...]:
+    """New index arrays of a type with the contents of shorter ones.
+
+    Args:
+        shared: those of the arrays that others refer to, by default all. The other ones are used if they fit.
+    """
     padded = []
     for (_, role), array, length in zip(type_.format.arrays, arrays, type_.array_lengths, strict=True):
+        is_own = shared is not None and not any(array is other for other in shared)
+        if is_own and len(array) == length and array.dtype == type_.index_dtype:
+            padded.append(array)
+            continue
         whole = aligned((length,), type_.index_dtype)
         whole[: len(array)] = array
         whole[len(array) :] = array[-1] if role == "pointers" else 0
@@ -173,8 +186,11 @@ def padded_arrays(type_: DynamicType, arrays: Sequence[np.ndarray]) -> tuple[np.
     return tuple(padded)
 
 
-def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
-    """The static pattern of the entries in use. Raises PatternError if the pattern overflowed."""
+def trimmed(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Stored:
+    """The index arrays of the entries in use, which are checked, but not copied.
+
+    Raises PatternError for the first fault, and if the pattern overflowed.
+    """
     left, kept, positions = iter(arrays), list[np.ndarray](), 1
     for level, capacity in zip(type_.format.levels, type_.capacities, strict=True):
         parents, extent = positions, type_.shape[level.dim]
@@ -189,4 +205,11 @@ def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
             )
         roles = zip(level.kind.arrays, own, strict=True)
         kept += [array[: array_length(role, parents, positions)] for role, array in roles]
-    return Pattern(type_.shape, type_.format, kept)
+    check_arrays(type_.shape, type_.format, kept)
+    return Stored(type_.shape, type_.format, tuple(kept))
+
+
+def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
+    """The static pattern of the entries in use. Raises PatternError as `trimmed` does."""
+    own = trimmed(type_, arrays).arrays
+    return Pattern._trusted(type_.shape, type_.format, tuple(map(np.array, own)))

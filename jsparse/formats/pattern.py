@@ -67,7 +67,7 @@ class Pattern(Owned, SetOperators):
         sizes = checked_shape(shape, format)
         given = [np.asarray(array) if np.size(array) else np.zeros(np.shape(array), np.int32) for array in arrays]
         check_arrays(sizes, format, given)
-        dtype = _dtype(sizes, format, given)
+        dtype = _dtype(sizes, level_sizes(sizes, format, given), given)
         return cls._trusted(sizes, format, tuple(np.array(array, dtype, order="C") for array in given))
 
     @classmethod
@@ -85,7 +85,7 @@ class Pattern(Owned, SetOperators):
         sizes = checked_shape(shape, format)
         given = tuple(map(np.asarray, arrays))
         check_arrays(sizes, format, given)
-        dtype = _dtype(sizes, format, given)
+        dtype = _dtype(sizes, level_sizes(sizes, format, given), given)
         return cls._trusted(sizes, format, tuple(np.require(array, dtype, ["C", "A"]) for array in given))
 
     @classmethod
@@ -97,25 +97,32 @@ class Pattern(Owned, SetOperators):
         arrays_digest: bytes | None = None,
     ) -> Self:
         """The interned pattern of valid index arrays, which are neither checked nor copied."""
-        dtype = _dtype(shape, format, arrays)
+        sizes = level_sizes(shape, format, arrays)
+        dtype = _dtype(shape, sizes, arrays)
         if any(array.dtype != dtype for array in arrays):
             arrays, arrays_digest = tuple(array.astype(dtype, copy=False) for array in arrays), None
         hashed = arrays_digest or hash_arrays(arrays)
-        digest = hashlib.sha256(f"{shape} {format.notation} {dtype} ".encode() + hashed).hexdigest()
+        described = f"{shape} {format.notation} int{8 * dtype.itemsize} "  # numpy takes long for the name of a dtype
+        digest = hashlib.sha256(described.encode() + hashed).hexdigest()
         with _lock:
             known: Self | None = _interned.get(digest)
             if known is None:
-                known = cls._new(shape, format, arrays, hashed, digest)
+                known = cls._new(shape, format, arrays, sizes, hashed, digest)
                 _interned[digest] = known
         return known
 
     @classmethod
     def _new(
-        cls, shape: tuple[int, ...], format: Format, arrays: tuple[np.ndarray, ...], hashed: bytes, digest: str
+        cls,
+        shape: tuple[int, ...],
+        format: Format,
+        arrays: tuple[np.ndarray, ...],
+        sizes: tuple[int, ...],
+        hashed: bytes,
+        digest: str,
     ) -> Self:
         arrays = tuple(map(frozen, arrays))
         pattern = object.__new__(cls)
-        sizes = level_sizes(shape, format, arrays)
         fields = {"shape": shape, "format": format, "arrays": arrays, "level_sizes": sizes, "digest": digest}
         for name, value in {**fields, "_arrays_digest": hashed, "_relayouts": {}, "_owner": None}.items():
             object.__setattr__(pattern, name, value)
@@ -359,9 +366,8 @@ def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple
     return pattern
 
 
-def _dtype(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> np.dtype:
-    nse = level_sizes(shape, format, arrays)[-1:]
-    return index_dtype(shape, [*nse, *map(len, arrays)])
+def _dtype(shape: tuple[int, ...], sizes: tuple[int, ...], arrays: Sequence[np.ndarray]) -> np.dtype:
+    return index_dtype(shape, [*sizes[-1:], *map(len, arrays)])
 
 
 _HASHED_DIRECTLY = 1 << 16  # bytes; for longer arrays an image is hashed: see csrc/arrays/fingerprint.h

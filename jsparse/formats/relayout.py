@@ -10,11 +10,12 @@ import numpy as np
 from jsparse import _native
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError, ShapeError
-from jsparse.formats.build import build, frozen, index_dtype, without_memory
+from jsparse.formats.build import build, frozen, index_dtype
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.pattern import Pattern
+from jsparse.formats.reordered import reordered
 
 __all__ = ["Relayout", "derived_format", "relayout_to", "with_order"]
 
@@ -149,38 +150,16 @@ def _made(source: Pattern, format: Format) -> Relayout:
     """The movement of `source`'s values to a new pattern in `format`, which stores no more entries than it must."""
     if format == source.format:
         return Relayout(source, source)
+    arrays, gather = reordered(source, format)
+    target = source._trusted(source.shape, format, arrays)
     relayout = Relayout.__new__(Relayout)
-    if _is_transposition(source.format, format):
-        try:
-            *arrays, gather = _transposed(source, format.order[0])
-        except MemoryError as error:
-            raise without_memory(error, format, source.shape) from error
-        relayout._set(
-            source, source._trusted(source.shape, format, tuple(arrays)), gather=frozen(gather), identity=None
-        )
-        return relayout
-    built = build(source.rows(), source.shape, format, sorted_by=source.format.order)
-    target = source._trusted(source.shape, format, built.arrays)
-    if built.is_identity:
-        relayout._set(source, target, gather=None, identity=True)
-    else:
-        relayout._set(source, target, gather=frozen(built.gather()), identity=None)
-    return relayout
-
-
-def _is_transposition(source: Format, target: Format) -> bool:
-    """Whether a conversion groups a matrix's entries by the coordinate of the last level, which becomes dense."""
-    kinds = tuple(level.kind for level in target.levels)
-    return (
-        kinds == (DENSE, COMPRESSED) and source.order == target.order[::-1] and source.levels[-1].kind.has_coordinates
+    relayout._set(
+        source,
+        target,
+        gather=None if gather is None else frozen(gather),
+        identity=True if gather is None else None,
     )
-
-
-def _transposed(source: Pattern, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    keys = source.arrays[-1]
-    if source.format.name in ("csr", "csc"):
-        return _native.transpose(keys, source.shape[dim], source.arrays[0], True)
-    return _native.transpose(keys, source.shape[dim], source.rows()[source.format.order[0]], False)
+    return relayout
 
 
 def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:

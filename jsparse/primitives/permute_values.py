@@ -51,6 +51,8 @@ def _directly(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
     if values.ndim != 1 or not is_on_host(values):
         return None
     check_shape(values, ((relayout.target if inverse else relayout.source).nse,), None, "values that are moved")
+    if isinstance(values, jax.Array) and relayout.is_identity:
+        return values
     moved = _native.take(*host_arrays([values, relayout.scatter if inverse else relayout.gather]))
     return on_device([moved], [values])[0]
 

@@ -15,8 +15,9 @@ import numpy as np
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import OfDynamicType, pad, trim
+from jsparse.formats.dynamic import OfDynamicType, pad, trim, trimmed
 from jsparse.formats.retype import core_type, extended_type, transposed_type
+from jsparse.formats.set_operations import Stored
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled
@@ -209,6 +210,20 @@ class DynamicPattern(OfDynamicType, SetOperators):
     def _combined(self, symbol: str, other: Any) -> DynamicPattern:
         check_static(symbol, self, Pattern)
         raise AssertionError(f"a dynamic pattern is no operand of {symbol}")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the host may read the index arrays now, and no entry is missing."""
+        if not is_on_host(*self.arrays):
+            return False
+        return self.type.limit is None or int(np.asarray(self.last_pointers)[-1]) <= self.type.limit[1]
+
+    def stored(self) -> Stored:
+        """The index arrays of the entries in use, which share memory with this pattern's. They have to be concrete.
+
+        Raises PatternError if they are no index arrays, and after an overflow.
+        """
+        return trimmed(self.type, [np.asarray(array) for array in self.arrays])
 
     def to_static(self) -> Pattern:
         """The static pattern of the entries in use. The arrays have to be concrete.

@@ -1,5 +1,7 @@
 """Preparation outside jit gives what it gives inside, in memory of its own, where the operands are."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -139,6 +141,34 @@ def test_operands_are_copied(shared, dtype):
     given[:] = 0
     np.testing.assert_array_equal(found, np.ones(4096, found.dtype))
     assert found.dtype == np.dtype(jax.dtypes.canonicalize_dtype(dtype))
+
+
+@pytest.mark.parametrize("columns", [[1, 3, 0, 2], [1, 9, 0, 2], [1, 3, -1, 2], [3, 1, 0, 2]])
+@pytest.mark.parametrize("nse", [4, 6])
+def test_conversions_of_coordinates_that_nobody_checked(columns, nse):
+    """Some are out of range, which are padding, or out of order."""
+    pattern = SparseTensor.from_coords([[0, 0, 1, 2], [0, 1, 2, 3]], shape=(3, 4), format="csr", nse=nse).pattern
+    pointers, coordinates = pattern.arrays
+    pattern = dataclasses.replace(pattern, arrays=(pointers, coordinates.at[:4].set(jnp.array(columns))))
+    A = SparseTensor(jnp.arange(1.0, nse + 1), pattern).with_values(jnp.arange(1.0, nse + 1))
+    expected = np.zeros((3, 4))
+    for row, column, value in zip([0, 0, 1, 2], columns, range(1, 5), strict=True):
+        if 0 <= column < 4:
+            expected[row, column] = value
+    for convert in (lambda A: A.asformat("csc"), lambda A: A.asformat("coo"), lambda A: A.asformat("csr", nse=9)):
+        for made in (convert(A), jax.jit(convert)(A)):
+            np.testing.assert_array_equal(made.todense(), expected)
+    for made in (A.with_transpose(), jax.jit(lambda A: A.with_transpose())(A)):
+        np.testing.assert_array_equal(jsparse.einsum("ij,i->j", made, np.ones(3, np.float32)), expected.sum(0))
+
+
+@pytest.mark.parametrize("nse", [40, 63])
+def test_the_transposed_index_is_that_of_a_program(nse):
+    A = SparseTensor.from_coords(COORDS, VALUES, SHAPE, "csr", nse=nse)
+    outside, inside = A.with_transpose(), jax.jit(lambda A: A.with_transpose())(A)
+    for found, expected in zip(jax.tree.leaves(outside), jax.tree.leaves(inside), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_overflow_outside_of_jit():
