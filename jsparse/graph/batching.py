@@ -11,13 +11,16 @@ import numpy as np
 
 from jsparse.base.limits import checked_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
-from jsparse.formats import Format
+from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
+from jsparse.ops.indexing.gathered import split
 from jsparse.ops.indexing.getitem import getitem
+from jsparse.ops.relocation.coordinate_map import Offset
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.ops.relocation.relocate import Relocation, relocated
-from jsparse.ops.shaping.joining import Offset, summed_capacity
+from jsparse.ops.shaping.joining import summed_capacity
 from jsparse.primitives.host import on_device
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["GraphBatch", "batch", "unbatch"]
 
@@ -105,9 +108,25 @@ def unbatch(batch: GraphBatch) -> list[Any]:
             "Expected a batch whose sizes are known for jsparse.graph.unbatch, but they are traced. Call it outside "
             "jit, or keep the batch, whose graph_of says to which graph a node belongs."
         )
-    starts = [int(start) for start in np.asarray(batch.starts)]
-    whole = as_graph(batch.graph, "unbatch").static()
-    return [like(batch.graph, getitem(whole, (slice(start, end),) * 2)) for start, end in pairwise(starts)]
+    whole = as_graph(batch.graph, "unbatch").static().asformat("csr")
+    starts = np.maximum.accumulate(np.asarray(batch.starts).clip(0, whole.shape[0]))
+    return [like(batch.graph, graph) for graph in _subgraphs(whole, starts)]
+
+
+def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
+    """The graphs of the nodes from each start to the next one, of a static graph in csr, without edges between them."""
+    pointers, sources = whole.pattern.arrays
+    sizes, bounds = np.diff(starts), pointers[starts]
+    counts = np.diff(bounds)
+    own = sources[bounds[0] : bounds[-1]] - np.repeat(starts[:-1].astype(sources.dtype), counts)
+    if (own < 0).any() or (own >= np.repeat(sizes, counts)).any():
+        return [getitem(whole, (slice(start, end),) * 2) for start, end in pairwise(starts.tolist())]
+    patterns = []
+    nodes, edges = pairwise(starts.tolist()), pairwise((bounds - bounds[0]).tolist())
+    for (start, end), (first, last) in zip(nodes, edges, strict=True):
+        arrays = pointers[start : end + 1] - pointers[start], own[first:last].copy()
+        patterns.append(Pattern._trusted((end - start, end - start), whole.format, arrays))
+    return list(map(SparseTensor._unchecked, split(whole.values, bounds.tolist()), patterns))
 
 
 def _listed(graphs: Any) -> list[Any]:

@@ -74,6 +74,27 @@ def test_unbatch():
             np.testing.assert_array_equal(A.todense(), a)
 
 
+def test_unbatch_drops_edges_between_graphs():
+    a = np.arange(1.0, 37, dtype=np.float32).reshape(6, 6)
+    whole = graph.GraphBatch(jsparse.asarray(a, "csc"), None, np.array([0, 2, 2, 5], np.int32))
+    for found in (graph.unbatch(whole), graph.unbatch(whole._replace(graph=whole.graph.dynamic(nse=40)))):
+        for A, (start, end) in zip(found, [(0, 2), (2, 2), (2, 5)], strict=True):
+            assert A.format.name == "csr"
+            np.testing.assert_array_equal(A.todense(), a[start:end, start:end])
+
+
+def test_gradients_of_unbatch():
+    batch = graph.batch(tensors((6, 9)), nodes=20, nse=70)
+
+    def loss(values):
+        first, second = graph.unbatch(batch._replace(graph=batch.graph.with_values(values)))
+        return 2 * first.values.sum() + 3 * second.values.sum()
+
+    first, second = tensors((6, 9))
+    want = [*first.nse * [2], *second.nse * [3]]
+    np.testing.assert_array_equal(jax.grad(loss)(batch.graph.values)[: len(want)], want)
+
+
 def test_patterns():
     found = graph.batch([A.pattern for A in tensors()], nodes=30)
     np.testing.assert_array_equal(dense(found.graph.to_static()), padded(30) != 0)

@@ -14,11 +14,12 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.ops.building.pairs import are_known, of_pairs
 from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.coordinate_map import Offset
 from jsparse.ops.relocation.formats import affordable, agreed_format, default_in
 from jsparse.ops.relocation.operands import as_tensors
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.shaping.axes import expand_dims
-from jsparse.ops.shaping.joining import Offset, as_row, summed_capacity
+from jsparse.ops.shaping.joining import as_row, summed_capacity
 from jsparse.ops.shaping.reshaping import ravel, reshaped
 from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor

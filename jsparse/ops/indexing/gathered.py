@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -13,7 +15,7 @@ from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.positions import Positions
 from jsparse.primitives.host import is_in_memory, on_device
 
-__all__ = ["gathered"]
+__all__ = ["gathered", "split"]
 
 
 def gathered(values: Any, slots: Positions) -> jax.Array:
@@ -21,16 +23,22 @@ def gathered(values: Any, slots: Positions) -> jax.Array:
 
     Known values are gathered without XLA, which would compile a program for each number of slots.
     """
-    if is_in_memory(values):
-        known = np.asarray(values)
-        part = known[slots].copy() if isinstance(slots, slice) else _native.take(np.ascontiguousarray(known), slots)
-        return on_device([part], [values])[0]
-    values = jnp.asarray(values)
     if isinstance(slots, slice):
-        return values[slots.start : slots.stop]
+        return split(values, [slots.start, slots.stop])[0]
+    if is_in_memory(values):
+        return on_device([_native.take(np.ascontiguousarray(values), slots)], [values])[0]
+    values = jnp.asarray(values)
     if not len(slots) or not values.size:
         return jnp.zeros(len(slots), values.dtype)
     if values.weak_type:
         return values.at[np.where(slots < 0, len(values), slots)].get(mode="fill", fill_value=0)
     moved: Any = evaluate("R[q] = V[slots[q]]", V=values, slots=slots)
     return moved
+
+
+def split(values: Any, bounds: Sequence[int]) -> list[jax.Array]:
+    """The values from each bound to the next one."""
+    if is_in_memory(values):
+        known = np.asarray(values)
+        return on_device([known[start:stop].copy() for start, stop in pairwise(bounds)], [values])
+    return [jnp.asarray(values)[start:stop] for start, stop in pairwise(bounds)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-__all__ = ["Composed", "CoordinateMap", "Rows"]
+__all__ = ["Composed", "CoordinateMap", "Offset", "Rows"]
 
 Rows = Sequence[Any]
 """The coordinates of n entries: an integer array (n,) for each dimension, None for a dimension that is carried."""
@@ -57,3 +57,18 @@ class Composed(CoordinateMap):
     def largest(self) -> int:
         """The largest number of any map."""
         return max(one.largest for one in self.maps)
+
+
+@dataclass(frozen=True)
+class Offset(CoordinateMap):
+    """Adds to the coordinates of each dimension; None leaves a dimension alone, which may be carried."""
+
+    offsets: tuple[int | None, ...]
+
+    @staticmethod
+    def along(axis: int, ndim: int, start: int) -> Offset:
+        """The offset of one dimension."""
+        return Offset(tuple(start if dim == axis else None for dim in range(ndim)))
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        return [row if by is None else row + by for row, by in zip(rows, self.offsets, strict=True)]

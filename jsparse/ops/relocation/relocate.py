@@ -15,17 +15,22 @@ import numpy as np
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.dynamic import padded_arrays
 from jsparse.formats.retype import extended_type, transposed_type
+from jsparse.formats.set_operations import Stored
 from jsparse.formats.shape import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
-from jsparse.ops.relocation.coordinate_map import CoordinateMap
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
+from jsparse.ops.relocation.joined import joined_arrays
 from jsparse.ops.relocation.values import gathered, is_known
-from jsparse.primitives.host import is_on_host, padded
+from jsparse.primitives.host import first, is_on_host, on_device, padded
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["Relocation", "relocated"]
+
+_Parts = tuple[tuple[np.ndarray, ...], Any]  # index arrays and values
 
 
 @dataclass(frozen=True)
@@ -68,26 +73,53 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
     for one, tensor in zip(relocation.maps, tensors, strict=True):
         known &= not one.reads_values or is_known(tensor.values)
     carried = _carried_levels(tensors, relocation)
+    if known and (joined := _joined(tensors, relocation)) is not None:
+        return SparseTensor._unchecked(joined[1], Pattern._trusted(relocation.shape, relocation.format, joined[0]))
     if known:
         return _static(tensors, relocation, carried)
     if relocation.is_wide:
         reached = max(*relocation.shape, *(one.largest for one in relocation.maps))
         check_width(np.dtype(np.int64), f"a dynamic tensor with positions up to {reached:,}")
     if relocation.capacity is not None and all(map(_can_be_static, tensors)):
-        made = _static([tensor.static() for tensor in tensors], relocation, carried)
         target = split_format(relocation.format, relocation.shape, carried)
         type_ = transposed_type(_type_of(target, relocation.capacity), target.axes)
-        if made.nse <= type_.nse:
-            assert isinstance(made.pattern, Pattern)
-            return SparseTensor._unchecked(padded(made.values, type_.nse), DynamicPattern.padded(made.pattern, type_))
+        arrays, values = _joined(tensors, relocation) or _assembled(tensors, relocation, carried)
+        if len(values) <= type_.nse:
+            pattern = DynamicPattern(type_, tuple(on_device(padded_arrays(type_, arrays))))
+            return SparseTensor._unchecked(padded(values, type_.nse), pattern)
     return _dynamic(tuple(map(_with_leaves, tensors)), relocation, carried)
+
+
+def _assembled(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> _Parts:
+    """The index arrays and the values of the result of known tensors."""
+    made = _static([tensor.static() for tensor in tensors], relocation, carried)
+    assert isinstance(made.pattern, Pattern)
+    return made.pattern.arrays, made.values
+
+
+def _joined(tensors: Sequence[SparseTensor], relocation: Relocation) -> _Parts | None:
+    """The same of tensors that follow one another in the result."""
+    if not all(isinstance(one, Offset) for one in relocation.maps):
+        return None
+    parts = [_stored(tensor.pattern) for tensor in tensors]
+    arrays = joined_arrays(parts, relocation.maps, relocation.shape, relocation.format)
+    if arrays is None:
+        return None
+    values = [first(tensor.values, part.nse) for tensor, part in zip(tensors, parts, strict=True)]
+    return arrays, gathered(values, None, 1, jnp.result_type(*values))
+
+
+def _stored(pattern: Pattern | DynamicPattern) -> Stored:
+    if isinstance(pattern, DynamicPattern):
+        return pattern.stored()
+    return Stored(pattern.shape, pattern.format, pattern.arrays)
 
 
 def _can_be_static(tensor: SparseTensor) -> bool:
     """Whether the entries of a tensor are known, and all of them are there."""
     if isinstance(tensor.pattern, Pattern):
         return is_on_host(tensor.values)
-    return is_on_host(tensor.values, *tensor.pattern.arrays) and not tensor.pattern.overflowed.any()
+    return is_on_host(tensor.values) and tensor.pattern.is_whole
 
 
 def _type_of(target: Lead, capacity: int) -> DynamicType:

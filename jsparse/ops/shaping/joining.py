@@ -11,7 +11,7 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import DENSE
 from jsparse.ops.relocation.blocks import split_format
-from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset, Rows
 from jsparse.ops.relocation.formats import agreed_format, default_in
 from jsparse.ops.relocation.operands import as_axis, as_tensor, as_tensors
 from jsparse.ops.relocation.relocate import Relocation, relocated
@@ -19,7 +19,7 @@ from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Offset", "as_row", "concatenate", "hstack", "stack", "summed_capacity", "vstack"]
+__all__ = ["as_row", "concatenate", "hstack", "stack", "summed_capacity", "vstack"]
 
 
 def concatenate(tensors: Iterable[Any], axis: int | None = 0, *, format: Format | str | None = None) -> SparseTensor:
@@ -150,21 +150,6 @@ def hstack(tensors: Iterable[Any], *, format: Format | str | None = None) -> Spa
 def as_row(vector: SparseTensor) -> SparseTensor:
     """The matrix of one row with a vector's entries, or of the one element of a tensor without dimensions."""
     return as_tensor(expand_dims(vector, 0), "vstack").asformat("csr") if vector.ndim else expand_dims(vector, (0, 1))
-
-
-@dataclass(frozen=True)
-class Offset(CoordinateMap):
-    """Adds to the coordinates of each dimension; None leaves a dimension alone, which may be carried."""
-
-    offsets: tuple[int | None, ...]
-
-    @staticmethod
-    def along(axis: int, ndim: int, start: int) -> Offset:
-        """The offset of one dimension."""
-        return Offset(tuple(start if dim == axis else None for dim in range(ndim)))
-
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
-        return [row if by is None else row + by for row, by in zip(rows, self.offsets, strict=True)]
 
 
 @dataclass(frozen=True)
