@@ -61,7 +61,7 @@ def test_a_product_with_a_dense_matrix_runs_in_blocks_of_rows() -> None:
     assert (
         str(nest_of(problem(PRODUCT, PROJECTED, RELU)))
         == f"""\
-∀ i ∈ panels of {ROWS} in parallel, owned, ≥ 53 entries a chunk
+∀ i ∈ panels of {ROWS} in parallel, owned, ≥ 64 entries a chunk
   array U[i, f]
   array T[i, c]
   ∀ i ∈ P0.0 in the panel

@@ -112,7 +112,7 @@ total[i] = shifted[i, j]
     assert (
         str(nest)
         == """\
-∀ i ∈ P0.0 in parallel, owned, ≥ 390 entries a chunk
+∀ i ∈ P0.0 in parallel, owned, ≥ 512 entries a chunk
   most_at_i = -inf
     acc = -inf
       ∀ j ∈ P0.1, 8 at a time in lanes

@@ -127,12 +127,15 @@ def sort_cost(entries: int) -> float:
 def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | None = None) -> int:
     """The least part of a loop in a chunk: its work is at least `least`, which pays for waking a thread.
 
+    It is a power of two, so that patterns of about as many entries have one kernel.
+
     Args:
         whole: what the loop is divided by, in all of it: stored entries, or iterations.
         work: the work of all of it.
         most: the weight of the loop (default: `whole`). Where that is too little for two chunks, one has all of it.
     """
-    return max(1, min(whole if most is None else most, round(whole * least / max(work, 1.0))))
+    found = max(1, min(whole if most is None else most, round(whole * least / max(work, 1.0))))
+    return 1 << (found - 1).bit_length()
 
 
 def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
