@@ -36,7 +36,7 @@ def mapped(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arr
     """
     arrays = _checked(arrays, pattern)
     if _runs_directly(pattern, arrays) and _is_elementwise(function, arrays):
-        values = _full(_at_some_length(function, pattern.nse, arrays), pattern)
+        values = _computed(function, pattern, arrays)
         check_numbers(values.dtype, "an elementwise function to give numbers")
         return values
     found, constants = traced(function, [_scalar(x) for x in arrays])
@@ -51,7 +51,7 @@ def compiled(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *a
     """
     arrays = _checked(arrays, pattern)
     if _runs_directly(pattern, arrays):
-        return _full(_at_some_length(partial(function, **options), pattern.nse, arrays), pattern)
+        return _computed(partial(function, **options), pattern, arrays)
     dtypes = tuple((np.dtype(x.dtype), bool(getattr(x, "weak_type", False))) for x in arrays)
     # Settings that change what a trace holds are part of its key.
     settings = (jax.config.read("jax_enable_x64"), jax.config.values["jax_numpy_dtype_promotion"], mesh_of_trace())
@@ -70,20 +70,35 @@ def _kept(function: Callable[..., Any], options: Any, types: Any, settings: Any)
 
 
 def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[Any]) -> bool:
-    """Whether functions of jax.numpy can be called on the arrays: nothing is traced, and there is no padding."""
-    return isinstance(pattern, Pattern) and not any(isinstance(x, jax.core.Tracer) for x in arrays)
+    """Whether functions of jax.numpy can be called on the arrays: nothing is traced, and a dynamic pattern is one whose
+    padding the host knows, of a capacity for which no program should be compiled."""
+    if isinstance(pattern, Pattern):
+        return not any(isinstance(x, jax.core.Tracer) for x in arrays)
+    if pattern.padding is None or np.ndim(pattern.last_pointers) != 1 or any(x.weak_type for x in arrays if x.ndim):
+        return False
+    known = is_on_host(pattern.last_pointers, *(x for x in arrays if x.ndim))
+    return known and not any(isinstance(x, jax.core.Tracer) for x in arrays) and _is_rare_length(pattern.nse)
 
 
-def _at_some_length(function: Callable[..., Any], length: int, arrays: Sequence[Any]) -> Any:
-    """Call an elementwise function on known arrays, whose length is new in most calls.
-
-    XLA would compile a program for each length. So arrays are padded to one of a few lengths, as long as a length is
-    rare.
-    """
-    whole = _round_length(length)
+def _computed(function: Callable[..., Any], pattern: Pattern | DynamicPattern, arrays: Sequence[Any]) -> Any:
+    """The values of an elementwise function on known arrays, whose length is new in most calls."""
+    length = pattern.nse
+    if isinstance(pattern, DynamicPattern):
+        in_use = [pattern.in_use(x, neutral(x.dtype)) if x.ndim else x for x in arrays]
+        return pattern.settled(_full(_at_round_length(function, length, in_use), pattern))
     known = is_on_host(*(x for x in arrays if x.ndim))  # scalars may have a weak dtype
-    if whole == length or not known or not is_rare(length, 3e-5 + 2e-9 * length):
-        return function(*arrays)
+    rare = known and _is_rare_length(length)
+    return _full(_at_round_length(function, length, arrays) if rare else function(*arrays), pattern)
+
+
+def _is_rare_length(length: int) -> bool:
+    """Whether no program should be compiled for a length."""
+    return _round_length(length) != length and is_rare(length, 3e-5 + 2e-9 * length)
+
+
+def _at_round_length(function: Callable[..., Any], length: int, arrays: Sequence[Any]) -> Any:
+    """Call an elementwise function on arrays that are padded to one of a few lengths, each of which has a program."""
+    whole = _round_length(length)
     found = function(*(x if x.ndim == 0 else padded(x, whole, neutral(x.dtype)) for x in arrays))
     return first(found, length) if jnp.ndim(found) else found
 
