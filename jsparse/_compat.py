@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -67,6 +68,7 @@ __all__ = [
     "register_transpose",
     "replace_cpu_lowering",
     "run_directly",
+    "run_once",
     "same_varying",
     "shared_constants",
     "source_line",
@@ -92,6 +94,15 @@ def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_result
     return primitive
 
 
+_once: dict[Primitive, Callable[..., Any]] = {}
+
+
+def run_once(primitive: Primitive, function: Callable[..., Any]) -> None:
+    """Outside of any transformation, call `function` in place of a program that nothing has needed yet, unless it
+    returns None."""
+    _once[primitive] = function
+
+
 def run_directly(primitive: Primitive, function: Callable[..., Any]) -> None:
     """Outside of any transformation, call `function` instead of a program, unless it returns None."""
     compiled = primitive.impl
@@ -108,11 +119,19 @@ def cache_weakly(*types: type) -> None:
     weakref_cache_key_types.update(types)
 
 
+@dataclass(slots=True)
+class _EagerProgram:
+    """A program that is compiled when it is called, and whether it was needed before."""
+
+    program: Callable[..., Any]
+    again: bool = False
+
+
 def _compiled(primitive: Primitive) -> Callable[..., Any]:
     """A function that applies a primitive as a compiled program of its own."""
 
     @remembered(maxsize=EAGER_PROGRAMS)
-    def compiled(**params: Any) -> Callable[..., Any]:
+    def compiled(**params: Any) -> _EagerProgram:
         def applied(*operands: Any) -> Any:
             return primitive.bind(*operands, **params)
 
@@ -120,10 +139,16 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
         # jax.debug_nans runs a jitted function step by step after a NaN. This attribute tells jit that the function is
         # one primitive, which has no steps.
         applied._apply_primitive = True  # type: ignore[attr-defined]
-        return jax.jit(applied)
+        return _EagerProgram(jax.jit(applied))
 
     def run(*operands: Any, **params: Any) -> Any:
-        program = compiled(**params)
+        needed = compiled(**params)
+        if not needed.again and primitive in _once:
+            needed.again = True
+            found = _once[primitive](*operands, **params)
+            if found is not None:
+                return found
+        program = needed.program
         if not jax.config.jax_disable_jit:  # type: ignore[attr-defined]
             return program(*operands)
         with jax.disable_jit(False):  # without jit the program would apply the primitive again, without end

@@ -37,6 +37,9 @@ class Call:
         An element is the kind letter of its NumPy dtype times 256, plus its bytes.
         """
 
+    def run(self, arguments: Sequence[NDArray[np.generic]]) -> int:
+        """Runs the call on host arrays, its arguments and then its results, as the function `run` does."""
+
 def handlers() -> dict[str, Any]:
     """The handlers of each stage, as `jax.ffi.register_ffi_target` takes them.
 

@@ -54,6 +54,9 @@ class Call {
   // Throws unless the call takes arguments and results of these element types and shapes.
   void check_operands(const std::vector<Described>& operands) const;
 
+  // Runs the call on host arrays: its arguments, then its results.
+  int run(const std::vector<py::array>& arguments) const;
+
  private:
   Entry* entry_ = nullptr;
 };
@@ -159,26 +162,53 @@ py::object set_resolver(const py::object& f) {
 // The error message of the kernel that this thread ran last.
 thread_local std::string last_error;
 
-int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t threads, const py::object& signature) {
-  const Kernel kernel = kernel_at(address);
-  std::vector<BoundArray> views;
+// The buffers of a kernel that runs on host arrays.
+struct HostBuffers {
   std::vector<void*> data;
   std::vector<const int64_t*> dims;
-  views.reserve(buffers.size());
-  for (size_t b = 0; b < buffers.size(); ++b) {
-    views.push_back(view(buffers[b], "buffer", b));
-    data.push_back(views.back().data);
-    dims.push_back(views.back().dims.data());
+  std::vector<BufferShape> shapes;
+
+  void add(const BoundArray& array) {
+    data.push_back(array.data);
+    dims.push_back(array.dims.data());
+    shapes.push_back(array.shape());
   }
-  std::vector<BufferShape> given;
-  for (const BoundArray& array : views) given.push_back(array.shape());
-  check(signature_of(signature, buffers.size()), given);
-  last_error.clear();
-  py::gil_scoped_release nogil;
-  if (guarding()) {
-    return run_on_host_guarded(kernel, data.data(), dims.data(), given.data(), data.size(), threads, &last_error);
+
+  int run(Kernel kernel, const Signature& signature, int64_t threads) const {
+    check(signature, shapes);
+    last_error.clear();
+    py::gil_scoped_release nogil;
+    if (guarding()) {
+      return run_on_host_guarded(kernel, data.data(), dims.data(), shapes.data(), data.size(), threads, &last_error);
+    }
+    return run_on_host(kernel, data.data(), dims.data(), threads, &last_error);
   }
-  return run_on_host(kernel, data.data(), dims.data(), threads, &last_error);
+};
+
+std::vector<BoundArray> views_of(const std::vector<py::array>& arrays) {
+  std::vector<BoundArray> found;
+  for (size_t b = 0; b < arrays.size(); ++b) found.push_back(view(arrays[b], "buffer", b));
+  return found;
+}
+
+int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t threads, const py::object& signature) {
+  const std::vector<BoundArray> given = views_of(buffers);
+  HostBuffers all;
+  for (const BoundArray& array : given) all.add(array);
+  return all.run(kernel_at(address), signature_of(signature, given.size()), threads);
+}
+
+int Call::run(const std::vector<py::array>& arguments) const {
+  const std::vector<BoundArray> given = views_of(arguments);
+  if (static_cast<int64_t>(given.size()) < entry_->operands) {
+    throw py::value_error("Expected " + std::to_string(entry_->operands) + " arguments and results of a call, but got " +
+                          std::to_string(given.size()));
+  }
+  HostBuffers all;
+  for (const int64_t slot : entry_->slots) {
+    all.add(slot < 0 ? entry_->bound[static_cast<size_t>(-1 - slot)] : given[static_cast<size_t>(slot)]);
+  }
+  return all.run(entry_->kernel, entry_->signature, 0);
 }
 
 // Runs a kernel that is a Python function. `function` sets the error itself if it fails. No Python frame is around this
@@ -247,7 +277,8 @@ Entry* resolve(const Missing& call, std::string* error) {
 PYBIND11_MODULE(_native, m) {
   m.doc() = "Runs generated kernels, inside XLA programs and on host arrays. See _native.pyi.";
   py::class_<Call>(m, "Call").def_property_readonly("key", &Call::key)
-      .def("check_operands", &Call::check_operands, py::arg("operands"));
+      .def("check_operands", &Call::check_operands, py::arg("operands"))
+      .def("run", &Call::run, py::arg("arguments"));
   m.def("handlers", &handlers);
   m.def("bind_call", &bind_call, py::arg("key"), py::arg("address"), py::arg("slots"), py::arg("bound"),
         py::arg("owner"), py::arg("pin") = false, py::arg("signature") = py::none(), py::arg("results") = -1);

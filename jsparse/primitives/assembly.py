@@ -10,7 +10,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse import _compat
 from jsparse.base.memo import remembered
 from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem, TensorType
@@ -25,7 +24,7 @@ from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
-from jsparse.primitives.routine import array_results, routine_p
+from jsparse.primitives.routine import array_results, run_or_bind
 from jsparse.primitives.spec import PatternAccess, stored_patterns
 from jsparse.settings import config
 
@@ -180,7 +179,7 @@ def assemble_with(
         has_source_count=bool(source),
     )
     keepalive = static_patterns(reached.walks)
-    return tuple(routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results, keepalive=keepalive))
+    return tuple(run_or_bind(operands, routine, results, keepalive))
 
 
 def _source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]], type_: DynamicType) -> list[Any]:
@@ -194,9 +193,10 @@ def _source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]]
     if type_.limit is None or not limits:
         return []
     (array, capacity), counts = type_.limit, []
+    xp: Any = np if all(isinstance(end, np.integer) for end, _ in limits) else jnp
     for end, source in limits:
         assert source.limit is not None
         last, most = source.limit
-        slots = end * source.slots_below(last) // max(type_.slots_below(array), 1)
-        counts.append(jnp.where(end > most, jnp.maximum(slots, capacity + 1), 0).astype(type_.index_dtype))
-    return [reduce(jnp.maximum, counts)]
+        slots = (int(end) if xp is np else end) * source.slots_below(last) // max(type_.slots_below(array), 1)
+        counts.append(xp.where(end > most, xp.maximum(slots, capacity + 1), 0).astype(type_.index_dtype))
+    return [xp.asarray(reduce(xp.maximum, counts))]

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat, _native
+from jsparse.base.arrays import aligned
 from jsparse.compiler.runtime.bound_arrays import carried_text, named_patterns
-from jsparse.compiler.runtime.kernel_call import TARGET, KernelCall, bind
+from jsparse.compiler.runtime.kernel_call import INVALID, TARGET, KernelCall, bind
 from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
+from jsparse.primitives.host import host_arrays, is_on_host
 
-__all__ = ["call_kernel", "call_kernels", "custom_call", "kernel_p", "lower_kernel"]
+__all__ = ["call_kernel", "call_kernels", "custom_call", "kernel_p", "lower_kernel", "run_call"]
 
 
 jax.ffi.register_ffi_target(TARGET, _native.handlers(), platform="cpu")
@@ -45,10 +48,13 @@ def call_kernels(
     results: Sequence[tuple[tuple[int, ...], np.dtype]],
     patterns: tuple[Pattern, ...],
     invalid: Any = None,
-) -> list[jax.Array]:
-    """Run a call with several results, of these shapes and dtypes, on operands."""
+) -> list[Any]:
+    """Run a call with several results, of these shapes and dtypes, on operands: at once if they are known."""
     if invalid is not None:
-        operands, call = (*operands, invalid), call.with_validity
+        operands, call = (*operands, _as_array(invalid)), call.with_validity
+    known = run_call(call, operands, results, patterns) if is_on_host(*operands) else None
+    if known is not None:  # a function that would be lowered otherwise runs now: see `primitives.once`
+        return known
     found: list[jax.Array] = kernel_p.bind(*operands, call=call, results=tuple(results), patterns=patterns)
     return found
 
@@ -60,6 +66,26 @@ def _abstract(
     patterns: tuple[Pattern, ...],
 ) -> Any:
     return [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
+
+
+def _as_array(flag: Any) -> Any:
+    return np.asarray(flag) if isinstance(flag, np.bool_) else flag
+
+
+def run_call(call: KernelCall, operands: Sequence[Any], results: Sequence[Any], *alive: Any) -> list[np.ndarray] | None:
+    """The results of a call, of these shapes and dtypes, on known operands, without XLA; None if it fails.
+
+    Args:
+        alive: what must live until the call returns.
+    """
+    given, made = host_arrays(operands), [aligned(shape, dtype) for shape, dtype in results]
+    if bind(call).run([*given, *made]):
+        return None
+    if call.bound.endswith(INVALID) and given[-1]:
+        for found in made:
+            if jnp.issubdtype(found.dtype, jnp.inexact):
+                found[...] = np.nan
+    return made
 
 
 def lower_kernel(

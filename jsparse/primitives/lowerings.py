@@ -23,6 +23,7 @@ from jsparse.primitives.fused import as_chain, evaluate_fused, execute_fused, fu
 from jsparse.primitives.kernel import kernel_p, lower_kernel
 from jsparse.primitives.map_values import compute_map, map_p
 from jsparse.primitives.masked_einsum import masked_einsum_p
+from jsparse.primitives.once import on_host
 from jsparse.primitives.output_pattern import execute_output_pattern, output_pattern_p
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import lower_routine, routine_p
@@ -51,6 +52,14 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     kernel_p: {"cpu": lower_kernel},
 }
 
+ONCE: dict[Primitive, Rule] = {
+    einsum_p: on_host(execute),
+    masked_einsum_p: on_host(execute),
+    entries_p: on_host(execute_entries, multiple_results=True),
+    output_pattern_p: on_host(execute_output_pattern, multiple_results=True),
+}
+"""What the host computes at once while it is rare: products on patterns, of which most calls may have a new one."""
+
 IN_PLACE = (einsum_p, fused_p, routine_p)
 """Their lowering asks where operands come from (`layouts.py`)."""
 
@@ -75,6 +84,8 @@ def _by_platform(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) 
     return rule(ctx, *operands, **params) if rule else _refuse(ctx, *operands, primitive=primitive, **params)
 
 
+for _primitive, _function in ONCE.items():
+    _compat.run_once(_primitive, _function)
 for _primitive, _rules in LOWERINGS.items():
     if _primitive in IN_PLACE:
         _compat.register_lowering(_primitive, partial(_by_platform, primitive=_primitive), None, in_place=True)

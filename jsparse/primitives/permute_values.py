@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import numpy as np
 
 from jsparse import _compat, _native
 from jsparse.formats import Relayout
@@ -21,16 +22,17 @@ from jsparse.primitives.spec import check_shape
 __all__ = ["permute_values", "permute_values_p"]
 
 
-def permute_values(values: Any, relayout: Relayout, inverse: bool = False, axis: int = 0) -> jax.Array:
+def permute_values(values: Any, relayout: Relayout, inverse: bool = False, axis: int = 0) -> Any:
     """Move values from the slots of `relayout.source` to those of `relayout.target`, or back with `inverse`.
 
     Args:
         values: an array of any dtype. Its axis `axis` runs over the slots of the source (target with `inverse`).
 
-    Returns values of the same dtype; target slots without a source slot are 0.
+    Returns values of the same dtype, of numpy for known values of numpy; target slots without a source slot are 0.
     """
-    result: jax.Array = permute_values_p.bind(values, relayout=relayout, inverse=inverse, axis=axis)
-    return result
+    params: dict[str, Any] = {"relayout": relayout, "inverse": inverse, "axis": axis}
+    known = _directly(values, **params) if isinstance(values, np.ndarray) else None
+    return permute_values_p.bind(values, **params) if known is None else known
 
 
 def _shape(values: Any, relayout: Relayout, inverse: bool, axis: int) -> tuple[int, ...]:
@@ -47,14 +49,19 @@ def _abstract(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
 
 
 def _directly(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> Any:
-    """Gather on the host: a new pattern has a new number of slots in most calls."""
-    if values.ndim != 1 or not is_on_host(values):
+    """Gather on the host: a new pattern has a new number of slots in most calls. Arrays of numpy give such arrays."""
+    if not is_on_host(values) or (values.ndim != 1 and not isinstance(values, np.ndarray)):
         return None
-    check_shape(values, ((relayout.target if inverse else relayout.source).nse,), None, "values that are moved")
+    check_shape(values, _shape(values, relayout, not inverse, axis), None, "values that are moved")
     if isinstance(values, jax.Array) and relayout.is_identity:
         return values
-    moved = _native.take(*host_arrays([values, relayout.scatter if inverse else relayout.gather]))
-    return on_device([moved], [values])[0]
+    (given,), gather = host_arrays([values]), relayout.scatter if inverse else relayout.gather
+    if values.size == values.shape[axis]:
+        moved = _native.take(given.reshape(-1), gather).reshape(_shape(values, relayout, inverse, axis))
+    else:
+        moved = given.take(gather, axis, mode="clip")
+        np.moveaxis(moved, axis, 0)[gather < 0] = 0
+    return on_device([moved], [values])[0] if isinstance(values, jax.Array) else moved
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:

@@ -22,7 +22,7 @@ from jsparse.errors import DTypeError, LeafError
 from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.host import is_on_host, run_routine
-from jsparse.primitives.kernel import custom_call
+from jsparse.primitives.kernel import custom_call, run_call
 from jsparse.primitives.layouts import after_transposes, transposed
 from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.settings import config
@@ -36,6 +36,7 @@ __all__ = [
     "lower_routine",
     "nonzero",
     "routine_p",
+    "run_or_bind",
     "swapped",
 ]
 
@@ -126,11 +127,22 @@ def array_results(type_: DynamicType) -> tuple[Result, ...]:
 
 
 def _bind(name: Any, params: tuple[int, ...], operands: tuple[Any, ...], results: tuple[Result, ...]) -> Sequence[Any]:
-    routine = Routine(name, params, len(operands), len(results))
-    known = _directly(*operands, routine=routine, results=results, keepalive=())
-    if known is not None:  # without the time that a primitive takes
+    return run_or_bind(operands, Routine(name, params, len(operands), len(results)), results)
+
+
+def run_or_bind(
+    operands: tuple[Any, ...],
+    routine: Routine | AssemblyCall,
+    results: tuple[Result, ...],
+    keepalive: tuple[object, ...] = (),
+) -> Sequence[Any]:
+    """The results of a routine: of known operands now, without the time that a primitive takes."""
+    known = _directly(*operands, routine=routine, results=results, keepalive=keepalive)
+    if known is not None:
         return known
-    out: Sequence[Any] = routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results, keepalive=())
+    out: Sequence[Any] = routine_p.bind(
+        *_compat.same_varying(operands), routine=routine, results=results, keepalive=keepalive
+    )
     return out
 
 
@@ -165,9 +177,11 @@ def lower_routine(
 def _directly(
     *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], keepalive: tuple[object, ...]
 ) -> list[Any] | None:
-    """Run a routine on the host. Where it fails, the program says why."""
-    if not isinstance(routine, Routine) or not is_on_host(*operands):
+    """Run a routine on the host. Where it fails, the program says why. Only lowerings assemble by kernels."""
+    if not is_on_host(*operands):
         return None
+    if isinstance(routine, AssemblyCall):
+        return run_call(KernelCall(routine.recipe, routine.bound), operands, results, keepalive)
     return run_routine(operands, routine, results)
 
 

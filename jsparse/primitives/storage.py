@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.primitives.routine import swapped
 
@@ -18,6 +19,8 @@ def stored_in(x: Any, order: tuple[int, ...]) -> Any:
     """Transpose an array as `jnp.transpose` does. The routine `swap` does it if two blocks of dimensions swap."""
     if order == tuple(range(x.ndim)):
         return x
+    if isinstance(x, np.ndarray):
+        return np.ascontiguousarray(x.transpose(order))
     swap = _swap(order)
     if swap is None or x.size < LARGE:
         return jnp.transpose(x, order)

@@ -75,6 +75,14 @@ STATIC = {
     "block_diag": lambda n: jsparse.block_diag([static(n), static(n + 1)]),
     "concatenate": lambda n: jsparse.concatenate([static(n), static(n + 1)]),
     "from_edges": lambda n: jsparse.graph.from_edges(*coords(n)[0], coords(n)[1], nodes=40),
+    "todense": lambda n: static(n).todense(),
+    "product": lambda n: static(n) @ np.ones(40, np.float32),
+    "restrict": lambda n: static(n).restrict(static(n + 1).pattern),
+    "sum": lambda n: static(n) + static(n + 1),
+    "degree": lambda n: jsparse.graph.degree(static(n)),
+    "normalize": lambda n: jsparse.graph.normalize(static(n)),
+    "add_self_loops": lambda n: jsparse.graph.add_self_loops(static(n)),
+    "symmetrize": lambda n: jsparse.graph.symmetrize(static(n), "sum"),
     "unbatch": lambda n: jsparse.graph.unbatch(jsparse.graph.batch(graphs(n), nodes=60, nse=100 + n)),
 }
 
@@ -95,6 +103,8 @@ DYNAMIC = {
     "asformat coo": lambda n: dynamic(n).asformat("coo", nse=450),
     "with_transpose": lambda n: dynamic(n).with_transpose(),
     "with_values": lambda n: dynamic(n).with_values(dynamic(n).values),
+    "times a number": lambda n: dynamic(n) * 2.5,
+    "astype": lambda n: dynamic(n).astype("float16"),
     "block_diag": lambda n: jsparse.block_diag([dynamic(n), dynamic(n + 1)]),
     "concatenate": lambda n: jsparse.concatenate([dynamic(n), dynamic(n + 1)]),
     "stack": lambda n: jsparse.stack([dynamic(n), dynamic(n)]),

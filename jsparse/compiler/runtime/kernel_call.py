@@ -33,6 +33,7 @@ from jsparse.errors import JsparseError
 from jsparse.formats import Pattern
 
 __all__ = [
+    "INVALID",
     "TARGET",
     "KernelCall",
     "RunnableKernel",
