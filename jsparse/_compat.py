@@ -145,6 +145,7 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
         needed = compiled(**params)
         if not needed.again and primitive in _once:
             needed.again = True
+            primitive.abstract_eval(*map(jax.typeof, operands), **params)  # it checks the operands
             found = _once[primitive](*operands, **params)
             if found is not None:
                 return found
