@@ -213,11 +213,11 @@ def stored_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
 
 def _with_pointers(number: int, walks: Sequence[PatternAccess]) -> Stored:
     pattern = walks[number].pattern
-    if not isinstance(pattern, Pattern) or all(level.unique for level in pattern.format.levels):
+    if not isinstance(pattern, Pattern):
         return walks[number].stored
     others = {v for n, walk in enumerate(walks) if n != number for v in walk.indices}
-    repeated = {v for v, level in zip(walks[number].indices, pattern.format.levels, strict=True) if not level.unique}
-    if not repeated & others:
+    *levels, last = zip(walks[number].indices, pattern.format.levels, strict=True)
+    if not last[1].unique or all(level.unique or v not in others for v, level in levels):
         return pattern
     found = relayout_to(pattern, derived_format(pattern, pattern.format.order))
     return found.target if found.is_identity else pattern

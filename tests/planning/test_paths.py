@@ -308,11 +308,11 @@ def test_few_index_tuples_at_which_all_operands_meet_are_found_first():
 
 def test_another_path_is_chosen_if_a_result_is_larger_than_expected(monkeypatch):
     """Four graphs whose hubs coincide meet at many more index tuples than a path expects."""
-    n, found = 600, []
+    n, found = 1000, []
     m = np.arange(n)
     arrow = np.unique(np.stack([np.r_[m, m, 0 * m], np.r_[m, 0 * m, m]]), axis=1)
     A = jsparse.SparseTensor.from_coords(arrow, np.ones(arrow.shape[1], np.int32), (n, n), "csr")
-    B, C, D = (matrix(seed, n, entries=3000).asformat("csr") for seed in range(3))
+    B, C, D = (matrix(seed, n, entries=4000).asformat("csr") for seed in range(3))
 
     def recorded(*args):
         found.append(contraction_path(*args))

@@ -83,8 +83,8 @@ class Case:
 
     @property
     def stored(self) -> list[Pattern]:
-        """The given patterns."""
-        return [walk.pattern for walk in self.spec.walks]
+        """The patterns of the given problem."""
+        return list(self.spec.stored)
 
     @property
     def relayouts(self) -> list[Relayout]:
