@@ -84,8 +84,25 @@ class Memory:
         jax.clear_caches()
         jsparse.clear_cache()
         self.contexts.current = None
+        gc.unfreeze()
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)  # the process would keep pages that are partly free
+
+
+class Garbage:
+    """Collections of garbage pass over what is left of earlier files of tests, most of which caches keep.
+
+    Looking through all of it takes half a second, and tests of what is freed do that many times.
+    """
+
+    file: Path | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item):
+        if item.path != self.file:
+            self.file = item.path
+            gc.collect()
+            gc.freeze()
 
 
 class Contexts(threading.local):
@@ -178,6 +195,7 @@ def pytest_runtest_call(item):
 def pytest_configure(config):
     gc.set_threshold(20_000)  # tracing makes so many objects that a collection at every 700 takes 7% of the time
     config.pluginmanager.register(Memory())
+    config.pluginmanager.register(Garbage())
     config.pluginmanager.register(Programs(Programs.folder_of(config)))
     config.addinivalue_line("filterwarnings", f"ignore:{Programs.UNFINISHED}")
     if not OPTIMIZED:
