@@ -37,6 +37,17 @@ def squared(f):
     return lambda *x: (f(*x) ** 2).sum()
 
 
+def derivatives(f, argnums):
+    """The reference as one program: results, gradients of the sum of their squares, and results with tangents."""
+
+    @jax.jit
+    def computed(operands, directions):
+        total = lambda *x: sum((y**2).sum() for y in jax.tree.leaves(f(*x)))  # noqa: E731
+        return f(*operands), jax.grad(total, argnums)(*operands), jax.jvp(f, operands, directions)
+
+    return computed
+
+
 def close(found, wanted, rtol=2e-5):
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * max(1.0, float(jnp.abs(b).max(initial=0))))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fusion.measure import compiled, is_one_chain, kernel_count
-from fusion.operands import MASK, SQUARE, SQUARE_MASK, H, M, N, P, close, masked_softmax, normal, squared
+from fusion.operands import MASK, SQUARE, SQUARE_MASK, H, M, N, P, close, derivatives, masked_softmax, normal, squared
 
 import jsparse
 from jsparse.ops.fuse import fuse
@@ -72,12 +72,13 @@ def total(f, of):
 @pytest.mark.semantics
 @pytest.mark.parametrize("f", FUNCTIONS)
 def test_results_and_gradients(f):
-    close(fuse(lambda *x: f(sums, *x))(*OPERANDS), f(dense_sums, *OPERANDS))
-    fused = fuse(lambda *x: f(sums, *x))
-    slopes = jax.grad(lambda *x: sum((y**2).sum() for y in jax.tree.leaves(fused(*x))), (0, 1, 2))(*OPERANDS)
-    close(slopes, jax.grad(total(f, dense_sums), (0, 1, 2))(*OPERANDS), 1e-4)
     directions = tuple(normal(*x.shape, seed=7) for x in OPERANDS)
-    close(jax.jvp(fused, OPERANDS, directions), jax.jvp(lambda *x: f(dense_sums, *x), OPERANDS, directions), 1e-4)
+    wanted, gradients, tangents = derivatives(lambda *x: f(dense_sums, *x), (0, 1, 2))(OPERANDS, directions)
+    fused = fuse(lambda *x: f(sums, *x))
+    close(fused(*OPERANDS), wanted)
+    slopes = jax.grad(lambda *x: sum((y**2).sum() for y in jax.tree.leaves(fused(*x))), (0, 1, 2))(*OPERANDS)
+    close(slopes, gradients, 1e-4)
+    close(jax.jvp(fused, OPERANDS, directions), tangents, 1e-4)
 
 
 @pytest.mark.parametrize("f", [side_by_side, there_and_back, of_all_axes, kept_twice])
