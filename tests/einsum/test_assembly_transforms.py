@@ -61,7 +61,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=sample(list(FUNCTIONS), 0, 2))
+@pytest.fixture(params=sample(list(FUNCTIONS), 0, 3))
 def pair(request):
     """(f, g, leaves): f by jsparse and g on dense arrays. Both map stored values and dense operands to arrays."""
     by_jsparse, by_numpy, orders, formats = FUNCTIONS[request.param]

@@ -7,7 +7,7 @@ from programs.amount import amount
 import jsparse
 from jsparse import JsparseError, SparseTensor
 
-COUNT = amount(125, 500)  # of each seed
+COUNT = amount(60, 500)  # of each seed
 SIZE = 3  # of every dimension, so that any index fits any other
 
 

@@ -102,7 +102,7 @@ def check_rule(statement, function, tensors):
 
 
 @pytest.mark.semantics
-@pytest.mark.parametrize("statement, function", sample(STATEMENTS, 0, 2), ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize("statement, function", sample(STATEMENTS, 0, 3), ids=lambda x: x if isinstance(x, str) else "")
 def test_statements(statement, function):
     names = named(function)
     rng = np.random.default_rng(len(statement))

@@ -14,7 +14,7 @@ from programs.amount import amount
 import jsparse
 from jsparse import Pattern, SparseTensor
 
-CASES = amount(5, 60)
+CASES = amount(3, 60)
 
 
 def dense_attention(q: Any, k: Any, v: Any, mask: Any, bias: Any, scale: float, kept: Any = 1.0) -> Any:

@@ -10,7 +10,7 @@ from programs.amount import amount
 from jsparse.ops.fuse import fuse
 
 CHAINS, BATCH = amount(5, 100), 5
-COUNTED = amount(20, 40)
+COUNTED = amount(10, 40)
 
 
 @pytest.mark.parametrize("first", range(0, CHAINS, BATCH))

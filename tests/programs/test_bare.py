@@ -5,7 +5,7 @@ from programs.amount import amount
 from programs.bare import random_bare
 from programs.check import check_dynamic, check_program
 
-COUNT, BATCH = amount(25, 300), 25
+COUNT, BATCH = amount(15, 300), 15
 DYNAMIC, DYNAMIC_BATCH = amount(10, 60), 10  # XLA compiles each
 
 

@@ -11,7 +11,7 @@ import jsparse
 from jsparse.compiler.loops import blocked_sums
 from jsparse.compiler.schedule import segments
 
-COUNT, BATCH = amount(25, 200), 25
+COUNT, BATCH = amount(10, 200), 10
 DRAW = {"products": random_program, "sums": random_sum, "tables": random_indirect}
 
 

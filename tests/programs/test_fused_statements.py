@@ -12,9 +12,9 @@ from jsparse.compiler.lower.arrays import array_names
 from jsparse.compiler.schedule import build_loops
 
 
-@pytest.mark.parametrize("first", range(0, amount(30, 900), 30))
+@pytest.mark.parametrize("first", range(0, amount(15, 900), 15))
 def test_statements_that_share_loops_agree_with_the_definition(first: int) -> None:
-    for number in range(first, first + 30):
+    for number in range(first, first + 15):
         program = random_chain(0, number)
         check_statements(program, level=0)
         for schedules in random_fusions(program, 6):

@@ -15,8 +15,8 @@ import jsparse
 from jsparse import Format, Pattern
 from jsparse.formats.levels import SINGLETON
 
-COUNT, BATCH = amount(25, 1000), 25
-SUMS, INDIRECT = amount(25, 200), amount(25, 150)
+COUNT, BATCH = amount(10, 1000), 10
+SUMS, INDIRECT = amount(10, 200), amount(10, 150)
 DYNAMIC, DYNAMIC_BATCH = amount(10, 60), 10  # XLA compiles each
 
 

@@ -12,9 +12,9 @@ from jsparse.compiler.problem import Positions
 from jsparse.compiler.scalar import Apply, Let, Rounded, Scalar
 
 
-@pytest.mark.parametrize("first", range(0, amount(50, 1000), 50))
+@pytest.mark.parametrize("first", range(0, amount(25, 1000), 25))
 def test_every_stage_agrees_with_the_definition_point_by_point(first: int) -> None:
-    for number in range(first, first + 50):
+    for number in range(first, first + 25):
         check_statements(random_statements(0, number), level=3 if number % 10 == 0 else 0)
 
 

@@ -48,7 +48,8 @@ BATCHES = [(), (1,), (3,), (1, 1), (2, 1), (1, 3), (2, 3), None]  # None: the op
 def test_matmul_broadcasts(left):
     """It broadcasts like numpy's, for all ranks from 1 to 4, with one or both operands sparse."""
     a = integers(*(() if left is None else (*left, 5)), 6) * (np.arange(6) % 3 > 0)
-    for n, right in enumerate(BATCHES, start=2 * BATCHES.index(left)):
+    turn = BATCHES.index(left)
+    for n, right in sample(list(enumerate(BATCHES, start=2 * turn)), turn % 2, 2):
         b = integers(6) if right is None else integers(*right, 6, 4) * (np.arange(4) != 2)
         x, y = [(asarray(a), b), (a, asarray(b)), (asarray(a), asarray(b))][n % 3]
         found = x @ y
@@ -195,7 +196,7 @@ def test_broadcasting_of_sparse_with_dense(left):
     What is dense has at most the size of the dense operand.
     """
     A, a = stored(left, 0)
-    for right in SHAPES:
+    for right in sample(SHAPES, SHAPES.index(left) % 2, 2):
         x = some(right, 1)
         whole = np.broadcast_shapes(left, right)
         repeats, is_larger = whole[len(whole) - len(left) :] != left, np.prod(whole) > x.size
@@ -224,7 +225,7 @@ def test_broadcasting_of_sparse_with_dense(left):
 
 @pytest.mark.parametrize("left", SHAPES)
 def test_broadcasting_of_sparse_with_sparse(left):
-    for right in SHAPES:
+    for right in sample(SHAPES, (SHAPES.index(left) + 1) % 2, 2):
         (A, a), (B, b) = stored(left, 0), stored(right, 1, "coo")
         whole = np.broadcast_shapes(left, right)
         repeats = [whole[len(whole) - len(shape) :] != shape for shape in (left, right)]
@@ -242,10 +243,10 @@ def test_broadcasting_of_sparse_with_sparse(left):
             np.testing.assert_array_equal(mask(f(A, B)), mask(A) | mask(B))
 
 
-@pytest.mark.parametrize("a", sample(FORMATS, 0, 2))
+@pytest.mark.parametrize("a", FORMATS)
 def test_sums_and_products_of_formats(dense, a):
     other = np.roll(dense, 1, 1)
-    for b in FORMATS:
+    for b in sample(FORMATS, (FORMATS.index(a) + 1) % 3, 3):
         A, B = asarray(dense, a), asarray(other, b)
         for found, expected in [(A + B, dense + other), (A - B, dense - other), (A * B, dense * other)]:
             assert isinstance(found, SparseTensor)
