@@ -9,8 +9,8 @@ N ?=
 
 VENV := .venv$(if $(JAX),-jax-$(JAX)$(filter-out -python3,-$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
-# The tests that do less in `make test` than in `make test-long`.
-SAMPLED = $(shell grep -rl --include='test_*.py' 'programs.amount import' tests)
+# Files of tests that do less in `make test` than in `make test-long`.
+SAMPLED = $(shell grep -rlE --include='test_*.py' 'programs.amount import|mark.sampled' tests)
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 
 .PHONY: demo test test-long test-optimized test-interpret test-hostile test-functions lint bench bench-models fuzz wheel clean

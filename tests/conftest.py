@@ -181,6 +181,37 @@ class Optimization:
         BACKENDS["llvm"] = Llvm() if chooses else Llvm(level=0)
 
 
+def pytest_collection_modifyitems(config, items):
+    """Tests marked by `sampled`: a part of their cases in `make test`, all of them and no others in `make test-long`.
+
+    A test marked by `sampled(step)` runs every `step`-th case, by the sum of the places of its parameters among their
+    values: so each value of each parameter occurs, beside other ones of the others. Without an argument the test takes
+    its sample itself, by `programs.amount`. A case that is asked for by its name runs in any case.
+    """
+    if any("::" in argument for argument in config.args):
+        return
+    marked = {item: mark for item in items if (mark := item.get_closest_marker("sampled"))}
+    if os.environ.get("JSPARSE_TEST_LONG") == "1":
+        files = {item.path for item in marked}
+        left_out = {item for item in items if item.path in files and item not in marked}
+    else:
+        places = _places(item for item, mark in marked.items() if mark.args)
+        left_out = {item for item, place in places.items() if place % marked[item].args[0]}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _places(items) -> dict[pytest.Item, int]:
+    """For each case of a test the sum of the places of its parameters, in the order in which their values occur."""
+    seen, found = {}, {}
+    for item in items:
+        found[item] = 0
+        for name, value in item.callspec.params.items():
+            values = seen.setdefault((item.path, item.originalname, name), {})
+            found[item] += values.setdefault(repr(value), len(values))
+    return found
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """Tests marked by `strict_promotion` run in that mode of JAX."""

@@ -66,6 +66,7 @@ def filtering(mark, buffers, start, stop):
     return Kernel((*buffers, RESULT), body)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize(
     ("dtype", "words"), [("int32", "int8"), ("int64", "int8"), ("int32", "int32"), ("int64", "int64")]

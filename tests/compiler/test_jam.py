@@ -180,6 +180,7 @@ def blocked(rng, size=(9, 7), inside=(3, 4), dtype=np.float32):
     return jsparse.SparseTensor.from_coords(coords, dense[tuple(coords)], dense.shape, text), dense
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", [16, 33, 100])
 @pytest.mark.parametrize("inside", [(3, 4), (8, 8), (5, 1)])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])

@@ -21,6 +21,7 @@ def _pattern(dynamic: bool, lengths: list[int]) -> Any:
     return Pattern.from_coordinates(coords, (len(lengths), 90), "csr")[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("size", [2, 8, 13, 32, 64, 100])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -45,6 +46,7 @@ def test_long_rows_are_planned_so() -> None:
     assert "16 at a time in lanes" in text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("heads", [2, 3, 4, 8, 11, 16, 21])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])

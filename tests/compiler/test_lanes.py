@@ -90,6 +90,7 @@ def test_a_kernel_that_widens_such_a_vector_stays_as_it_is():
     assert not odd(in_pieces(kernel))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", [3, 17, 24, 40, 100, 127])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_any_number_of_columns(columns, dtype):

@@ -30,6 +30,7 @@ def divided(text, grain):
     return Schedule.parse(f"{text}\nparallelize i reduced {grain}")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("grain", [1, 60, 10_000])
 @pytest.mark.parametrize("dtype", ["int8", "int32", "float16", "float32", "uint16"])
 @pytest.mark.parametrize("name", PROGRAMS)

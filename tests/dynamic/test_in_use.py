@@ -70,6 +70,7 @@ def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", ["csr", "coo", "dcsr", "csc"])
 @pytest.mark.parametrize("density", [0.0, 0.08, 0.45])
 @pytest.mark.parametrize("name", ON_PATTERN)

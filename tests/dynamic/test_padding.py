@@ -140,6 +140,7 @@ def derivatives(name, A, B):
     return tangent, *(SparseTensor._unchecked(x, A.pattern) for x in (cotangent, second))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", sample(list(OPERATORS), 0, 3))
 def test_values(name):
     """Each operator runs outside jit, and inside jit on a batch of patterns."""
@@ -152,6 +153,7 @@ def test_values(name):
         assert_same(jax.tree.map(lambda x: jax.device_put(np.asarray(x)[n]), together), want)  # noqa: B023
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", sample(DIFFERENTIABLE, 1, 3))
 def test_derivatives(name):
     compiled = jax.jit(derivatives, static_argnums=0)

@@ -41,6 +41,7 @@ def check(text, operands, out_format=None):
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.semantics
 @pytest.mark.parametrize("format", MATRIX_FORMATS[:-1])
 def test_products_of_matrices_in_all_formats(format):
@@ -99,6 +100,7 @@ TENSORS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", TENSORS)
 def test_tensors_of_any_order(text):
     """All operands are sparse, in random formats; the result has an inferred or a random format."""

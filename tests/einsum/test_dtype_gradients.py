@@ -57,6 +57,7 @@ def coarsest(*dtypes):
     return max(dtypes, key=lambda d: TOLERANCE[d])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first, second", PAIRS)
 @pytest.mark.parametrize("format", ["csr", "csc", "coo"])
 def test_gradients_of_a_real_loss(first, second, format):

@@ -37,6 +37,7 @@ def agree(got, want):
     np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("wide", [True, False])
 @pytest.mark.parametrize("first", DTYPES)
 def test_every_pair_promotes_as_in_jax(first, wide):

@@ -79,6 +79,7 @@ def shapes_of(text):
     return [tuple(sizes[v] for v in term) for term in text.split("->")[0].split(",")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", sample(EXPRESSIONS, 1, 3))
 def test_expressions(text):
     rng, shapes = np.random.default_rng(len(text)), shapes_of(text)

@@ -141,6 +141,7 @@ def distinct():
     return [S for S in reversed(by_structure.values()) if (positive(S) @ positive(S).T).nnz <= 20 * LARGEST]
 
 
+@pytest.mark.sampled
 def test_matrices():
     """A·A, A·Aᵀ, A + Aᵀ and A ∘ A have exactly the values and the structure of scipy's results."""
     matrices = distinct()

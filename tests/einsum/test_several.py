@@ -39,6 +39,7 @@ def operands(text, formats):
     return zip(*made, strict=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("formats", FORMATS, ids="-".join)
 @pytest.mark.parametrize("text", PRODUCTS)
 def test_dense_results(text, formats):

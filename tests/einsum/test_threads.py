@@ -72,6 +72,7 @@ def on_host(text, A, dense, threads):
     return out.transpose(np.argsort(order)) if order else out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", ["csr", "csc", "coo"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_on_the_host(name, format):

@@ -24,6 +24,7 @@ def dense(result):
     return result.todense() if isinstance(result, jsparse.SparseTensor) else result
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("symbol", OPERATORS)
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.int32])
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -38,6 +38,7 @@ KEEP_ZERO = (
 OTHERS = "exp exp2 log log2 log10 cos arccos arccosh cosh isfinite reciprocal sigmoid log_sigmoid softplus rsqrt"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", [*KEEP_ZERO.split(), *OTHERS.split()])
 def test_functions(name, dynamic):

@@ -166,6 +166,7 @@ def _case(program, padded=True, seed=0):
     return text, shape, tensors, tables
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("padded", [False, True], ids=["inside", "padded"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_static_and_traced_tables_agree_with_the_reference(program, padded):

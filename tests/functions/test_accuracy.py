@@ -231,6 +231,7 @@ def other_cpu(request, monkeypatch):
     monkeypatch.setattr(cast, "has_half_instructions", lambda: False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lanes", [0, 8])
 @pytest.mark.parametrize("name", [*UNARY, *EXACT, "pow"])
 def test_other_cpus(name, lanes, other_cpu):

@@ -63,6 +63,7 @@ def test_integers_and_bools(dtype):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize(
     "shape, count", [((4, 3), 0), ((4, 3), 1), ((0, 3), 0), ((4, 0), 0), ((1, 1), 1), ((1, 3), 2), ((4, 1), 3)]

@@ -33,6 +33,7 @@ def points(n=40, size=3, seed=0):
     return np.random.default_rng(seed).normal(size=(n, size)).astype(np.float32)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("include_self", [False, True])
 @pytest.mark.parametrize("block", [2**22, 300, 1])

@@ -12,6 +12,7 @@ from programs.amount import amount
 RUN = Path(__file__).parent / "run.py"
 
 
+@pytest.mark.sampled
 def test_no_case_crashes_is_wrong_or_reads_foreign_memory():
     command = [sys.executable, RUN, "--count", str(amount(25, 90)), "--recipes", str(amount(8, 24)), "--seed", "7"]
     done = subprocess.run(command, capture_output=True, text=True)

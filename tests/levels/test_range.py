@@ -43,6 +43,7 @@ def test_a_row_stores_its_run_and_no_coordinates():
     np.testing.assert_array_equal(a.todense(), dense)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("notation", NOTATIONS)
 @pytest.mark.parametrize("shape", [(7, 5), (1, 6), (6, 1), (0, 4), (4, 0)])
 def test_intake_and_conversions(notation, shape):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from narrow_floats.cases import CASES, numbers
-from programs.amount import LONG, sample
+from programs.amount import LONG
 
 pytestmark = pytest.mark.strict_promotion
 WITHIN = 0.02  # of the norm; most are within 0.005
@@ -28,7 +28,8 @@ def both(case, arguments):
     return jax.tree.leaves(jax.jit(run)(*arguments))
 
 
-@pytest.mark.parametrize("name", sample(list(CASES), 0, 2))
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", CASES)
 def test_results_and_gradients(name):
     case = CASES[name]
     given = case.arguments()

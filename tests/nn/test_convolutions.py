@@ -29,6 +29,7 @@ def test_gcn_without_loops_and_factors():
     assert (np.asarray(found)[1] == 0).all()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max", "min", "std"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_aggregate(kind, reduction):
@@ -48,6 +49,7 @@ def test_several_reductions():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("out", [3, 8])
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max"])
 @pytest.mark.parametrize("kind", KINDS)

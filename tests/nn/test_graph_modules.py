@@ -7,7 +7,6 @@ import optax
 import pytest
 from flax import nnx
 from nn.graphs import graph_of, normal, weights
-from programs.amount import amount, sample
 
 import jsparse
 import jsparse.linen
@@ -26,11 +25,6 @@ TABLE = {
     "TransformerConv": ((3,), {"heads": 2, "beta": True}),
 }
 NAMES = list(TABLE)
-
-
-def turns(kinds):
-    """Layers with kinds of graphs: every layer, and in `make test` the kinds in turn."""
-    return [(name, kind) for n, name in enumerate(NAMES) for kind in sample(kinds, n % len(kinds), len(kinds))]
 
 
 def layer_of(name, **options):
@@ -61,7 +55,9 @@ def test_nnx_and_linen_are_equal(name):
     np.testing.assert_array_equal(other.apply({"params": parameters}, graph, x), layer(graph, x))
 
 
-@pytest.mark.parametrize("name, kind", turns(["static", "dynamic", "pattern"]))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("kind", ["static", "dynamic", "pattern"])
+@pytest.mark.parametrize("name", NAMES)
 def test_training(name, kind):
     graph, x, layer = graph_for(name, kind), normal(1, N, F), layer_of(name)
     towards = normal(2, *layer(graph, x).shape)
@@ -154,7 +150,8 @@ def test_batches_of_graphs_of_equal_nse(name):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(amount(1, 3)))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", NAMES)
 def test_permutation_equivariance(name, seed):
     layer, x, order = layer_of(name), normal(1, N, F), np.random.default_rng(seed).permutation(N)
@@ -175,7 +172,9 @@ def test_dtypes(name):
     np.testing.assert_allclose(np.asarray(found, np.float32), layer_of(name)(graph, x), rtol=0.1, atol=0.15)
 
 
-@pytest.mark.parametrize("name, kind", turns(["static", "dynamic"]))
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+@pytest.mark.parametrize("name", NAMES)
 def test_gradients_in_narrow_floats(name, kind):
     """bfloat16 has eight bits, so slopes differ from those in float32 by a few percent, as a whole."""
     graph, x = graph_for(name, kind), normal(1, N, F)
@@ -263,7 +262,9 @@ SQUARE = {
 }
 
 
-@pytest.mark.parametrize("name, kind", turns(["dynamic", "static"]))
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+@pytest.mark.parametrize("name", SQUARE)
 def test_layers_in_a_scan(name, kind):
     """Values and gradients of stacked layers are those of the layers one after the other."""
     graph, x, (sizes, options) = graph_for(name, kind), normal(1, N, F), SQUARE[name]

@@ -65,6 +65,7 @@ def test_all_pairs_of_runs():
         compare(of_mask(masks[0][n : n + 1], RUNS), of_mask(masks[1][n : n + 1], RUNS))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("left", FORMATS)
 @pytest.mark.parametrize("right", FORMATS)
 def test_formats(left, right):

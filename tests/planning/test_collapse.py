@@ -55,6 +55,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text, count", CASES)
 @pytest.mark.parametrize("format", formats(3))
 def test_results(text, count, format):

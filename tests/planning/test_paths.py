@@ -99,6 +99,7 @@ OWN = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["static", "dynamic", "pattern"])
 @pytest.mark.parametrize(("text", "expected"), OWN, ids=[text for text, _ in OWN])
 def test_what_belongs_to_one_operand_is_summed_first(text, expected, kind):

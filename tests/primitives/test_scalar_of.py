@@ -147,6 +147,7 @@ def compare(found: ElementwiseFunction, dtype: str, size: np.ndarray | float = 1
         assert (error <= TOLERANCE[dtype] * (np.abs(want) + size)).all(), (error.argmax(), error.max())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_are_those_of_jax(name, dtype):

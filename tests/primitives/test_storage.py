@@ -22,6 +22,7 @@ def numbers(shape, dtype):
     return jnp.asarray(x + 1j * rng.integers(0, 100, shape) if dtype.startswith("complex") else x, dtype)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_last_two_dimensions_are_exchanged(dtype, shape):

@@ -27,6 +27,7 @@ def close(got, want):
     np.testing.assert_allclose(np.asarray(got), want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("axis", AXES, ids=str)
 @pytest.mark.parametrize("format", FORMATS)
 def test_matrices(format, axis):

@@ -30,6 +30,7 @@ def same_sparse(got, want):
     assert not left.any()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("format", FORMATS)
 def test_products_with_dense_operands(name, format):
@@ -43,6 +44,7 @@ def test_products_with_dense_operands(name, format):
     same(einsum("ij,j,ik->k", A, x, X[:7]), reference(name, "ij,j,ik->k", A, x, X[:7]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("format", FORMATS[:5])
 def test_sparse_results(name, format):

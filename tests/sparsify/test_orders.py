@@ -37,6 +37,7 @@ def test_orders_of_dynamic_patterns(name):
     check(ORDERS[name], tensor(is_dynamic=True), jit=True)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", sample(range(8), 0, 3))
 def test_random_orders(seed):
     rng = np.random.default_rng(seed)

@@ -136,6 +136,7 @@ def test_overflow_and_capacity():
             tensor.regrow(scores, 2, nse=A.nse)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", ["csr", "coo", RUNS, BLOCKS, "csf"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_traced_number_of_entries(format, sparse):

@@ -72,6 +72,7 @@ def packed(x):
 MEMORY = {"byte order": lambda x: x.astype(x.dtype.newbyteorder(">")), "unaligned": unaligned, "packed": packed}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", MEMORY)
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "c8", "f2", "u2"])
 def test_arrays_in_other_memory_are_converted(dtype, kind):

@@ -44,6 +44,7 @@ def test_matmul_of_a_vector_and_of_a_batch():
 BATCHES = [(), (1,), (3,), (1, 1), (2, 1), (1, 3), (2, 3), None]  # None: the operand is a vector
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("left", BATCHES)
 def test_matmul_broadcasts(left):
     """It broadcasts like numpy's, for all ranks from 1 to 4, with one or both operands sparse."""
@@ -189,6 +190,7 @@ def mask(A):
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("left", SHAPES)
 def test_broadcasting_of_sparse_with_dense(left):
     """Products are sparse unless a dimension of the sparse operand is repeated; sums are dense.
@@ -223,6 +225,7 @@ def test_broadcasting_of_sparse_with_dense(left):
                 A / divisor
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("left", SHAPES)
 def test_broadcasting_of_sparse_with_sparse(left):
     for right in sample(SHAPES, (SHAPES.index(left) + 1) % 2, 2):
@@ -243,6 +246,7 @@ def test_broadcasting_of_sparse_with_sparse(left):
             np.testing.assert_array_equal(mask(f(A, B)), mask(A) | mask(B))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("a", FORMATS)
 def test_sums_and_products_of_formats(dense, a):
     other = np.roll(dense, 1, 1)
