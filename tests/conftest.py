@@ -182,7 +182,8 @@ class Optimization:
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests marked by `sampled`: a part of their cases in `make test`, all of them and no others in `make test-long`.
+    """Tests marked by `sampled`: a part of their cases in `make test`, all of them in `make test-long`, which runs no
+    other tests of the file unless some take a sample by `programs.amount`.
 
     A test marked by `sampled(step)` runs every `step`-th case, by the sum of the places of its parameters among their
     values: so each value of each parameter occurs, beside other ones of the others. Without an argument the test takes
@@ -192,7 +193,8 @@ def pytest_collection_modifyitems(config, items):
         return
     marked = {item: mark for item in items if (mark := item.get_closest_marker("sampled"))}
     if os.environ.get("JSPARSE_TEST_LONG") == "1":
-        files = {item.path for item in marked}
+        whole = {item.path for item in marked if {"LONG", "amount", "sample"} & vars(item.module).keys()}
+        files = {item.path for item in marked} - whole
         left_out = {item for item in items if item.path in files and item not in marked}
     else:
         places = _places(item for item, mark in marked.items() if mark.args)

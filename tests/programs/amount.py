@@ -1,7 +1,6 @@
 """How much a test does: a sample in `make test`, everything in `make test-long`.
 
-`make test-long` runs the whole file of a test that takes a sample. If tests of the file are marked by `sampled`, it
-runs only these.
+`make test-long` runs the whole file of a test that takes a sample.
 """
 
 import os
