@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import inf
 
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Cells, Estimates
@@ -168,13 +169,24 @@ class _Search:
         cost, merges = 0.0, tuple[_Merge, ...]()
         found: _Plan = (self.nest(state), ())
         while len(state) > EXHAUSTIVE:
-            choice = min(self._steps(state), key=lambda step: step[0] + self.nest(step[2]), default=None)
+            choice = self._next(state, found[0] - cost)
             if choice is None:
                 return found
             cost, merges, state = cost + choice[0], (*merges, choice[1]), choice[2]
             found = min(found, (cost + self.nest(state), merges), key=lambda plan: plan[0])
         below, later = self._best(state)
         return min(found, (cost + below, (*merges, *later)), key=lambda plan: plan[0])
+
+    def _next(self, state: _State, most: float) -> tuple[float, _Merge, _State] | None:
+        """The step after which it and a nest over all that is left cost least; None if each costs `most` by itself."""
+        chosen, least = None, inf
+        for step in sorted(self._steps(state), key=lambda step: step[0]):
+            if step[0] >= min(least, most):
+                break
+            total = step[0] + self.nest(step[2])
+            if total < least:
+                chosen, least = step, total
+        return chosen
 
     def _best(self, state: _State) -> _Plan:
         """The cheapest plan that leads from a partition of the operands to the result."""
