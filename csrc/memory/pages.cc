@@ -26,7 +26,8 @@ std::mutex& kept_mutex() {
   return *mutex;
 }
 
-// The blocks that are kept: in the last row large ones, in each row before it those of one size, a power of two.
+// The blocks that are kept. Each row but the last has blocks of one size, which is a power of two. The last row has the
+// larger ones.
 constexpr size_t kKept = 4, kSizes = 7;
 Block kept[kSizes + 1][kKept];
 

@@ -24,6 +24,7 @@
 namespace jsparse {
 
 constexpr int64_t kChunks = 64;  // maximum number of chunks of a parallel loop; MAX_CHUNKS of compiler/lower/chunks.py
+constexpr int64_t kTableHead = 8;  // numbers of the table before those of the terms; HEAD of compiler/runtime/assembly_call.py
 // The maximum number of columns that one pass writes. A chunk that has more gets a pass of its own.
 constexpr int64_t kRoom = int64_t{1} << 28;
 
@@ -65,9 +66,9 @@ struct Term {
   }
 };
 
-// What becomes of a result that has overflowed: a pattern with more entries than its capacity lacks some, so that values
-// on it are NaN. The result of a pattern that has overflowed lacks entries, too. Its true count is raised to that of the
-// source, which exceeds the result's capacity.
+// Marks a result that has overflowed, and makes its values NaN. A pattern overflows if it has more entries than its
+// capacity, so that some are missing. If the pattern of an operand (a source) has overflowed, entries of the result are
+// missing, too. Then the true count of the result becomes that of the source, which exceeds the result's capacity.
 struct Overflow {
   bool has_nan, has_source;
   int64_t nan;  // its bytes
@@ -114,7 +115,7 @@ struct Table {
     const Overflow overflow{table[2] != 0, table[4] != 0, table[3], table[5], table[6], first};
     first += overflow.has_source ? 1 : 0;
     Table found{table[1], overflow, {}, first + static_cast<size_t>(table[0])};
-    const int64_t* at = table + 8;
+    const int64_t* at = table + kTableHead;
     for (int64_t n = 0; n < table[7]; ++n, at += 3 + at[2]) {
       found.terms.push_back({reinterpret_cast<Kernel>(at[0]), reinterpret_cast<Kernel>(at[1]), first,
                              static_cast<size_t>(table[0]), found.results, {at + 3, at + 3 + at[2]}});

@@ -30,14 +30,13 @@ struct UnorderedAssembly {
   Context* ctx;
   const Call& call;
   const Table& table;
-  const std::vector<Term>& terms;
   int64_t member;
 
   int64_t ndim() const { return call.params.layout.count(); }
 
   std::vector<int64_t> count() const {
-    std::vector<int64_t> counts(terms.size() * kChunks);
-    for (size_t t = 0; t < terms.size(); ++t) terms[t].run_count(ctx, call, member, counts.data() + t * kChunks);
+    std::vector<int64_t> counts(table.terms.size() * kChunks);
+    for (size_t t = 0; t < table.terms.size(); ++t) table.terms[t].run_count(ctx, call, member, counts.data() + t * kChunks);
     return counts;
   }
 
@@ -51,9 +50,9 @@ struct UnorderedAssembly {
     if (out.count == 0) return out;
     const int64_t chunk_dims[1] = {kChunks}, dims[2] = {ndim(), out.count};
     out.rows = Scratch<char>(ndim() * out.count * call.index_bytes());
-    for (size_t t = 0; t < terms.size(); ++t) {
+    for (size_t t = 0; t < table.terms.size(); ++t) {
       int64_t* of_term = offsets.data() + t * kChunks;
-      terms[t].run(terms[t].write, ctx, call, member, {{of_term, chunk_dims}, {out.rows.get(), dims}});
+      table.terms[t].run(table.terms[t].write, ctx, call, member, {{of_term, chunk_dims}, {out.rows.get(), dims}});
     }
     return out;
   }
@@ -103,7 +102,7 @@ int assemble_unordered(Context* ctx, void* const* buffers, const int64_t* const*
   return run_terms(ctx, buffers, dims, "no memory for the coordinates that the terms of a sparse result reach",
                    [](const Layout&) -> const char* { return nullptr; },
                    [](Context* inner, const Call& call, const Table& table, int64_t member) {
-                     UnorderedAssembly{inner, call, table, table.terms, member}.run(table.results);
+                     UnorderedAssembly{inner, call, table, member}.run(table.results);
                    });
 }
 

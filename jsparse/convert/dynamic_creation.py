@@ -22,7 +22,7 @@ from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, derived_format
 from jsparse.formats.coordinates import as_coordinates
 from jsparse.formats.dynamic import padded_arrays, slots_dtype
-from jsparse.formats.reordered import reordered
+from jsparse.formats.relayout import reordered
 from jsparse.formats.retype import core_type
 from jsparse.formats.set_operations import Stored
 from jsparse.notation.ellipsis import letters_of

@@ -171,7 +171,8 @@ def padded_arrays(
     """New index arrays of a type with the contents of shorter ones.
 
     Args:
-        shared: those of the arrays that others refer to, by default all. The other ones are used if they fit.
+        shared: the arrays that other objects refer to, which are copied; by default all of them. The others are used
+            as they are, if they have the right length and dtype.
     """
     padded = []
     for (_, role), array, length in zip(type_.format.arrays, arrays, type_.array_lengths, strict=True):

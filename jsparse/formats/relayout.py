@@ -10,14 +10,14 @@ import numpy as np
 from jsparse import _native
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError, ShapeError
-from jsparse.formats.build import build, frozen, index_dtype
+from jsparse.formats.build import build, frozen, index_dtype, without_memory
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.pattern import Pattern
-from jsparse.formats.reordered import reordered
+from jsparse.formats.set_operations import Stored
 
-__all__ = ["Relayout", "derived_format", "relayout_to", "with_order"]
+__all__ = ["Relayout", "derived_format", "relayout_to", "reordered", "with_order"]
 
 
 _FEW = 64
@@ -184,3 +184,35 @@ def _nonrepeating(format: Format) -> Format:
     """A format with the same slots that can store any entries: all levels that are not dense become compressed."""
     levels = (level if level.kind.is_full else Level(COMPRESSED, level.dim) for level in format.levels)
     return Format(tuple(levels))
+
+
+def reordered(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
+    """The index arrays of a pattern's entries in another format, and the gather that moves values there.
+
+    The gather has the source slot of each slot, or -1 for fill. It is None if every value stays in its slot.
+
+    Some of the index arrays may be the source's own. Raises FormatError as `build` does.
+    """
+    if _is_transposition(source.format, format):
+        try:
+            *arrays, gather = _transposed(source, format.order[0])
+        except MemoryError as error:
+            raise without_memory(error, format, source.shape) from error
+        return tuple(arrays), gather
+    built = build(source.rows(), source.shape, format, sorted_by=source.format.order)
+    return built.arrays, None if built.is_identity else built.gather()
+
+
+def _is_transposition(source: Format, target: Format) -> bool:
+    """Whether a conversion groups a matrix's entries by the coordinate of the last level, which becomes dense."""
+    kinds = tuple(level.kind for level in target.levels)
+    return (
+        kinds == (DENSE, COMPRESSED) and source.order == target.order[::-1] and source.levels[-1].kind.has_coordinates
+    )
+
+
+def _transposed(source: Pattern | Stored, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    keys = source.arrays[-1]
+    if source.format.name in ("csr", "csc"):
+        return _native.transpose(keys, source.shape[dim], source.arrays[0], True)
+    return _native.transpose(keys, source.shape[dim], source.rows()[source.format.order[0]], False)

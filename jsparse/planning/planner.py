@@ -15,6 +15,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,6 +70,16 @@ class _Term:
     coefficient: complex
     product: TypedProduct
     values: tuple[int, ...]
+
+
+class _Begun(NamedTuple):
+    """What a planner has planned at some time: the numbers of instructions, values and steps, and which were made."""
+
+    instructions: int
+    values: int
+    steps: int
+    made: dict[Hashable, int]
+    converted: dict[tuple[int, Format], int]
 
 
 def plan(text: str, program: Program, operands: Sequence[Signature], request: Request) -> ProgramPlan:
@@ -184,11 +195,11 @@ class _Planner:
         on, assembly = self._stored([term for term, _ in concordant], output, nse)
         if assembly is not None and isinstance(assembly.result, Pattern) and len(concordant) == 1:
             if not is_step and not self.schedules and _stores_everything(assembly.result):
-                self._forget(*begun)
+                self._forget(begun)
                 return self._on_full_pattern(terms[0], dtypes, assembly.result)
-            known = _known(concordant[0][0], assembly.result, is_step, begun[1])
-            if isinstance(known, PatternRef) and self._has_sparse_steps(*begun[:2]):
-                self._forget(*begun)
+            known = _known(concordant[0][0], assembly.result, is_step, begun.values)
+            if isinstance(known, PatternRef) and self._has_sparse_steps(begun):
+                self._forget(begun)
                 return self.compute([self._on_known(terms[0])], dtypes, known, nse, is_step)
             on, assembly = (on, assembly) if known is NEW_PATTERN else (known, None)
         products = tuple(self._product(term, own, on) for term, own in concordant)
@@ -207,9 +218,9 @@ class _Planner:
         signature = replace(self.values[made], shape=pattern.shape, stored=PatternRef(pattern))
         return self.add(OnLevels(made, pattern), signature)
 
-    def _has_sparse_steps(self, instructions: int, values: int) -> bool:
-        """Whether instructions from a number on, whose values have numbers from another one on, have sparse results."""
-        made = zip(self.instructions[instructions:], self.values[values:], strict=True)
+    def _has_sparse_steps(self, begun: _Begun) -> bool:
+        """Whether some instructions since then have sparse results."""
+        made = zip(self.instructions[begun.instructions :], self.values[begun.values :], strict=True)
         return any(isinstance(x, SumOfProducts) and value.core is not None for x, value in made)
 
     def _on_known(self, term: _Term) -> _Term:
@@ -228,21 +239,14 @@ class _Planner:
         whole = self._selected(product, product.assignment.target, product.assignment.factors, term.values, left)
         return replace(term, product=whole, values=tuple(term.values[n] for n in left))
 
-    def _begun(self) -> tuple[int, int, int, dict[Hashable, int], dict[tuple[int, Format], int]]:
-        """The instructions, values and steps up to now, as `_forget` takes them."""
-        return len(self.instructions), len(self.values), self.steps, dict(self.made), dict(self.converted)
+    def _begun(self) -> _Begun:
+        """What is planned up to now."""
+        return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.made), dict(self.converted))
 
-    def _forget(
-        self,
-        instructions: int,
-        values: int,
-        steps: int,
-        made: dict[Hashable, int],
-        converted: dict[tuple[int, Format], int],
-    ) -> None:
-        """Go back to that many instructions, values and steps."""
-        del self.instructions[instructions:], self.values[values:]
-        self.steps, self.made, self.converted = steps, made, converted
+    def _forget(self, begun: _Begun) -> None:
+        """Go back to what was planned then."""
+        del self.instructions[begun.instructions :], self.values[begun.values :]
+        self.steps, self.made, self.converted = begun.steps, dict(begun.made), dict(begun.converted)
 
     def _in_steps(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format) -> list[tuple[_Term, Dtypes]]:
         """The terms, split into steps where that is allowed, with their dtypes.
@@ -272,22 +276,28 @@ class _Planner:
         If a static result stores far more than the path expected, another path is chosen by what is known now. Returns
         the last step as a term, with its dtypes.
         """
-        counts, surprise, begun = dict[Result, float](), True, self._begun()
-        while surprise:
+        counts, begun = dict[Result, float](), self._begun()
+        while True:
             steps = contraction_path(term.product, term.values, is_sparse, counts)
-            if not steps:
-                return term, dtypes
-            accesses, values, surprise = list(term.product.assignment.factors), list(term.values), False
-            for step in steps:
-                accesses.append(Access(f"T{self.steps}", step.indices))
-                self.steps += 1
-                values.append(self._step(step, term.product, accesses, values, dtypes.intermediate))
-                stored = self._entries(values[-1])
-                if stored > max(SURPRISE * step.stored, FEW) and len(counts) < SURPRISES and step.key not in counts:
-                    counts[step.key], surprise = stored, True
-                    self._forget(*begun)
-                    begun = self._begun()
-                    break
+            last = self._along(steps, term, dtypes, counts) if steps else (term, dtypes)
+            if last is not None:
+                return last
+            self._forget(begun)
+
+    def _along(
+        self, steps: Sequence[Step], term: _Term, dtypes: Dtypes, counts: dict[Result, float]
+    ) -> tuple[_Term, Dtypes] | None:
+        """Append the instructions of these steps. Returns what is left of the term, with its dtypes; None if a result
+        stores far more than was expected, which `counts` says then."""
+        accesses, values = list(term.product.assignment.factors), list(term.values)
+        for step in steps:
+            accesses.append(Access(f"T{self.steps}", step.indices))
+            self.steps += 1
+            values.append(self._step(step, term.product, accesses, values, dtypes.intermediate))
+            stored = self._entries(values[-1])
+            if stored > max(SURPRISE * step.stored, FEW) and len(counts) < SURPRISES and step.key not in counts:
+                counts[step.key] = stored
+                return None
         used = {n for step in steps for n in step.operands}
         left = [n for n in range(len(values)) if n not in used]
         last = self._selected(term.product, term.product.assignment.target, accesses, values, left)

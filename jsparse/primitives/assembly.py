@@ -24,6 +24,7 @@ from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
+from jsparse.primitives.padding import true_count
 from jsparse.primitives.routine import array_results, run_or_bind
 from jsparse.primitives.spec import PatternAccess, stored_patterns
 from jsparse.settings import config
@@ -183,20 +184,12 @@ def assemble_with(
 
 
 def _source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]], type_: DynamicType) -> list[Any]:
-    """The largest true count of a pattern that overflowed, in the positions that the result counts and more than it has
-    room for; 0 if none did. Empty if no pattern can, or the result counts none."""
-    limits = [
-        (arrays[walk.pattern.limit[0]][..., -1], walk.pattern)
+    """The largest `true_count` of the patterns that are walked; empty if none of them, or not the result, has one."""
+    counts = [
+        true_count(arrays[walk.pattern.limit[0]][..., -1], walk.pattern, type_)
         for walk, arrays in zip(walks, index, strict=True)
-        if isinstance(walk.pattern, DynamicType) and walk.pattern.limit is not None
+        if type_.limit is not None and isinstance(walk.pattern, DynamicType) and walk.pattern.limit is not None
     ]
-    if type_.limit is None or not limits:
-        return []
-    (array, capacity), counts = type_.limit, []
-    xp: Any = np if all(isinstance(end, np.integer) for end, _ in limits) else jnp
-    for end, source in limits:
-        assert source.limit is not None
-        last, most = source.limit
-        slots = (int(end) if xp is np else end) * source.slots_below(last) // max(type_.slots_below(array), 1)
-        counts.append(xp.where(end > most, xp.maximum(slots, capacity + 1), 0).astype(type_.index_dtype))
-    return [xp.asarray(reduce(xp.maximum, counts))]
+    if all(isinstance(count, np.ndarray) for count in counts):
+        return [np.asarray(max(counts))] if counts else []
+    return [reduce(jnp.maximum, counts)]

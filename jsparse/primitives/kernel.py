@@ -53,7 +53,7 @@ def call_kernels(
     if invalid is not None:
         operands, call = (*operands, _as_array(invalid)), call.with_validity
     known = run_call(call, operands, results, patterns) if is_on_host(*operands) else None
-    if known is not None:  # a function that would be lowered otherwise runs now: see `primitives.once`
+    if known is not None:  # a function that would be lowered otherwise runs now: see `lowerings.ONCE`
         return known
     found: list[jax.Array] = kernel_p.bind(*operands, call=call, results=tuple(results), patterns=patterns)
     return found

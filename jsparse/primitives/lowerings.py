@@ -11,8 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
+import jax
+import numpy as np
+
 from jsparse import _compat
 from jsparse._compat import Primitive, lower_as
+from jsparse.compiler.dtypes import is_complex
 from jsparse.errors import NotYetSupportedError
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
@@ -20,10 +24,10 @@ from jsparse.primitives.execute import execute
 from jsparse.primitives.execute_entries import execute_entries
 from jsparse.primitives.execute_permutation import execute_permutation
 from jsparse.primitives.fused import as_chain, evaluate_fused, execute_fused, fused_p
+from jsparse.primitives.host import host_arrays, is_on_host, on_device
 from jsparse.primitives.kernel import kernel_p, lower_kernel
 from jsparse.primitives.map_values import compute_map, map_p
 from jsparse.primitives.masked_einsum import masked_einsum_p
-from jsparse.primitives.once import on_host
 from jsparse.primitives.output_pattern import execute_output_pattern, output_pattern_p
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import lower_routine, routine_p
@@ -52,13 +56,39 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     kernel_p: {"cpu": lower_kernel},
 }
 
-ONCE: dict[Primitive, Rule] = {
-    einsum_p: on_host(execute),
-    masked_einsum_p: on_host(execute),
-    entries_p: on_host(execute_entries, multiple_results=True),
-    output_pattern_p: on_host(execute_output_pattern, multiple_results=True),
+
+def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
+    """A function that a lowering traces, as one of known arrays, for `_compat.run_once`.
+
+    With arrays of numpy the function calls kernels and routines at once.
+
+    It gives None where a program has to do the work: also for complex numbers, whose parts XLA takes, and where each
+    program is searched for NaN.
+    """
+
+    def computed(*operands: Any, **params: Any) -> Any:
+        if not is_on_host(*operands) or _is_searched() or any(is_complex(x.dtype) for x in operands):
+            return None
+        found = function(*host_arrays(operands), **params)
+        results = [np.array(x) if isinstance(x, jax.Array) else x for x in (found if multiple_results else [found])]
+        made = on_device(results, operands)
+        return made if multiple_results else made[0]
+
+    return computed
+
+
+def _is_searched() -> bool:
+    return bool(jax.config.jax_debug_nans or jax.config.jax_debug_infs)  # type: ignore[attr-defined]
+
+
+ONCE: dict[Primitive, Callable[..., Any]] = {
+    einsum_p: _on_host(execute),
+    masked_einsum_p: _on_host(execute),
+    entries_p: _on_host(execute_entries, multiple_results=True),
+    output_pattern_p: _on_host(execute_output_pattern, multiple_results=True),
 }
-"""What the host computes at once while it is rare: products on patterns, of which most calls may have a new one."""
+"""What is computed without a program when it is first called outside jit. Most calls may have a new pattern, and a
+program for each would take long to compile."""
 
 IN_PLACE = (einsum_p, fused_p, routine_p)
 """Their lowering asks where operands come from (`layouts.py`)."""

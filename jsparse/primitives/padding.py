@@ -17,7 +17,7 @@ from jsparse.base.arrays import aligned
 from jsparse.formats import DynamicType
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 
-__all__ = ["Padding", "in_use", "padding_of", "poisoned", "settled"]
+__all__ = ["Padding", "in_use", "padding_of", "poisoned", "settled", "true_count"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +101,19 @@ def _poisoned(x: Any, pointers: Any, padding: Padding) -> Any:
     # denormal numbers stay exact.
     poison = jnp.where(overflowed, jnp.nan, 1).astype(x.dtype)
     return jnp.where(overflowed, x * poison, x)
+
+
+def true_count(end: Any, source: DynamicType, result: DynamicType) -> Any:
+    """What marks a result as overflowed if one of its sources is: 0 if the source is not, else its true count, in the
+    positions that the result's last pointers count, and more than these have room for.
+
+    Args:
+        end: the last element of the source's last pointers, for each pattern of a batch.
+    """
+    assert source.limit is not None
+    assert result.limit is not None
+    (last, most), (array, capacity) = source.limit, result.limit
+    xp: Any = np if isinstance(end, np.integer) else jnp
+    slots = (int(end) if xp is np else end) * source.slots_below(last)  # numpy would warn where int32 wraps
+    positions = xp.maximum(slots // max(result.slots_below(array), 1), capacity + 1)
+    return xp.where(end > most, positions, 0).astype(result.index_dtype)

@@ -208,16 +208,16 @@ def stored_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
     A static one that repeats coordinates, as coo does, has pointers instead if another one has an index variable of
     such a level: loops find a segment by its pointers, not by a search. Its entries stay in order.
     """
-    return tuple(_with_pointers(n, walks) if len(walks) > 1 else walk.stored for n, walk in enumerate(walks))
+    return tuple(_with_pointers(n, walks) for n in range(len(walks)))
 
 
 def _with_pointers(number: int, walks: Sequence[PatternAccess]) -> Stored:
     pattern = walks[number].pattern
     if not isinstance(pattern, Pattern):
         return walks[number].stored
-    others = {v for n, walk in enumerate(walks) if n != number for v in walk.indices}
-    *levels, last = zip(walks[number].indices, pattern.format.levels, strict=True)
-    if not last[1].unique or all(level.unique or v not in others for v, level in levels):
+    others, levels = {v for n, walk in enumerate(walks) if n != number for v in walk.indices}, pattern.format.levels
+    located = [v for v, level in zip(walks[number].indices, levels, strict=True) if not level.unique and v in others]
+    if not located or not levels[-1].unique:
         return pattern
     found = relayout_to(pattern, derived_format(pattern, pattern.format.order))
     return found.target if found.is_identity else pattern

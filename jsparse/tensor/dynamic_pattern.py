@@ -20,7 +20,7 @@ from jsparse.formats.retype import core_type, extended_type, transposed_type
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.host import is_on_host, on_device
-from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled
+from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled, true_count
 from jsparse.tensor.gradient_index import GradientIndex, mark_of
 from jsparse.tensor.keys import DigestKey
 from jsparse.tensor.pickled_arrays import packed, unpacked
@@ -162,14 +162,14 @@ class DynamicPattern(OfDynamicType, SetOperators):
         """Mark this pattern as overflowed if `source` is: the last pointers get the true count of `source`."""
         if self.type.limit is None or source.type.limit is None:
             return self
-        last, capacity = self.type.limit
-        pointers, below = self.arrays[last], max(self.type.slots_below(last), 1)
-        true_count = jnp.maximum(source.count // below, capacity + 1).astype(pointers.dtype)
+        last, _ = self.type.limit
+        pointers = self.arrays[last]
+        count = true_count(jnp.asarray(source.last_pointers)[..., -1], source.type, self.type)
         # Pointers must not decrease, so all that equal the last one rise with it. The first stays 0 unless it is the
         # only one.
         behind_first = jnp.arange(pointers.shape[-1]) >= min(1, pointers.shape[-1] - 1)
         at_end = (pointers == pointers[..., -1:]) & behind_first
-        spread = jnp.where(source.overflowed & at_end, jnp.maximum(true_count, pointers), pointers)
+        spread = jnp.where((count > 0) & at_end, jnp.maximum(count, pointers), pointers)
         return replace(self, arrays=(*self.arrays[:last], spread, *self.arrays[last + 1 :]))
 
     @property

@@ -131,7 +131,7 @@ class _Merge:
         return len(self.domain.terms) == 1 and [self.walks[level].repeats for level in self.sparse] == [False]
 
     def alone(self, cursor: _Cursor) -> Stmt:
-        """The loop over the entries of the only sparse level. Those of a dynamic pattern may be out of range."""
+        """A loop over the entries of the only sparse level. In a dynamic pattern it skips coordinates out of range."""
         here, position = self.scope.fresh(self.var), self.scope.fresh("at")
         scope = self.with_dense(self.scope.with_index(self.var, here), here)
         body = self.body(scope.with_positions(cursor.level, PositionRange(position)))

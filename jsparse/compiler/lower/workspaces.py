@@ -1,8 +1,8 @@
 """Sparse workspaces: they mark the coordinates that are written, and give them back in order.
 
-Beside the values there is a bit for each coordinate, in words of 64, and a bit for each word: those of a short
-workspace are in a register. So coordinates come out sorted without comparisons, at a cost per nonzero and not per
-coordinate.
+Beside the values there is a bit for each coordinate, in words of 64. A further bit for each word says whether any bit
+of it is set. A short workspace has at most 64 words, so that their bits fit in a register. Coordinates come out sorted
+without comparisons, at a cost per nonzero and not per coordinate.
 """
 
 from __future__ import annotations

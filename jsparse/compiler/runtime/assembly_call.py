@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 VERSION = 2
-HEAD = 8  # the numbers of a table before those of the terms
+HEAD = 8  # the length of the head of a table of terms: kTableHead of csrc/routines/terms.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class AssemblyCall:
         bound: the names of the bound index arrays, which are no part of the recipe.
         factors: the number of operands before the index arrays whose products are the values; 0 for the pattern only.
         value_bytes: the bytes of a value; values are the last result. 0 for the pattern only.
-        has_source_count: the first operand is 0, or if an operand's pattern overflowed its true count, which exceeds
-            the result's capacity. The result has overflowed then, too.
+        has_source_count: the first operand says whether a pattern that is walked has overflowed. It is 0 if none has,
+            else a true count, which exceeds the result's capacity: the result has overflowed, too.
     """
 
     params: tuple[int, ...]
@@ -166,16 +166,17 @@ class AssemblyCall:
                 f"Expected an assembly recipe that fits its terms, but got {self.recipe[:80]!r}. Compile the program "
                 f"again with this version of jsparse."
             )
-        sources = [fixed(given.index_dtype)] * self.has_source_count
-        sources = [type_.batched(given.batch) for type_ in sources] if self.is_batched else sources
+        sources = [fixed(given.index_dtype, *[given.batch] * self.is_batched)] * self.has_source_count
         table = HEAD + sum(3 + len(term.widths) for term in self.terms)
         return [fixed("int64", len(self.params)), fixed("int64", table), *sources, *factors, *arrays, *found]
 
     def _nan(self) -> tuple[int, int]:
         """Whether values have NaN, and the bytes of it as a number."""
+        if not self.value_bytes:
+            return 0, 0
         problem = self.terms[0].problem
         dtype = np.dtype(problem.type_of[problem.target.tensor].dtype)
-        if not self.value_bytes or dtype.kind in "iub":
+        if dtype.kind in "iub":
             return 0, 0
         return 1, int.from_bytes(np.array(np.nan, dtype).tobytes(), sys.byteorder)
 
@@ -219,8 +220,7 @@ class AssemblyCall:
         """The parameters and the table of terms (`csrc/routines/terms.h`), and the kernels that must outlive the
         table."""
         limit = Parameters.read(self.params).type.limit or (-1, 0)
-        nan = self._nan() if self.terms else (0, 0)
-        table = [self.factors, self.value_bytes, *nan, int(self.has_source_count), *limit, len(self.terms)]
+        table = [self.factors, self.value_bytes, *self._nan(), int(self.has_source_count), *limit, len(self.terms)]
         alive: list[CompiledKernel] = []
         operands = iter(self.operands)
         for term in self.terms:

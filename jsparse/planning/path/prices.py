@@ -17,7 +17,7 @@ from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Estimates, Names
 from jsparse.planning.path.items import Item
 
-__all__ = ["ASSEMBLY", "SEARCHED", "STEP", "STORED", "VISIT", "nest"]
+__all__ = ["ASSEMBLY", "STEP", "STORED", "VISIT", "nest"]
 
 LANES = 8.0  # divisor for multiply-adds in vector lanes
 BLOCKED = 4.0  # further divisor for a dense matrix product, which XLA blocks for the cache

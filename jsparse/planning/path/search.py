@@ -207,8 +207,7 @@ class _Search:
         key = frozenset(state)
         if key not in self.nests:
             work, tuples = nest(state, self.product.kept, self.estimates, self.is_sparse)
-            found = self.is_sparse and _is_found(state, self.product.kept)
-            self.nests[key] = min(work, _looked_up(tuples, state, work)) if found else work
+            self.nests[key] = _at_entries(work, tuples, state, self.product.kept) if self.is_sparse else work
         return self.nests[key]
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
@@ -275,8 +274,7 @@ class _Search:
         degrees = {v: item.degrees[v] for item in reversed(sparse) for v in levels if v in item.degrees}
         cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
         stored = self.counts.get((members, frozenset(indices)), cells.total)
-        if _is_found(factors, indices):
-            work = min(work, _looked_up(stored, factors, work))
+        work = _at_entries(work, stored, factors, indices)
         made = Item(members, indices, stored, levels, form, cells.spread, traced)
         if self._lies_on(made, factors):
             one = sparse[0]
@@ -330,15 +328,16 @@ def _meetings(state: _State) -> list[tuple[Item, ...]]:
     return [*found, static] if len(static) > 2 else found
 
 
-def _is_found(items: Sequence[Item], target: Sequence[IndexVar]) -> bool:
-    """Whether planning finds where items meet whose product has these index variables: nothing is summed."""
-    static = [item for item in items if item.levels and not item.traced]
-    return bool(static) and all(x in static or not x.levels for x in items) and _names(items).issubset(target)
+def _at_entries(work: float, entries: float, items: Sequence[Item], target: Sequence[IndexVar]) -> float:
+    """The work of a product with these index variables, which takes so much `work` at all that is stored.
 
-
-def _looked_up(entries: float, items: Sequence[Item], work: float) -> float:
-    """The work of a product on entries that planning has found by so much work: each is looked up in all operands."""
-    return entries * (VISIT + LOOKED_UP * sum([bool(item.levels) for item in items])) if work < FOUND else work
+    If nothing is summed and all patterns are static, planning finds where they meet, as long as it takes little work
+    itself. Then each of these entries is looked up in all operands.
+    """
+    sparse = [item for item in items if item.levels]
+    if not sparse or any(item.traced for item in sparse) or not _names(items).issubset(target) or work >= FOUND:
+        return work
+    return min(work, entries * (VISIT + LOOKED_UP * len(sparse)))
 
 
 def _names(items: Sequence[Item]) -> set[IndexVar]:
