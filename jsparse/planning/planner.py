@@ -60,6 +60,7 @@ __all__ = ["plan"]
 
 SURPRISE = 4  # a result has so many times the expected entries: another path may be better
 FEW = 1000  # entries of which none is
+SEARCH = 4.0  # the cost of a step of a bisection
 SURPRISES = 3  # the results whose entries a path is chosen by, at most
 
 
@@ -197,7 +198,7 @@ class _Planner:
             if not is_step and not self.schedules and _stores_everything(assembly.result):
                 self._forget(begun)
                 return self._on_full_pattern(terms[0], dtypes, assembly.result)
-            known = _known(concordant[0][0], assembly.result, is_step, begun.values)
+            known = _known(concordant[0][0], assembly, assembly.result, is_step, begun.values)
             if isinstance(known, PatternRef) and self._has_sparse_steps(begun):
                 self._forget(begun)
                 return self.compute([self._on_known(terms[0])], dtypes, known, nse, is_step)
@@ -421,7 +422,7 @@ def _stores_everything(pattern: Pattern) -> bool:
     return pattern.nse == prod(pattern.shape) > 0 and len(pattern.format.levels) == len(pattern.shape)
 
 
-def _known(term: _Term, found: Pattern, is_step: bool, first: int) -> Stored:
+def _known(term: _Term, assembly: Assembly, found: Pattern, is_step: bool, first: int) -> Stored:
     """Where a new static pattern need not be assembled, else NEW_PATTERN. Values of steps have numbers from `first` on.
 
     The result of a step that stores everything is dense (None). If all entries of an operand are reached, the result
@@ -440,7 +441,9 @@ def _known(term: _Term, found: Pattern, is_step: bool, first: int) -> Stored:
     given = zip(product.operands, term.values, strict=True)
     looked_up = [x.core.pattern for x, n in given if x.core is not None and not x.is_bare and n < first]
     searches = found.nse * sum(1 + _steps_of_search(core) for core in looked_up if isinstance(core, Pattern))
-    return PatternRef(found) if searches < sum(core.nse for core in cores) else NEW_PATTERN
+    if searches < sum(core.nse for core in cores) or SEARCH * searches < assembly.cost:
+        return PatternRef(found)
+    return NEW_PATTERN
 
 
 @remembered(maxsize=64)

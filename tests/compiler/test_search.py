@@ -13,6 +13,7 @@ from jsparse.compiler.schedule.cost import Prices
 from jsparse.compiler.schedule.search import candidates
 from jsparse.compiler.schedule.select import plan
 from jsparse.compiler.schedule.transformations.reorder import Reorder
+from jsparse.compiler.schedule.trip_counts import trip_counts
 from jsparse.planning.planned import plan_einsum
 from jsparse.primitives.spec import problem_of
 
@@ -89,6 +90,45 @@ def test_rows_on_pages_of_their_own_are_not_crossed() -> None:
     A = SparseTensor.from_coords(coords, np.ones(400, np.float32), (4096, 4096), "csr")
     found = explain("ij,jk->ki", A, jnp.ones((4096, 4096), jnp.float32))
     assert "vectorize k" in str(found.schedule)
+
+
+def uniform(seed: int, n: int, count: int) -> SparseTensor:
+    """A matrix of small integers, stored by rows."""
+    rng = np.random.default_rng(seed)
+    coords = np.unique(rng.integers(0, n, (2, count)), axis=1)
+    return SparseTensor.from_coords(coords, rng.integers(1, 4, coords.shape[1]).astype(np.float32), (n, n), "csr")
+
+
+def test_a_dense_matrix_is_read_along_its_rows() -> None:
+    """A loop over entries that read a column of a large matrix would miss a cache, and a page, for each of them."""
+    B, C = uniform(0, 1024, 8_000), uniform(1, 1024, 16_000)
+    x = np.random.default_rng(2).integers(-3, 4, (1024, 1024)).astype(np.float32)
+    found = explain("jk,km,mj->", x, B, C)
+    assert "reorder m j k" in str(found.schedule)
+    expected = ((x @ B.todense()) * np.asarray(C.todense()).T).sum()
+    np.testing.assert_array_equal(einsum("jk,km,mj->", x, B, C), expected)
+
+
+def test_sums_that_come_first_are_not_repeated_for_each_register_tile() -> None:
+    A, B = (uniform(seed, 1024, 8_000).dynamic(nse=9_000) for seed in (0, 1))
+    x = np.random.default_rng(2).integers(-3, 4, (1024, 600)).astype(np.float32)
+    found = str(explain("ji,ji,jl->l", A, B, x).schedule)
+    assert "reorder j i l" in found
+    assert "precompute i" in found
+    assert "widen" in found
+    weights = (np.asarray(A.todense()) * np.asarray(B.todense())).sum(1)
+    np.testing.assert_array_equal(einsum("ji,ji,jl->l", A, B, x), weights @ x)
+
+
+def test_entries_that_two_patterns_share_are_counted_by_a_sample() -> None:
+    """Patterns that share a third of their entries meet more often than independent ones of their density."""
+    A, B = uniform(0, 1000, 6_000), uniform(1, 1000, 6_000)
+    both = np.concatenate([A.pattern.to_coords()[:, ::2], B.pattern.to_coords()[:, ::2]], axis=1)
+    C = SparseTensor.from_coords(both, np.ones(both.shape[1], np.float32), A.shape, "csc")
+    chosen = planned("ij,ij->", A, C)
+    entries = trip_counts(chosen.problem, ("i", "j"), chosen.patterns).entries[-1]
+    met = einsum("ij,ij->", A.pattern, C.pattern)
+    assert 0.7 * met < entries < 1.4 * met
 
 
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])

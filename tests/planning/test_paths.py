@@ -12,7 +12,8 @@ from jsparse.compiler.schedule.degrees import common_share
 from jsparse.planning import planner
 from jsparse.planning.path.estimates import Cells, skew
 from jsparse.planning.path.items import Degrees
-from jsparse.planning.path.search import contraction_path
+from jsparse.planning.path.prices import nest
+from jsparse.planning.path.search import _Search, contraction_path
 from jsparse.planning.plan import DenseOutput, OnPattern
 from jsparse.planning.planned import plan_einsum
 
@@ -31,6 +32,13 @@ def matrix(seed, n=N, kind="static", **options):
     coords = hubs(seed, n, **options)
     A = jsparse.SparseTensor.from_coords(coords, np.random.default_rng(seed).integers(1, 3, coords.shape[1]), (n, n))
     return A.dynamic(A.nse + 5) if kind == "dynamic" else A.pattern if kind == "pattern" else A
+
+
+def uniform(seed, n, entries=4000):
+    """A matrix whose entries are spread evenly."""
+    rng = np.random.default_rng(seed)
+    coords = np.unique(rng.integers(0, n, (2, entries)), axis=1)
+    return jsparse.SparseTensor.from_coords(coords, rng.integers(1, 3, coords.shape[1]), (n, n), "csr")
 
 
 def whole(x):
@@ -308,27 +316,58 @@ def test_few_index_tuples_at_which_all_operands_meet_are_found_first():
 
 
 def test_another_path_is_chosen_if_a_result_is_larger_than_expected(monkeypatch):
-    """Four graphs whose hubs coincide meet at many more index tuples than a path expects."""
-    n, found = 1000, []
-    m = np.arange(n)
-    arrow = np.unique(np.stack([np.r_[m, m, 0 * m], np.r_[m, 0 * m, m]]), axis=1)
-    A = jsparse.SparseTensor.from_coords(arrow, np.ones(arrow.shape[1], np.int32), (n, n), "csr")
-    B, C, D = (matrix(seed, n, entries=4000).asformat("csr") for seed in range(3))
+    """A tensor whose fibres all lie on the entries of a matrix meets it at many more index tuples than expected."""
+    n, rng, found = 1000, np.random.default_rng(0), []
+    A, B = (uniform(seed, n) for seed in (1, 2))
+    chosen = A.pattern.to_coords()[:, rng.integers(0, A.nse, 3000)]
+    coords = np.unique(np.concatenate([chosen, rng.integers(0, n, (1, 3000))]), axis=1)
+    T = jsparse.SparseTensor.from_coords(coords, np.ones(coords.shape[1], np.int32), (n, n, n))
 
     def recorded(*args):
         found.append(contraction_path(*args))
         return found[-1]
 
     monkeypatch.setattr(planner, "contraction_path", recorded)
-    kept = steps("ji,ij,kj,ij->j", A, B, C, D)
+    kept = steps("ijk,ij,kl->il", T, A, B)
     expected = {"".join(map(str, step.indices)): step.stored for step in found[0]}
-    assert list(expected) == ["jik"]
-    assert expected["jik"] * 4 < jsparse.einsum("ji,ij,kj,ij->jik", A, B, C, D).nse
-    assert "jik" not in [names for names, _ in kept]
+    assert list(expected) == ["ijkl"]
+    assert expected["ijkl"] * 4 < jsparse.einsum("ijk,ij,kl->ijkl", T, A, B).nse
+    assert "ijkl" not in [names for names, _ in kept]
+    i, j, k = coords
+    weighted = np.zeros((n, n), np.int64)
+    np.add.at(weighted, (i, k), whole(A)[i, j])
+    np.testing.assert_array_equal(whole(jsparse.einsum("ijk,ij,kl->il", T, A, B)), weighted @ whole(B))
+
+
+def test_results_keep_what_is_known_of_where_their_operands_meet(monkeypatch):
+    """Two patterns that share a diagonal meet there after a third one was multiplied with one of them, too."""
+    n = 1000
+    m = np.arange(n)
+    spread = [np.concatenate([uniform(seed, n).pattern.to_coords(), np.stack([m, m])], axis=1) for seed in (1, 2)]
+    A, B = (Pattern.from_coordinates(np.unique(coords, axis=1), (n, n), "csr")[0] for coords in spread)
+    asked = []
+    monkeypatch.setattr(planner, "contraction_path", lambda *args: asked.append(args) or ())
+    jsparse.einsum("ik,lk,lk->il", uniform(3, n), A, B)
+    found = _Search(*asked[0])
+    first, second, third = found.items
+    _, merged = found._step((first, second), found.items)
+    assert [item.members for item in merged.within] == [first.members, second.members]
+    _, expected = nest((merged, third), (), found.estimates, False)
+    met = (whole(uniform(3, n).pattern) @ (whole(A) * whole(B)).T).sum()
+    assert 0.5 * met < expected < 2 * met
+
+
+def test_arrays_over_indices_of_dense_factors_are_steps_of_sparse_results():
+    """The sum over i and j is an array over k, which each entry of the others meets."""
+    A, B, C = (uniform(seed, N) for seed in range(3))
+    x, y = np.arange(4 * N).reshape(4, N) % 5, np.arange(4 * N).reshape(N, 4) % 3
+    found = steps("ij,ji,kj,lk,ml->lm", A, B, x, y, C)
+    assert any(dense and set(names) == {"k"} for names, dense in found)
+    result = jsparse.einsum("ij,ji,kj,lk,ml->lm", A, B, x, y, C)
     np.testing.assert_array_equal(
-        whole(jsparse.einsum("ji,ij,kj,ij->j", A, B, C, D)),
-        np.einsum("ji,ij,kj,ij->j", *map(whole, (A, B, C, D)), optimize=True),
+        whole(result), np.einsum("ij,ji,kj,lk,ml->lm", whole(A), whole(B), x, y, whole(C), optimize=True)
     )
+    assert result.nse == C.nse
 
 
 def test_loops_find_segments_of_coordinate_lists_by_pointers():

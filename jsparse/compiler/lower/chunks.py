@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jsparse.compiler.kernel.algebra import add, at_most, block, ceil_div, const, floor_div, minimum, mul, sub
+from jsparse.compiler.kernel.algebra import add, at_most, block, ceil_div, const, floor_div, less, minimum, mul, sub
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,
@@ -23,6 +23,7 @@ from jsparse.compiler.kernel.nodes import (
     Load,
     LocalArray,
     Parallel,
+    Select,
     Set,
     Stmt,
     Store,
@@ -82,13 +83,20 @@ def _before(chunk: Expr, chunks: Expr, whole: Expr) -> Expr:
 
 
 def lower_bound(scope: Scope, first: Expr, stop: Expr, reaches: Callable[[Expr], Expr]) -> tuple[Stmt, Var]:
-    """The smallest n in [first, stop] for which `reaches(n)` holds (false, …, false, true, …), by bisection."""
-    lo, hi, mid = scope.fresh("lo"), scope.fresh("hi"), scope.fresh("mid")
+    """The smallest n in [first, stop] for which `reaches(n)` holds (false, …, false, true, …), by bisection.
+
+    The number of steps depends on the length alone, and a step selects without a branch: a processor would predict
+    every other branch wrongly. With `left` candidates from `lo` on, one of which is not tested, the half of them is
+    ⌈left / 2⌉; ⌊left / 2⌋ candidates are left on either side, of which the one before has one that is not needed.
+    """
+    lo, left, half = scope.fresh("lo"), scope.fresh("left"), scope.fresh("half")
+    reached = reaches(sub(add(lo, half), const(1)))
     body = block(
-        Let(mid, floor_div(add(lo, hi), const(2))),
-        If(reaches(mid), Set(hi, mid), Set(lo, add(mid, const(1)))),
+        Let(half, sub(left, floor_div(left, const(2)))),
+        Set(lo, Select(reached, lo, add(lo, half))),
+        Set(left, sub(left, half)),
     )
-    return block(Declare(lo, first), Declare(hi, stop), While(Compare("<", lo, hi), body)), lo
+    return block(Declare(lo, first), Declare(left, sub(stop, first)), While(less(const(0), left), body)), lo
 
 
 def at_weight(

@@ -41,7 +41,7 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
         nest = _with(nest, [Promote()])
     nest = _with(nest, (ScatterSegment(f"P{n}.{level}") for n, level in walked.scattered))
     nest = _with(nest, (Specialize("segments", f"P{n}.{level}") for n, level in short_levels(nest.problem, patterns)))
-    scattered = nest.scatters and not nest.panel and scatters_many(nest.problem, patterns)
+    scattered = (nest.scatters or nest.adds_sums) and not nest.panel and scatters_many(nest.problem, patterns)
     if alone and (scattered or nest.position_panel):
         nest = _with(nest, [Widen()])
     if alone:
@@ -101,6 +101,10 @@ def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[
     outermost = inside[0] if inside else None
     if outermost in nest.walk:
         inner = 1 if nest.sums_tail_first else extent(nest.problem, nest.dense)
-        return max(1, round(CHUNK_WORK / (1 + inner / 8)))
+        least = max(1, round(CHUNK_WORK / (1 + inner / 8)))
+        looped = cost.work + cost.iterations
+        if len(patterns) == 1 or looped < 2 * CHUNK_WORK:  # patterns of other sizes then have the same kernel
+            return least
+        return min(least, grain_of(max(x.nse for x in patterns), looped))
     turns = extent(nest.problem, tuple(inside[:1]))
     return grain_of(turns, work)

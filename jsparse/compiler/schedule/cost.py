@@ -306,7 +306,8 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
         if nest.sums_in_lanes:
             work = (leaf * max(inner, 1) + above * (outer + 1)) * dense
         else:  # loops over dense indices of the target stand around the sum
-            work = leaf * extent(nest.problem, nest.free_dense_vars) + above * max(outer, 1) * dense
+            sums = leaf * extent(nest.problem, nest.free_dense_vars) * _times_summed(nest)
+            work = sums + above * max(outer, 1) * dense
     elif inner + outer > 1:
         work = leaf * (inner + outer) * dense
     else:
@@ -332,12 +333,11 @@ def _chain(nest: Summary) -> float:
 
 def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[GatheredRows]) -> float:
     """The cost of the cache lines that dense factors are gathered from, or of panels that are copied."""
-    if nest.vector is None:
-        return strided(nest, entries)
-    if nest.panel and nest.gathered is not None:
-        return _panels(nest, nest.gathered, entries)
+    across = strided(nest, entries)
+    if nest.vector is not None and nest.panel and nest.gathered is not None:
+        return across + _panels(nest, nest.gathered, entries)
     in_lanes = sum([rows.cost(nest, entries) for rows in gathered if rows.in_lanes])
-    return in_lanes + sum([rows.cost(nest, entries) for rows in gathered if not rows.in_lanes])
+    return across + (in_lanes + sum([rows.cost(nest, entries) for rows in gathered if not rows.in_lanes]))
 
 
 def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
@@ -374,6 +374,7 @@ def _visited(nest: Summary, iterations: Sequence[float], entries: Sequence[float
     heads, tail = sum(iterations[: len(nest.head)]), sum(iterations[len(nest.head) :])
     if nest.tiles_outermost:
         heads *= _tiles(nest)
+    tail *= _times_summed(nest)
     return extent(nest.problem, nest.batch) * (VISIT * (heads + tail * around) + _started(nest, entries) * around)
 
 
@@ -388,6 +389,12 @@ def _started(nest: Summary, entries: Sequence[float]) -> float:
 def _tiles(nest: Summary) -> int:
     """The number of register tiles."""
     return -(-extent(nest.problem, (nest.vector,)) // nest.lanes) if nest.vector else 1
+
+
+def _times_summed(nest: Summary) -> int:
+    """How often a sum over stored entries that comes first is computed: for each register tile that goes around it."""
+    goes_around = nest.sums_entries_first and nest.vector in nest.free_vars and nest.summed != nest.tail
+    return _tiles(nest) if goes_around and not nest.adds_sums else 1
 
 
 def _scattered(nest: Summary, entries: Sequence[float]) -> float:
@@ -429,6 +436,8 @@ def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequen
     stores = (heads[-1] if heads else 1.0) * written
     if nest.scatters:
         stores = max(stores, leaf * written) * MEMORY
+    elif nest.adds_sums:
+        stores = (entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0) * written * MEMORY
     sparse = problem.type_of[problem.target.tensor].positions is None and (nest.scatters or _skips(nest, patterns))
     clears = CLEAR * extent(problem, problem.target.variables()) if sparse else 0.0
     return stores / (LANES if nest.vector in nest.free_vars else 1.0) + clears

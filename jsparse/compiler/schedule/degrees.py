@@ -8,17 +8,15 @@ digits form a group, and what estimates need of histograms is kept by groups.
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import Pattern
 
-__all__ = ["SAMPLE", "common_share", "degree_groups", "pairs_of_groups", "skew"]
+__all__ = ["LARGEST_HISTOGRAM", "SAMPLE", "common_share", "degree_groups", "pairs_of_groups", "skew"]
 
-LARGEST = 1 << 20  # the largest dimension that gets a histogram
+LARGEST_HISTOGRAM = 1 << 20  # the largest dimension that gets a histogram
 EVEN = 1.25  # what is below counts as even, so that the noise of random patterns decides nothing
 REMEMBERED = 64
 SAMPLE = 256  # the entries of a sample
@@ -72,18 +70,29 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
         first_dims: all dimensions of the first pattern.
         second_dims: the second one's dimension for each of them.
     """
-    shape = tuple(second.shape[dim] for dim in second_dims)
-    if not first.nse or not second.nse or prod(shape) > np.iinfo(np.int64).max:
+    if not first.nse or not second.nse:
         return 0.0
     rows, others = first.rows(), second.rows()
     chosen = np.linspace(0, first.nse - 1, min(SAMPLE, first.nse)).astype(np.int64)
-    sample = np.ravel_multi_index(tuple(rows[dim][chosen] for dim in first_dims), shape)
-    stored = np.sort(np.ravel_multi_index(tuple(others[dim] for dim in second_dims), shape))
-    return float(np.mean(stored[np.minimum(np.searchsorted(stored, sample), len(stored) - 1)] == sample))
+    start, stop = np.zeros(len(chosen), np.int64), np.full(len(chosen), second.nse)
+    for level in second.format.levels:  # entries are sorted by one level after the other
+        sought = rows[first_dims[second_dims.index(level.dim)]][chosen].astype(np.int64)
+        column = others[level.dim]
+        start, stop = _lower_bounds(column, start, stop, sought), _lower_bounds(column, start, stop, sought + 1)
+    return float(np.mean(start < stop))
+
+
+def _lower_bounds(column: np.ndarray, start: np.ndarray, stop: np.ndarray, sought: np.ndarray) -> np.ndarray:
+    """For each segment of a column, which is sorted, the first position whose coordinate is at least `sought`."""
+    while (going := start < stop).any():
+        middle = (start + stop) // 2
+        less = going & (column[np.minimum(middle, len(column) - 1)] < sought)
+        start, stop = np.where(less, middle + 1, start), np.where(going & ~less, middle, stop)
+    return start
 
 
 def _has_histogram(pattern: Pattern, dim: int) -> bool:
-    return 0 < pattern.shape[dim] <= LARGEST and pattern.nse > 0
+    return 0 < pattern.shape[dim] <= LARGEST_HISTOGRAM and pattern.nse > 0
 
 
 @remembered(maxsize=REMEMBERED)

@@ -141,20 +141,30 @@ def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
 
 
 def strided(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the cache lines of dense tensors that a scalar innermost loop over a dense variable crosses: each of
-    its iterations is in another line, and for long rows in another page."""
-    problem = nest.problem
-    if nest.vector is not None or not nest.order or nest.order[-1] not in nest.dense:
-        return 0.0
-    cost, inner = 0.0, nest.order[-1]
+    """The cost of the cache lines of dense tensors that the innermost loop over their variables crosses, if it runs
+    over another one than the last that is stored: each of its iterations is in another line, and for long rows in
+    another page. Such a loop is one over a pattern, or a scalar innermost loop over a dense variable."""
+    problem, cost = nest.problem, 0.0
     for access in problem.assignment.accesses:
         type_ = problem.type_of[access.tensor]
+        if type_.positions is not None or len(type_.axes) < 2:
+            continue
         stored = [str(access.indices[axis.dim]) for axis in type_.axes if isinstance(axis, Dense)]
-        if type_.positions is None and inner in stored[:-1]:
+        last = max((v for v in stored if v in nest.order), key=nest.order.index, default="")
+        if last in stored[:-1]:
             item = itemsize(problem, access)
-            stride = extent(problem, stored[stored.index(inner) + 1 :]) * item
-            cost += gather_cost(extent(problem, stored) * item) * (NEW_PAGE if stride >= PAGE_BYTES else 1.0)
-    return cost * (entries[-1] if entries else 1.0) * extent(problem, nest.dense)
+            stride = extent(problem, stored[stored.index(last) + 1 :]) * item
+            line = gather_cost(extent(problem, stored) * item) * (NEW_PAGE if stride >= PAGE_BYTES else 1.0)
+            cost += line * _iterations(nest, entries, last)
+    return cost
+
+
+def _iterations(nest: Summary, entries: Sequence[float], loop: IndexVar) -> float:
+    """The iterations of a loop over a pattern, or of a scalar innermost one over a dense variable."""
+    if loop in nest.walk:
+        return entries[nest.walk.index(loop)]
+    is_scalar = nest.vector is None and loop == nest.order[-1]
+    return (entries[-1] if entries else 1.0) * extent(nest.problem, nest.dense) if is_scalar else 0.0
 
 
 def stored_beside(nest: Summary, access: Access) -> tuple[IndexVar, ...]:

@@ -178,6 +178,9 @@ def _alternatives(
     steps, loops = _placed(probe, bool(summed) and summed == probe.tail, lanes, outer)
     first = (Precompute(summed),) if summed else of_dense
     yield (*steps, *first), loops
+    if summed and summed != probe.tail and not outer and probe.vector in probe.free_vars:  # else each tile sums again
+        steps, loops = _placed(probe, True, default_lanes(probe, str(probe.vector)), outer, owned=False)
+        yield (*steps, *first), loops
     if saves_in_lanes and _inside(probe.tail[-1:], outer):
         yield (*steps, Precompute(probe.tail[-1:])), loops
     if not outer and owns_tiles(probe) and copies_reason(probe.instead(probe.walk, ()), probe.walk[0]) is None:

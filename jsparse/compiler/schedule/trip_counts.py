@@ -16,8 +16,9 @@ from math import log2
 from operator import mul
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.degrees import skew
+from jsparse.compiler.schedule.degrees import SAMPLE, common_share, skew
 from jsparse.compiler.schedule.stored import Stored
+from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["UNKNOWN", "TripCounts", "trip_counts", "walked_as", "walked_levels"]
@@ -88,7 +89,8 @@ def trip_counts(
         count *= meeting.fan
         for other, n in sparse:
             if n != meeting.leader:
-                count *= other.per_coordinate(size)
+                common = selection.common(meeting.leader, n, {*bound, var})
+                count *= other.per_coordinate(size) if common is None else common
         bound.add(var)
         if sparse:
             selection.narrow(meeting.leader, bound)
@@ -138,6 +140,23 @@ class _Selection:
     def narrow(self, leader: int, bound: set[IndexVar]) -> None:
         """Register that a loop has walked entries of a pattern, down to the variables that are bound."""
         self.by |= dict.fromkeys(self.levels[leader].keys() & bound, leader)
+
+    def common(self, leader: int, number: int, bound: set[IndexVar]) -> float | None:
+        """The share of a pattern's entries that another one stores, too; None if that is not known.
+
+        A sample tells it of two static patterns with the same variables: the pattern of a result lies within those of
+        its operands, and a band within another one, where independent patterns would share next to nothing.
+        """
+        one, other = self.patterns[leader], self.patterns[number]
+        levels, others = self.levels[leader], self.levels[number]
+        if len(levels) < 2 or levels.keys() != others.keys() or not levels.keys() <= bound:
+            return None
+        if not all(isinstance(x, Pattern) and len(x.format.levels) == len(levels) for x in (one, other)):
+            return None
+        assert isinstance(one, Pattern)
+        assert isinstance(other, Pattern)
+        dims = [(one.format.levels[levels[v]].dim, other.format.levels[others[v]].dim) for v in levels]
+        return max(common_share(one, tuple(a for a, _ in dims), other, tuple(b for _, b in dims)), 1 / SAMPLE)
 
     def longer(self, fan: _Fan, number: int) -> _Fan:
         """A pattern's level with segments as long as those that are selected."""

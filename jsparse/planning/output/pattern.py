@@ -15,7 +15,7 @@ from jsparse.planning.output.rules import Stored, capacity_bound
 from jsparse.planning.output.symbolic_phase import symbolic_phase
 from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct, WalkKey
-from jsparse.primitives.assembly import OutputPattern
+from jsparse.primitives.assembly import OutputPattern, assembly_order, plan_assembly
 from jsparse.primitives.output_pattern import assemble_arrays
 from jsparse.primitives.spec import PatternAccess
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -40,6 +40,12 @@ class Assembly:
     reached: OutputPattern
     sources: tuple[int | None, ...]
     result: Pattern | DynamicType
+
+    @property
+    def cost(self) -> float:
+        """The cost of finding the pattern, in multiply-adds."""
+        plans = plan_assembly(self.reached, assembly_order(self.reached, self.result)).plans
+        return sum(plan.cost.total for plan in plans)
 
     def index(self, operands: Sequence[Any]) -> list[tuple[Any, ...]]:
         """The index arrays of each pattern that is walked. A static pattern contributes none."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
-from itertools import combinations, pairwise
-from math import inf, prod
+from itertools import combinations
+from math import inf, log, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -169,14 +169,23 @@ class Estimates:
 
     def _met(self, items: tuple[Item, ...], var: IndexVar, inside: int) -> float:
         """The tuples at which items meet at a variable, over those of even and independent ones."""
-        factor = 1.0
-        for first, second in pairwise([item for item in items if var in item.degrees]):
-            factor *= self._skew(first, second, var)
-        whole = [x for x in items if x.pattern is not None and len(x.levels) > 1 and not self.mask(x) & ~inside]
-        for first, second in combinations(whole, 2):
-            if first.walked == second.walked:
-                factor *= self._coincidence(first, second)
+        factor, left = 1.0, [item for item in items if var in item.degrees]
+        tree = left[:1]
+        while left := [item for item in left if item not in tree]:  # a tree of those pairs that are skewed most
+            found, nearest = max([(self._skew(x, y, var), n) for x in tree for n, y in enumerate(left)])
+            factor *= found
+            tree.append(left[nearest])
+        for first, second in combinations(items, 2):
+            factor *= self._met_within(first, second, var, inside)
         return factor
+
+    def _met_within(self, first: Item, second: Item, var: IndexVar, inside: int) -> float:
+        """The same for two items that lie within operands with the same index variables, of which `var` is the last
+        one: by those operands that coincide most, or least."""
+        masks = [[(x, self.mask(x)) for x in item.within] for item in (first, second)]
+        ones, others = ([x for x, mask in of if mask & self.bits[var] and not mask & ~inside] for of in masks)
+        found = [self._coincidence(x, y) for x in ones for y in others if x.walked == y.walked and x is not y]
+        return max(found, key=lambda share: abs(log(share)), default=1.0)
 
     def _share(self, item: Item, bound: int) -> float:
         """The share of the tuples of some index variables that an item stores."""

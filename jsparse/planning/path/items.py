@@ -62,6 +62,7 @@ class Item:
         is_bare: it is a pattern without values.
         pattern: the static pattern of an operand, which has an index variable for each dimension.
         dims: the dimension of each index variable.
+        bounds: the static operands of two and more dimensions on whose patterns a result lies.
         walked: the index variables that loops over its pattern bind.
     """
 
@@ -78,6 +79,7 @@ class Item:
     is_bare: bool = False
     pattern: Pattern | None = None
     dims: Mapping[IndexVar, int] = field(default_factory=dict)
+    bounds: tuple[Item, ...] = ()
     walked: frozenset[IndexVar] = field(init=False)
     _degrees: list[Mapping[IndexVar, Degrees]] = field(init=False, default_factory=list)
 
@@ -90,6 +92,11 @@ class Item:
         if not self._degrees:
             self._degrees.append(self.spread())
         return self._degrees[0]
+
+    @property
+    def within(self) -> tuple[Item, ...]:
+        """The static operands of two and more dimensions that store all of its index tuples."""
+        return (self,) if self.pattern is not None and len(self.levels) > 1 else self.bounds
 
     def moved(self, kept: frozenset[IndexVar]) -> float:
         """The stored tuples to reorder in a product that keeps these index variables.

@@ -17,15 +17,17 @@ from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Estimates, Names
 from jsparse.planning.path.items import Item
 
-__all__ = ["ASSEMBLY", "STEP", "STORED", "VISIT", "nest"]
+__all__ = ["ASSEMBLY", "STEP", "STORED", "VISIT", "WRITTEN", "nest"]
 
 LANES = 8.0  # divisor for multiply-adds in vector lanes
 BLOCKED = 4.0  # further divisor for a dense matrix product, which XLA blocks for the cache
 ELEMENT = 2.0  # a multiply-add of another dense product, which XLA computes entry by entry
+TURNED = 6.0  # an element of an array that XLA reads across its rows then
 STEP = 6_000.0  # the fixed cost of one more call
 XLA_CALL = 60_000.0  # the fixed cost of an operation of XLA between kernels, since XLA wakes its own threads
 ASSEMBLY = 50_000.0  # that of finding a dynamic pattern in the program
 STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
+WRITTEN = 1.0  # the same for a dense one, which is not searched
 SEARCHED = 2.0  # the cost of looking up a coordinate in another pattern
 VISIT = 1.0  # the cost of an iteration of a loop over a sparse level
 FEW_MOVES = 0.1  # of the cost of loops: no other order is tried, which would save less
@@ -75,7 +77,7 @@ def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimat
     if any(a or b for a, b in apart):
         return XLA_CALL + volume / LANES
     turned = [item for item in items if len(item.indices) > 1 and item.indices[-1:] != tuple(target[-1:])]
-    return XLA_CALL + ELEMENT * volume + MOVED * sum([estimates.volume(item.indices) for item in turned])
+    return XLA_CALL + ELEMENT * volume + TURNED * sum([estimates.volume(item.indices) for item in turned])
 
 
 def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Estimates) -> tuple[float, float]:

@@ -26,10 +26,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf
 
+from jsparse.compiler.schedule.degrees import LARGEST_HISTOGRAM
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Cells, Estimates
 from jsparse.planning.path.items import Item, form_of, operand_item
-from jsparse.planning.path.prices import ASSEMBLY, STEP, STORED, VISIT, nest
+from jsparse.planning.path.prices import ASSEMBLY, STEP, STORED, VISIT, WRITTEN, nest
 from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["Result", "Step", "contraction_path", "prices"]
@@ -140,13 +141,16 @@ class _Search:
 
     def cheapest(self) -> _Plan:
         """The cheapest of some plans: all that belongs to one operand alone is summed first, or nothing is; or one
-        operand is left for the last nest, where otherwise only dense arrays would be."""
+        operand is left for a later nest, where otherwise only dense arrays would be."""
         alone = [item for item in self.items if self._alone(item, self.items) is not None]
         plans = [self._from(self.items)]
         if alone:
             plans.append(self._after(alone))
-        if len(alone) > 1 and all(item in alone or not item.levels for item in self.items):
-            plans += [self._after([item for item in alone if item is not left]) for left in alone]
+        plans += [
+            self._after([item for item in alone if item is not left])
+            for left in (alone if len(alone) > 1 else ())
+            if all(item in alone or not item.levels for item in _connected(left, self.items))
+        ]
         return min(plans, key=lambda plan: plan[0])
 
     def _after(self, alone: Sequence[Item]) -> _Plan:
@@ -248,7 +252,8 @@ class _Search:
         if any(item.form == merged.form for item in state):
             return 0.0, merged
         assembly = ASSEMBLY if merged.traced and not self._lies_on(merged, factors) else 0.0
-        return work + STEP + assembly + STORED * self.estimates.entries(merged), merged
+        each = STORED if merged.levels else WRITTEN
+        return work + STEP + assembly + each * self.estimates.entries(merged), merged
 
     def _product(self, factors: tuple[Item, ...], needed: frozenset[IndexVar]) -> tuple[float, float, Item] | None:
         """The work of a product, its multiply-adds, and its result; None if the result cannot be stored."""
@@ -263,23 +268,34 @@ class _Search:
         work, tuples = nest(factors, indices, self.estimates, is_stored)
         multiply_adds = tuples * self.estimates.volume([v for v in every if v not in walked])
         if not is_stored:
-            if not sparse or self._may_fill_empty_sums(indices):
+            if not sparse or self._may_fill_empty_sums(walked.intersection(indices)):
                 return work, multiply_adds, self._item(Item(members, indices, 1.0, (), form))
             if not self.is_sparse or not walked.issuperset(indices):
                 return None
         levels = tuple(v for v in indices if v in walked)
+        if levels == indices and self._is_full(sparse, levels):  # a step whose new pattern stores everything is dense
+            return work, multiply_adds, self._item(Item(members, indices, 1.0, (), form))
         traced = any(item.traced for item in sparse)
         if traced and not any(item.walked.issuperset(levels) for item in sparse):
             return None
         degrees = {v: item.degrees[v] for item in reversed(sparse) for v in levels if v in item.degrees}
         cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
-        stored = self.counts.get((members, frozenset(indices)), cells.total)
+        reached = cells.total if walked.difference(levels) else tuples  # those of which nothing is summed are distinct
+        stored = self.counts.get((members, frozenset(indices)), reached)
         work = _at_entries(work, stored, factors, indices)
-        made = Item(members, indices, stored, levels, form, cells.spread, traced)
+        bounds = tuple([x for item in sparse for x in item.within if x.walked.issubset(levels)])
+        made = Item(members, indices, stored, levels, form, cells.spread, traced, bounds=bounds)
         if self._lies_on(made, factors):
             one = sparse[0]
             made = replace(made, levels=one.levels, spread=one.spread, pattern=one.pattern, dims=one.dims)
         return work, multiply_adds, self._item(made)
+
+    def _is_full(self, sparse: Sequence[Item], levels: tuple[IndexVar, ...]) -> bool:
+        """Whether the only sparse factor of a product, a static operand, stores every coordinate of an index."""
+        if len(sparse) != 1 or len(levels) != 1 or sparse[0].pattern is None:
+            return False
+        size = self.product.sizes[levels[0]]
+        return size <= LARGEST_HISTOGRAM and sparse[0].degrees[levels[0]].counts.sum() == size
 
     def _item(self, made: Item) -> Item:
         """The item with these members and index variables, which several orders of steps may lead to."""
@@ -291,13 +307,14 @@ class _Search:
         sparse = [item for item in factors if item.levels]
         return len(sparse) == 1 and sparse[0].walked == merged.walked
 
-    def _may_fill_empty_sums(self, indices: tuple[IndexVar, ...]) -> bool:
-        """Whether a dense intermediate may store the semiring's zero where no product contributes.
+    def _may_fill_empty_sums(self, walked: frozenset[IndexVar]) -> bool:
+        """Whether a dense intermediate may store the semiring's zero where no product contributes. `walked` are its
+        index variables that sparse factors have.
 
-        The zero must vanish in later products, and must not become a stored entry of a sparse result. A number counts
-        as one that every entry of the others meets.
+        The zero must vanish in later products, and must not become a stored entry of a sparse result. A number, or an
+        array over indices of dense factors, counts as one that every entry of the others meets.
         """
-        return self.product.semiring.distributes_empty and not (self.is_sparse and indices)
+        return self.product.semiring.distributes_empty and not (self.is_sparse and walked)
 
     @staticmethod
     def _is_stored(sparse: Sequence[Item], indices: tuple[IndexVar, ...]) -> bool:
@@ -326,6 +343,15 @@ def _meetings(state: _State) -> list[tuple[Item, ...]]:
         if one.walked >= other.walked or one.walked <= other.walked:
             found.append((one, other))
     return [*found, static] if len(static) > 2 else found
+
+
+def _connected(item: Item, state: _State) -> list[Item]:
+    """The items that share an index variable with one, or with such an item, and so on; that one among them."""
+    found, names = [item], set(item.indices)
+    while new := [x for x in state if x not in found and not names.isdisjoint(x.indices)]:
+        found += new
+        names.update(_names(new))
+    return found
 
 
 def _at_entries(work: float, entries: float, items: Sequence[Item], target: Sequence[IndexVar]) -> float:

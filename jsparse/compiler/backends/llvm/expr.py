@@ -93,7 +93,10 @@ class ExprEmitter:
             case LowestBit(value=value):
                 return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
             case Select(condition=condition, then=then, otherwise=otherwise):
-                return self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
+                found = self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
+                if isinstance(found, ir.Instruction):  # no branch, which is what a kernel without a choice writes
+                    found.set_metadata("unpredictable", self.builder.module.add_metadata([]))
+                return found
             case Call(function=function, arguments=arguments):
                 return emit_function(self.builder, function, [(self.value(x), x.type) for x in arguments])
             case Load(buffer=buffer, index=index):
