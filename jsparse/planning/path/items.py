@@ -60,6 +60,7 @@ class Item:
         restricts: it has values, or loops walk it. Else it is a bare pattern that stores every entry.
         repeats: an index variable stands for several of its dimensions.
         is_bare: it is a pattern without values.
+        is_list: its coordinates are a list, in which loops over other patterns do not find a row.
         pattern: the static pattern of an operand, which has an index variable for each dimension.
         dims: the dimension of each index variable.
         bounds: the static operands of two and more dimensions on whose patterns a result lies.
@@ -77,6 +78,7 @@ class Item:
     restricts: bool = True
     repeats: bool = False
     is_bare: bool = False
+    is_list: bool = False
     pattern: Pattern | None = None
     dims: Mapping[IndexVar, int] = field(default_factory=dict)
     bounds: tuple[Item, ...] = ()
@@ -123,7 +125,7 @@ def operand_item(product: TypedProduct, number: int, value: int) -> Item:
     item = Item(
         frozenset({number}), tuple(dict.fromkeys(indices)), stored, levels, (value, form_of(indices)),
         traced=not isinstance(core.pattern, Pattern), relates=x.is_relation, repeats=len(set(indices)) < len(indices),
-        is_bare=x.is_bare,
+        is_bare=x.is_bare, is_list=bool(levels) and not core.pattern.format.levels[0].unique,
     )  # fmt: skip
     if not isinstance(core.pattern, Pattern) or not core.pattern.nse or len(levels) < len(walked):
         return item

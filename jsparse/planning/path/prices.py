@@ -31,7 +31,8 @@ WRITTEN = 1.0  # the same for a dense one, which is not searched
 SEARCHED = 2.0  # the cost of looking up a coordinate in another pattern
 VISIT = 1.0  # the cost of an iteration of a loop over a sparse level
 FEW_MOVES = 0.1  # of the cost of loops: no other order is tried, which would save less
-MOVED = 2.0  # the cost of gathering an entry into another order, or of adding it up in memory
+GATHERED = 5.0  # the cost of gathering an entry into another order
+MOVED = 2.0  # the cost of adding an entry up in memory
 
 
 def nest(
@@ -105,11 +106,11 @@ def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Esti
 
 def _moved(item: Item, order: Sequence[IndexVar], kept: Names) -> float:
     """The cost of values that loops walk in another order, of a dynamic pattern to sort, or of sums in memory."""
-    if [v for v in order if v in item.walked] != list(item.levels):
-        if item.traced:
-            return sort_cost(round(item.stored))
-        if not item.is_bare:
-            return MOVED * item.stored
+    is_moved = [v for v in order if v in item.walked] != list(item.levels)
+    if item.traced and (is_moved or (item.is_list and order[0] != item.levels[0])):
+        return sort_cost(round(item.stored))
+    if is_moved and not item.is_bare:
+        return GATHERED * item.stored
     return MOVED * item.moved(kept)
 
 

@@ -216,7 +216,7 @@ class _Search:
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
         """(cost, factors and result, values after it) of every step that the rules allow."""
-        groups = [(factors, False) for factors in _groups(state, self.kept)]
+        groups = [(factors, False) for factors in _groups(state, self.kept) if len(factors) < len(state)]
         groups += [(met, True) for met in _meetings(state) if not self._needed(met, state).issuperset(_names(met))]
         for factors, keeps_all in groups:
             found = self._step(factors, state, keeps_all)
@@ -266,6 +266,10 @@ class _Search:
         walked = frozenset(v for item in sparse for v in item.levels)
         is_stored = self._is_stored(sparse, indices)
         work, tuples = nest(factors, indices, self.estimates, is_stored)
+        summed = not walked.issubset(indices) and work < FOUND
+        if summed and len(sparse) == 2 and _meetings(sparse) and MEETING * tuples <= sum(x.stored for x in sparse):
+            met = tuples * (VISIT + LOOKED_UP * len(sparse) + STORED)  # the step has a step of its own, where they meet
+            work = min(work, met + STEP)
         multiply_adds = tuples * self.estimates.volume([v for v in every if v not in walked])
         if not is_stored:
             if not sparse or self._may_fill_empty_sums(walked.intersection(indices)):
@@ -333,7 +337,7 @@ class _Search:
         return entries <= self.largest_dense or (entries <= LARGEST and least * entries <= multiply_adds)
 
 
-def _meetings(state: _State) -> list[tuple[Item, ...]]:
+def _meetings(state: Sequence[Item]) -> list[tuple[Item, ...]]:
     """The static operands of which planning may find where they meet, before anything is summed: two, if one has all
     index variables of the other, or all of them. If these are few, loops visit them alone, and merge no segments at
     each call."""
