@@ -24,7 +24,7 @@
 namespace jsparse {
 
 constexpr int64_t kChunks = 64;  // maximum number of chunks of a parallel loop; MAX_CHUNKS of compiler/lower/chunks.py
-constexpr int64_t kTableHead = 8;  // numbers of the table before those of the terms; HEAD of compiler/runtime/assembly_call.py
+constexpr int64_t kTableHead = 8;  // the length of the table's head; the same as HEAD in compiler/runtime/assembly_call.py
 // The maximum number of columns that one pass writes. A chunk that has more gets a pass of its own.
 constexpr int64_t kRoom = int64_t{1} << 28;
 
@@ -67,8 +67,8 @@ struct Term {
 };
 
 // Marks a result that has overflowed, and makes its values NaN. A pattern overflows if it has more entries than its
-// capacity, so that some are missing. If the pattern of an operand (a source) has overflowed, entries of the result are
-// missing, too. Then the true count of the result becomes that of the source, which exceeds the result's capacity.
+// capacity, so that some are missing. A source is an operand's pattern. If a source has overflowed, the result lacks
+// entries as well. The count of the source, which exceeds the result's capacity, is then stored as the result's count.
 struct Overflow {
   bool has_nan, has_source;
   int64_t nan;  // its bytes

@@ -198,7 +198,7 @@ class _Planner:
             if not is_step and not self.schedules and _stores_everything(assembly.result):
                 self._forget(begun)
                 return self._on_full_pattern(terms[0], dtypes, assembly.result)
-            known = _known(concordant[0][0], assembly, assembly.result, is_step, begun.values)
+            known = _known(concordant[0][0], assembly, is_step, begun.values)
             if isinstance(known, PatternRef) and self._has_sparse_steps(begun):
                 self._forget(begun)
                 return self.compute([self._on_known(terms[0])], dtypes, known, nse, is_step)
@@ -422,13 +422,15 @@ def _stores_everything(pattern: Pattern) -> bool:
     return pattern.nse == prod(pattern.shape) > 0 and len(pattern.format.levels) == len(pattern.shape)
 
 
-def _known(term: _Term, assembly: Assembly, found: Pattern, is_step: bool, first: int) -> Stored:
+def _known(term: _Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
     """Where a new static pattern need not be assembled, else NEW_PATTERN. Values of steps have numbers from `first` on.
 
     The result of a step that stores everything is dense (None). If all entries of an operand are reached, the result
     lies on the operand's pattern. If nothing is summed and the result has few entries, loops look each of them up in
     the operands.
     """
+    found = assembly.result
+    assert isinstance(found, Pattern)
     if is_step and found.nse == prod(found.shape):
         return None
     product = term.product

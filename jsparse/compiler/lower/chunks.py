@@ -85,9 +85,10 @@ def _before(chunk: Expr, chunks: Expr, whole: Expr) -> Expr:
 def lower_bound(scope: Scope, first: Expr, stop: Expr, reaches: Callable[[Expr], Expr]) -> tuple[Stmt, Var]:
     """The smallest n in [first, stop] for which `reaches(n)` holds (false, …, false, true, …), by bisection.
 
-    The number of steps depends on the length alone, and a step selects without a branch: a processor would predict
-    every other branch wrongly. With `left` candidates from `lo` on, one of which is not tested, the half of them is
-    ⌈left / 2⌉; ⌊left / 2⌋ candidates are left on either side, of which the one before has one that is not needed.
+    A processor would mispredict every other branch of a bisection. So each step selects without a branch, and the
+    number of steps depends on the length alone. Invariant: n is in [lo, lo + left]. A step tests the position
+    lo + ⌈left / 2⌉ - 1. If `reaches` holds there, n is at most that position, else it is in the half above. Both
+    halves fit in ⌊left / 2⌋ positions after their first one.
     """
     lo, left, half = scope.fresh("lo"), scope.fresh("left"), scope.fresh("half")
     reached = reaches(sub(add(lo, half), const(1)))

@@ -16,6 +16,7 @@ from jsparse.compiler.schedule.row_split import may_be_heavy
 from jsparse.compiler.schedule.segments import scatters_many, short_levels
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary, Transformation
+from jsparse.compiler.schedule.sums_first import tiles_among_sums
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
 from jsparse.compiler.schedule.transformations.promote import Promote
@@ -41,7 +42,8 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
         nest = _with(nest, [Promote()])
     nest = _with(nest, (ScatterSegment(f"P{n}.{level}") for n, level in walked.scattered))
     nest = _with(nest, (Specialize("segments", f"P{n}.{level}") for n, level in short_levels(nest.problem, patterns)))
-    scattered = (nest.scatters or nest.adds_sums) and not nest.panel and scatters_many(nest.problem, patterns)
+    in_memory = nest.scatters or tiles_among_sums(nest) == "inside"
+    scattered = in_memory and not nest.panel and scatters_many(nest.problem, patterns)
     if alone and (scattered or nest.position_panel):
         nest = _with(nest, [Widen()])
     if alone:

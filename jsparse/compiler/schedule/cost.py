@@ -38,7 +38,7 @@ from jsparse.compiler.schedule.machine import (
 from jsparse.compiler.schedule.own_copies import copied_elements, copies_reason, work_of_copies
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.sums_first import summed_first
+from jsparse.compiler.schedule.sums_first import summed_first, tiles_among_sums
 from jsparse.compiler.schedule.transformations.parallelize import Race
 from jsparse.compiler.schedule.trip_counts import DERIVED_DENSE, UNKNOWN, TripCounts, trip_counts, walked_as
 from jsparse.formats import Pattern
@@ -392,9 +392,8 @@ def _tiles(nest: Summary) -> int:
 
 
 def _times_summed(nest: Summary) -> int:
-    """How often a sum over stored entries that comes first is computed: for each register tile that goes around it."""
-    goes_around = nest.sums_entries_first and nest.vector in nest.free_vars and nest.summed != nest.tail
-    return _tiles(nest) if goes_around and not nest.adds_sums else 1
+    """How often a sum over stored entries that comes first is computed."""
+    return _tiles(nest) if tiles_among_sums(nest) == "outside" else 1
 
 
 def _scattered(nest: Summary, entries: Sequence[float]) -> float:
@@ -436,7 +435,7 @@ def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequen
     stores = (heads[-1] if heads else 1.0) * written
     if nest.scatters:
         stores = max(stores, leaf * written) * MEMORY
-    elif nest.adds_sums:
+    elif tiles_among_sums(nest) == "inside":
         stores = (entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0) * written * MEMORY
     sparse = problem.type_of[problem.target.tensor].positions is None and (nest.scatters or _skips(nest, patterns))
     clears = CLEAR * extent(problem, problem.target.variables()) if sparse else 0.0

@@ -14,9 +14,9 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import Pattern
 
-__all__ = ["LARGEST_HISTOGRAM", "SAMPLE", "common_share", "degree_groups", "pairs_of_groups", "skew"]
+__all__ = ["SAMPLE", "common_share", "degree_groups", "pairs_of_groups", "skew", "stores_every"]
 
-LARGEST_HISTOGRAM = 1 << 20  # the largest dimension that gets a histogram
+LARGEST = 1 << 20  # the largest dimension that gets a histogram
 EVEN = 1.25  # what is below counts as even, so that the noise of random patterns decides nothing
 REMEMBERED = 64
 SAMPLE = 256  # the entries of a sample
@@ -46,6 +46,11 @@ def degree_groups(pattern: Pattern, dim: int) -> tuple[np.ndarray, np.ndarray]:
     degrees, groups = _histogram(pattern, dim), _groups(pattern, dim)
     counts, sums = np.bincount(groups), np.bincount(groups, degrees)
     return counts[1:].astype(float), sums[1:] / pattern.nse
+
+
+def stores_every(pattern: Pattern, dim: int) -> bool:
+    """Whether each coordinate of a dimension is known to have an entry."""
+    return _has_histogram(pattern, dim) and bool(degree_groups(pattern, dim)[0].sum() == pattern.shape[dim])
 
 
 @remembered(maxsize=REMEMBERED)
@@ -92,7 +97,7 @@ def _lower_bounds(column: np.ndarray, start: np.ndarray, stop: np.ndarray, sough
 
 
 def _has_histogram(pattern: Pattern, dim: int) -> bool:
-    return 0 < pattern.shape[dim] <= LARGEST_HISTOGRAM and pattern.nse > 0
+    return 0 < pattern.shape[dim] <= LARGEST and pattern.nse > 0
 
 
 @remembered(maxsize=REMEMBERED)

@@ -376,15 +376,6 @@ class Summary:
         return bool(self.summed) and self.summed[0] in self.walk
 
     @lazy
-    def adds_sums(self) -> bool:
-        """Whether sums over stored entries that are computed first are added up in memory: loops over register tiles
-        stand inside of a sum around them."""
-        if not self.sums_entries_first or self.summed == self.tail or self.vector not in self.free_vars:
-            return False
-        tiles = outer_name(self.problem, str(self.vector))
-        return tiles in self.loops and self.loops.index(tiles) > self.loops.index(self.summed[0])
-
-    @lazy
     def sums_in_lanes(self) -> bool:
         """Whether factors that depend on the loops summed first run in lanes."""
         names = set(self.summed)

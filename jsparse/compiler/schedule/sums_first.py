@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Literal
 
+from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["dense_first", "summed_first"]
+__all__ = ["dense_first", "summed_first", "tiles_among_sums"]
 
 
 def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
@@ -33,3 +35,16 @@ def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
     lacking = sum(names.isdisjoint(own) for own in nest.factor_vars)
     sizes = [nest.problem.size[v] or 0 for v in nest.contracted]
     return nest.contracted if 0 < lacking < len(nest.factors) and 0 not in sizes and prod(sizes) > 1 else ()
+
+
+def tiles_among_sums(nest: Summary) -> Literal["outside", "inside"] | None:
+    """Where the loop over register tiles stands if only the inner part of the sums over stored entries comes first.
+
+    Outside of that part, each tile computes it again. Inside of the sums around it, each of them adds to the target in
+    memory.
+    """
+    if not nest.sums_entries_first or nest.summed == nest.tail or nest.vector not in nest.free_vars:
+        return None
+    tiles = outer_name(nest.problem, str(nest.vector))
+    is_inside = tiles in nest.loops and nest.loops.index(tiles) > nest.loops.index(nest.summed[0])
+    return "inside" if is_inside else "outside"

@@ -144,8 +144,9 @@ class _Selection:
     def common(self, leader: int, number: int, bound: set[IndexVar]) -> float | None:
         """The share of a pattern's entries that another one stores, too; None if that is not known.
 
-        A sample tells it of two static patterns with the same variables: the pattern of a result lies within those of
-        its operands, and a band within another one, where independent patterns would share next to nothing.
+        It is counted in a sample of entries if both patterns are static and have the same index variables. Independent
+        patterns share few entries. But a result's pattern lies within its operands' patterns, and a narrow band within
+        a wider one.
         """
         one, other = self.patterns[leader], self.patterns[number]
         levels, others = self.levels[leader], self.levels[number]

@@ -180,8 +180,8 @@ class Estimates:
         return factor
 
     def _met_within(self, first: Item, second: Item, var: IndexVar, inside: int) -> float:
-        """The same for two items that lie within operands with the same index variables, of which `var` is the last
-        one: by those operands that coincide most, or least."""
+        """The factor for two items that lie within operands with the same index variables, once `var` binds the last
+        of these. Among several pairs of operands it is the one that is farthest from 1."""
         masks = [[(x, self.mask(x)) for x in item.within] for item in (first, second)]
         ones, others = ([x for x, mask in of if mask & self.bits[var] and not mask & ~inside] for of in masks)
         found = [self._coincidence(x, y) for x in ones for y in others if x.walked == y.walked and x is not y]

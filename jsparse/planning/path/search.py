@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf
 
-from jsparse.compiler.schedule.degrees import LARGEST_HISTOGRAM
+from jsparse.compiler.schedule.degrees import stores_every
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Cells, Estimates
 from jsparse.planning.path.items import Item, form_of, operand_item
@@ -266,10 +266,8 @@ class _Search:
         walked = frozenset(v for item in sparse for v in item.levels)
         is_stored = self._is_stored(sparse, indices)
         work, tuples = nest(factors, indices, self.estimates, is_stored)
-        summed = not walked.issubset(indices) and work < FOUND
-        if summed and len(sparse) == 2 and _meetings(sparse) and MEETING * tuples <= sum(x.stored for x in sparse):
-            met = tuples * (VISIT + LOOKED_UP * len(sparse) + STORED)  # the step has a step of its own, where they meet
-            work = min(work, met + STEP)
+        if not walked.issubset(indices):
+            work = _found_first(work, tuples, sparse)
         multiply_adds = tuples * self.estimates.volume([v for v in every if v not in walked])
         if not is_stored:
             if not sparse or self._may_fill_empty_sums(walked.intersection(indices)):
@@ -284,7 +282,7 @@ class _Search:
             return None
         degrees = {v: item.degrees[v] for item in reversed(sparse) for v in levels if v in item.degrees}
         cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
-        reached = cells.total if walked.difference(levels) else tuples  # those of which nothing is summed are distinct
+        reached = cells.total if walked.difference(levels) else tuples  # without sums the tuples are distinct
         stored = self.counts.get((members, frozenset(indices)), reached)
         work = _at_entries(work, stored, factors, indices)
         bounds = tuple([x for item in sparse for x in item.within if x.walked.issubset(levels)])
@@ -294,12 +292,12 @@ class _Search:
             made = replace(made, levels=one.levels, spread=one.spread, pattern=one.pattern, dims=one.dims)
         return work, multiply_adds, self._item(made)
 
-    def _is_full(self, sparse: Sequence[Item], levels: tuple[IndexVar, ...]) -> bool:
-        """Whether the only sparse factor of a product, a static operand, stores every coordinate of an index."""
+    @staticmethod
+    def _is_full(sparse: Sequence[Item], levels: tuple[IndexVar, ...]) -> bool:
+        """Whether the only sparse factor of a product is static and stores every coordinate of the only level."""
         if len(sparse) != 1 or len(levels) != 1 or sparse[0].pattern is None:
             return False
-        size = self.product.sizes[levels[0]]
-        return size <= LARGEST_HISTOGRAM and sparse[0].degrees[levels[0]].counts.sum() == size
+        return stores_every(sparse[0].pattern, sparse[0].dims[levels[0]])
 
     def _item(self, made: Item) -> Item:
         """The item with these members and index variables, which several orders of steps may lead to."""
@@ -368,6 +366,16 @@ def _at_entries(work: float, entries: float, items: Sequence[Item], target: Sequ
     if not sparse or any(item.traced for item in sparse) or not _names(items).issubset(target) or work >= FOUND:
         return work
     return min(work, entries * (VISIT + LOOKED_UP * len(sparse)))
+
+
+def _found_first(work: float, entries: float, sparse: Sequence[Item]) -> float:
+    """The work of a step that sums a product of these sparse items, which takes so much `work` in one nest.
+
+    If two of them share few entries, the step is planned as two: first where they meet, then the sum.
+    """
+    if len(sparse) != 2 or work >= FOUND or not _meetings(sparse) or MEETING * entries > sum(x.stored for x in sparse):
+        return work
+    return min(work, STEP + entries * (VISIT + LOOKED_UP * len(sparse) + STORED))
 
 
 def _names(items: Sequence[Item]) -> set[IndexVar]:

@@ -94,8 +94,7 @@ class ExprEmitter:
                 return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
             case Select(condition=condition, then=then, otherwise=otherwise):
                 found = self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
-                if isinstance(found, ir.Instruction):  # no branch, which is what a kernel without a choice writes
-                    found.set_metadata("unpredictable", self.builder.module.add_metadata([]))
+                found.set_metadata("unpredictable", self.builder.module.add_metadata([]))  # else LLVM may branch
                 return found
             case Call(function=function, arguments=arguments):
                 return emit_function(self.builder, function, [(self.value(x), x.type) for x in arguments])
