@@ -8,7 +8,7 @@ import pytest
 
 import jsparse
 from jsparse import Pattern
-from jsparse.compiler.schedule.degrees import common_share
+from jsparse.compiler.schedule.degrees import closed_share, common_share
 from jsparse.planning import planner
 from jsparse.planning.path.estimates import Cells, skew
 from jsparse.planning.path.items import Degrees
@@ -70,6 +70,35 @@ def test_entries_that_coincide_are_sampled():
     assert common_share(P, (0, 1), Q, (1, 0)) == 1
     assert common_share(Q, (1, 0), P, (0, 1)) == pytest.approx(P.nse / Q.nse, abs=0.05)
     assert common_share(P, (0, 1), apart, (0, 1)) == 0
+
+
+@pytest.mark.parametrize("formats", [("csr", "csr", "csr"), ("csc", "coo", "csc")])
+@pytest.mark.parametrize("kind", ["band", "hubs", "even"])
+def test_triangles_are_sampled(kind, formats):
+    """The share of paths i, j, k that an edge closes, against the matrix product of the three."""
+    n = np.arange(N)
+    band = np.concatenate([np.stack([n, np.minimum(n + d, N - 1)]) for d in range(6)], 1)
+    coords = {"band": [band] * 3, "hubs": map(hubs, range(3)), "even": [uniform(m, N, 9000).coords for m in range(3)]}
+    P, Q, R = (Pattern.from_coordinates(c, (N, N), f)[0] for c, f in zip(coords[kind], formats, strict=True))
+    p, q, r = (whole(x).astype(np.int64) for x in (P, Q, R))
+    outermost = Q.format.levels[0].dim
+    paths = p @ (q if outermost == 0 else q.T)  # the pairs of entries that have one coordinate in common
+    found = closed_share(P, 1, Q, R, (0, -1), (-1, 1 - outermost))
+    assert found == pytest.approx((paths * r).sum() / paths.sum(), rel=0.25)
+
+
+def test_triangles_of_a_band_are_priced(monkeypatch):
+    """The vertices of its triangles lie near each other: there are 20 times as many as in an even pattern."""
+    n = np.arange(N)
+    coords = np.unique(np.concatenate([np.stack([n, (n + d) % N]) for d in range(-4, 5)], 1), axis=1)
+    A, B, C = (jsparse.SparseTensor.from_coords(coords, np.full(coords.shape[1], v), (N, N), "csr") for v in (1, 2, 3))
+    asked = []
+    monkeypatch.setattr(planner, "contraction_path", lambda *args: asked.append(args) or ())
+    jsparse.einsum("ij,jk,ki->", A, B, C)
+    found = _Search(*asked[0])
+    _, tuples = nest(found.items, (), found.estimates, False)
+    ones = [whole(x.pattern).astype(np.int64) for x in (A, B, C)]
+    assert tuples == pytest.approx(np.trace(ones[0] @ ones[1] @ ones[2]), rel=0.1)
 
 
 @pytest.mark.parametrize("count", [50, 3_000, 100_000])
@@ -249,7 +278,8 @@ def test_products_that_xla_computes_one_by_one_cost_as_much_as_a_loop():
     """The sum of A's columns scales the rows of x, whose transpose is as large as the loops over A."""
     A, x = matrix(6, entries=300), np.ones((N, N), np.float32)
     assert not steps("ij,jk->kj", A, x)
-    assert steps("ij,jk->jk", matrix(6, entries=20_000), x) == [("j", True)]
+    A, x = matrix(6, 1000, entries=200_000), np.ones((1000, 1000), np.float32)
+    assert steps("ij,jk->jk", A, x) == [("j", True)]
 
 
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])

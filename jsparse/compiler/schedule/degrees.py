@@ -8,18 +8,22 @@ digits form a group, and what estimates need of histograms is kept by groups.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import Pattern
 
-__all__ = ["SAMPLE", "common_share", "degree_groups", "pairs_of_groups", "skew", "stores_every"]
+__all__ = ["SAMPLE", "closed_share", "common_share", "degree_groups", "pairs_of_groups", "skew", "stores_every"]
 
 LARGEST = 1 << 20  # the largest dimension that gets a histogram
 EVEN = 1.25  # what is below counts as even, so that the noise of random patterns decides nothing
 REMEMBERED = 64
 SAMPLE = 256  # the entries of a sample
+PATHS = 2_048  # the same where it is continued into another pattern, which makes it less even
+SPREAD = 40_503  # a prime number: the entries of a sample take different ones of the entries after them
 
 
 def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> float:
@@ -77,14 +81,57 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
     """
     if not first.nse or not second.nse:
         return 0.0
-    rows, others = first.rows(), second.rows()
-    chosen = np.linspace(0, first.nse - 1, min(SAMPLE, first.nse)).astype(np.int64)
-    start, stop = np.zeros(len(chosen), np.int64), np.full(len(chosen), second.nse)
-    for level in second.format.levels:  # entries are sorted by one level after the other
-        sought = rows[first_dims[second_dims.index(level.dim)]][chosen].astype(np.int64)
-        column = others[level.dim]
-        start, stop = _lower_bounds(column, start, stop, sought), _lower_bounds(column, start, stop, sought + 1)
-    return float(np.mean(start < stop))
+    chosen = _sample(first, SAMPLE)
+    sought = {dim: rows[chosen] for dim, rows in zip(second_dims, (first.rows()[n] for n in first_dims), strict=True)}
+    return float(np.mean(_stores(second, sought)))
+
+
+@remembered(maxsize=REMEMBERED)
+def closed_share(
+    first: Pattern, dim: int, second: Pattern, third: Pattern, of_first: tuple[int, ...], of_second: tuple[int, ...]
+) -> float:
+    """The share of the pairs of entries of two patterns, equal in one coordinate, that an entry of a third one closes.
+
+    For the edges ij and jk of a graph it is the share of paths i, j, k that are part of a triangle. A sample of the
+    first pattern's entries continues with one entry of the second each, and counts by how many there are (random walks,
+    as in Li et al., Wander Join, SIGMOD 2016).
+
+    Args:
+        dim: the first one's dimension that agrees with the outermost level of the second.
+        of_first: for each dimension of the third pattern the first one's dimension that it is, or -1.
+        of_second: the same for the second one.
+    """
+    if not first.nse or not second.nse or not third.nse:
+        return 0.0
+    chosen, rows, others = _sample(first, PATHS), first.rows(), second.rows()
+    start, stop = _segments(others[second.format.levels[0].dim], rows[dim][chosen])
+    counts = stop - start
+    if not counts.any():
+        return 0.0
+    next_ = np.minimum(start + SPREAD * np.arange(len(chosen)) % np.maximum(counts, 1), second.nse - 1)
+    sources = zip(of_first, of_second, strict=True)
+    sought = [rows[one][chosen] if one >= 0 else others[other][next_] for one, other in sources]
+    return float(counts @ _stores(third, dict(enumerate(sought))) / counts.sum())
+
+
+def _sample(pattern: Pattern, count: int) -> np.ndarray:
+    """Positions of so many entries, evenly spread in the order of storage."""
+    return np.linspace(0, pattern.nse - 1, min(count, pattern.nse)).astype(np.int64)
+
+
+def _stores(pattern: Pattern, sought: Mapping[int, np.ndarray]) -> np.ndarray:
+    """Whether a pattern stores an entry at each of these coordinates, which are given for each of its dimensions."""
+    rows, (outermost, *levels) = pattern.rows(), pattern.format.levels
+    start, stop = _segments(rows[outermost.dim], sought[outermost.dim])
+    for level in levels:  # entries are sorted by one level after the other
+        column, x = rows[level.dim], sought[level.dim]
+        start, stop = _lower_bounds(column, start, stop, x), _lower_bounds(column, start, stop, x + 1)
+    return np.asarray(start < stop)
+
+
+def _segments(column: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each coordinate begins and ends in a column, which is sorted."""
+    return column.searchsorted(sought), column.searchsorted(sought, "right")
 
 
 def _lower_bounds(column: np.ndarray, start: np.ndarray, stop: np.ndarray, sought: np.ndarray) -> np.ndarray:

@@ -12,16 +12,16 @@ high degree fill up first. For this, vertices of similar degree are taken togeth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, permutations
 from math import inf, log, prod
 from typing import NamedTuple
 
 import numpy as np
 
-from jsparse.compiler.schedule.degrees import SAMPLE, common_share, pairs_of_groups
+from jsparse.compiler.schedule.degrees import SAMPLE, closed_share, common_share, pairs_of_groups
 from jsparse.notation import IndexVar
 from jsparse.planning.path.items import Degrees, Item
 
@@ -112,6 +112,7 @@ class Estimates:
         self._bindings: dict[tuple[tuple[Item, ...], IndexVar, int], Binding] = {}
         self._shares: dict[tuple[Item, int], float] = {}
         self._skews: dict[tuple[Item, Item, IndexVar], float] = {}
+        self._triangles_found: dict[frozenset[Item], float] = {}
 
     def mask(self, item: Item) -> int:
         """The index variables of an item's sparse levels."""
@@ -142,8 +143,12 @@ class Estimates:
             self._projected[key] = found
         return found
 
-    def binding(self, items: tuple[Item, ...], var: IndexVar, bound: int) -> Binding:
-        """What a loop over an index variable does, of these items that have it, inside of loops over others."""
+    def binding(self, items: tuple[Item, ...], var: IndexVar, bound: int, state: Sequence[Item]) -> Binding:
+        """What a loop over an index variable does, of these items that have it, inside of loops over others.
+
+        Args:
+            state: all items that the loops walk.
+        """
         around = 0
         for item in items:
             around |= self.mask(item)
@@ -151,7 +156,10 @@ class Estimates:
         found = self._bindings.get(key)
         if found is None:
             found = self._bindings[key] = self._binding(items, var, around & bound)
-        return found
+        if len(items) == 1 or len(state) == len(items):
+            return found
+        others = [item for item in state if item not in items]
+        return found._replace(factor=found.factor * self._closed(items, others, bound | self.bits[var]))
 
     def _binding(self, items: tuple[Item, ...], var: IndexVar, bound: int) -> Binding:
         factor, inside, fan, stored = float(self.sizes[var]), bound | self.bits[var], inf, dict[int, float]()
@@ -187,6 +195,34 @@ class Estimates:
         found = [self._coincidence(x, y) for x in ones for y in others if x.walked == y.walked and x is not y]
         return max(found, key=lambda share: abs(log(share)), default=1.0)
 
+    def _closed(self, items: tuple[Item, ...], others: Sequence[Item], inside: int) -> float:
+        """The factor for triangles ij, jk, ik that a loop completes: `items` meet at its variable, one of `others` has
+        the two other ends of both."""
+        factor = 1.0
+        for one, two in combinations([x for x in items if x.pattern is not None and len(x.levels) == 2], 2):
+            ends = self.mask(one) ^ self.mask(two)
+            for third in others:
+                if third.pattern is not None and self.mask(third) == ends and not ends & ~inside:
+                    factor *= self._triangles(one, two, third)
+        return factor
+
+    def _triangles(self, *sides: Item) -> float:
+        """The triangles of three operands, over those that there would be if their entries were independent, by a
+        sample of the pairs of entries of two of them. The vertices of a band's edges, say, are near each other."""
+        key = frozenset(sides)
+        if key not in self._triangles_found:
+            walks = [(x, y, z) for x, y, z in permutations(sides) if y.levels[0] in x.levels]
+            x, y, z = min(walks, key=lambda walk: walk[0].stored * walk[1].stored)
+            assert x.pattern is not None
+            assert y.pattern is not None
+            assert z.pattern is not None
+            names = {dim: v for v, dim in z.dims.items()}
+            of_first, of_second = (tuple([of.get(names[dim], -1) for dim in sorted(names)]) for of in (x.dims, y.dims))
+            found = closed_share(x.pattern, x.dims[y.levels[0]], y.pattern, z.pattern, of_first, of_second)
+            near = [self._skew(z, other, v) for other in (x, y) for v in z.levels if v in other.levels]
+            self._triangles_found[key] = _corrected(found, self._share(z, self.mask(z)) * prod(near))
+        return self._triangles_found[key]
+
     def _share(self, item: Item, bound: int) -> float:
         """The share of the tuples of some index variables that an item stores."""
         if not bound:
@@ -212,6 +248,11 @@ class Estimates:
         dims = tuple(second.dims[v] for v in first.dims)
         found = common_share(first.pattern, tuple(first.dims.values()), second.pattern, dims)
         expected = self._share(second, self.mask(second)) * prod([self._skew(first, second, v) for v in first.walked])
-        if found * SAMPLE < FEW and expected * SAMPLE < FEW:
-            return 1.0  # a sample does not tell
-        return max(found, 1 / SAMPLE) / max(expected, LEAST)
+        return _corrected(found, expected)
+
+
+def _corrected(found: float, expected: float) -> float:
+    """The share that a sample has, over the one expected."""
+    if found * SAMPLE < FEW and expected * SAMPLE < FEW:
+        return 1.0  # a sample does not tell
+    return max(found, 1 / SAMPLE) / max(expected, LEAST)

@@ -24,7 +24,7 @@ BLOCKED = 4.0  # further divisor for a dense matrix product, which XLA blocks fo
 ELEMENT = 2.0  # a multiply-add of another dense product, which XLA computes entry by entry
 TURNED = 6.0  # an element of an array that XLA reads across its rows then
 STEP = 6_000.0  # the fixed cost of one more call
-XLA_CALL = 60_000.0  # the fixed cost of an operation of XLA between kernels, since XLA wakes its own threads
+XLA_CALL = 150_000.0  # the fixed cost of an operation of XLA between kernels, since XLA wakes its own threads
 ASSEMBLY = 50_000.0  # that of finding a dynamic pattern in the program
 STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
 WRITTEN = 1.0  # the same for a dense one, which is not searched
@@ -96,7 +96,7 @@ def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Esti
     found = list[tuple[float, float]]()
     for as_stored in (len(items) == 1, True):
         before = _before([item for item in items if as_stored or item.traced], levels, estimates.bits)
-        order, cost, tuples = _loops(levels, before, first, estimates)
+        order, cost, tuples = _loops(items, levels, before, first, estimates)
         moves = [_moved(item, order, kept) for item in items]
         found.append((cost + sum(moves), tuples))
         if as_stored or sum(moves) < FEW_MOVES * cost:
@@ -115,7 +115,11 @@ def _moved(item: Item, order: Sequence[IndexVar], kept: Names) -> float:
 
 
 def _loops(
-    levels: Mapping[IndexVar, tuple[Item, ...]], before: Mapping[IndexVar, int], first: Names, estimates: Estimates
+    items: Sequence[Item],
+    levels: Mapping[IndexVar, tuple[Item, ...]],
+    before: Mapping[IndexVar, int],
+    first: Names,
+    estimates: Estimates,
 ) -> tuple[list[IndexVar], float, float]:
     """Loops over index variables, whose levels these items have: their order, their cost, and the tuples inside.
 
@@ -128,7 +132,7 @@ def _loops(
     for count in range(1, len(left) + 1):
         open_ = [v for v in left if v in outer] if len(outer) > 1 else list(left)
         free = [v for v in open_ if not before[v] & ~bound] or open_
-        bindings = [estimates.binding(left[v], v, bound) for v in free]
+        bindings = [estimates.binding(left[v], v, bound, items) for v in free]
         inside, chosen = min([(binding.tuples(unbounded, count), n) for n, binding in enumerate(bindings)])
         visited = max(tuples * bindings[chosen].fan, inside)
         cost += visited * (VISIT + SEARCHED * (bindings[chosen].items - 1))
