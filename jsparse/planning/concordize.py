@@ -106,8 +106,8 @@ def _dynamic(work: TypedProduct) -> list[int]:
 
 
 def _is_met(work: TypedProduct, on: PatternRef | None) -> bool:
-    """Whether a dynamic pattern of an operand meets another pattern."""
-    return bool(_dynamic(work)) and len(work.walked(on)) > 1
+    """Whether a dynamic pattern meets another pattern or a dense factor, so that its order may matter."""
+    return bool(_dynamic(work)) and (len(work.walked(on)) > 1 or len(work.operands) > 1)
 
 
 def _is_ordered(products: Sequence[TypedProduct], dtypes: Sequence[Dtypes], format: Format) -> bool:

@@ -212,3 +212,18 @@ def test_explained():
     assert f"estimated cost\n  {sort.cost:.4g}" in sort.summary
     titles = [x.title for x in jsparse.explain(lambda A, B: jsparse.einsum("ij,kj->ik", A, B, nse=9000))(A, B).kernels]
     assert "coordinates become index arrays, by a routine" in titles
+
+
+def test_a_pattern_alone_is_sorted_where_its_sums_then_come_first():
+    """By rows each sum over i is formed once, and by columns its terms scale whole rows of the result."""
+    n, entries = 4096, 30_000
+    rng = np.random.default_rng(0)
+    coords = np.unique(rng.integers(0, n, (2, entries)), axis=1)
+    values = rng.integers(1, 4, coords.shape[1]).astype(np.float32)
+    A = jsparse.SparseTensor.from_coords(coords, values, (n, n), "csc").dynamic(entries)
+    X, v = rng.integers(1, 4, (512, n)).astype(np.float32), np.ones(n, np.float32)
+    assert converted("ji,lj,i->jl", A, X, v) == [(0, "csr")]
+    assert converted("ij,jk->ik", A, X.T[:, :8]) == []
+    sums = np.zeros(n, np.float32)
+    np.add.at(sums, coords[0], values)
+    np.testing.assert_array_equal(jsparse.einsum("ji,lj,i->jl", A, X, v), sums[:, None] * X.T)

@@ -282,6 +282,20 @@ def test_products_that_xla_computes_one_by_one_cost_as_much_as_a_loop():
     assert steps("ij,jk->jk", A, x) == [("j", True)]
 
 
+def test_a_step_whose_result_is_mostly_empty_is_sparse():
+    """A and B meet at few entries, so that the sum over i leaves few of j: the dense product reads these rows alone."""
+    n = 1000
+    A, B, X = uniform(1, n), uniform(2, n), np.random.default_rng(3).integers(1, 4, (n, 16)).astype(np.int32)
+    Y = np.random.default_rng(4).integers(1, 4, (n, n)).astype(np.int32)
+    assert ("j", False) in steps("ij,ji,jk,lj->kl", A, B, X, Y)
+    expected = np.einsum("j,jk,lj->kl", (whole(A) * whole(B).T).sum(0), X, Y)
+    np.testing.assert_array_equal(whole(jsparse.einsum("ij,ji,jk,lj->kl", A, B, X, Y)), expected)
+    slope = jax.grad(lambda X: jsparse.einsum("ij,ji,jk,lj->kl", A, B, X, Y)[3, 5])(X.astype(np.float32))
+    wanted = np.zeros(X.shape)
+    wanted[:, 3] = (whole(A) * whole(B).T).sum(0) * Y[5]
+    np.testing.assert_array_equal(slope, wanted)
+
+
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
 def test_a_result_that_stores_everything_is_computed_as_an_array(format):
     rng = np.random.default_rng(1)

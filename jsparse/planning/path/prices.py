@@ -52,7 +52,8 @@ def nest(
     lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
     arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
     across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
-    moved = MOVED * sum(map(estimates.volume, across))
+    again = visited * estimates.volume(dense)  # the patterns are walked for each row of such an array, or it is moved
+    moved = sum([min(MOVED * estimates.volume(names), again) for names in across])
     work = visited + tuples * estimates.volume(dense) * factors / lanes
     return work * (ASSEMBLED if assembled else 1.0) + moved, tuples
 

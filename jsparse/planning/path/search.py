@@ -40,6 +40,7 @@ WORK = 2  # multiply-adds of a step for each entry of its dense result, from whi
 DENSE_WORK = 256  # the same if all factors are dense
 LARGEST = 1 << 26  # the entries that it may have then
 EXHAUSTIVE = 5  # the largest number of values for which every sequence of steps is priced: a few milliseconds
+EMPTY = 4  # the cells of a step's result for each combination that falls into one, from which on it may be sparse
 MEETING = 6  # two operands have to store at least this many times as many entries as they share
 LOOKED_UP = 8.0  # the cost of looking up an entry in an operand, by branches that are not predicted
 FOUND = 1e7  # the work by which planning may find where operands meet: about 10 ms
@@ -124,9 +125,9 @@ class _Search:
         self.items = tuple(operand_item(product, n, value) for n, value in enumerate(values))
         operands = sum(self.estimates.entries(item) for item in self.items)
         self.largest_dense = LARGER * max(operands, self.estimates.volume(product.kept))
-        self.made: dict[tuple[frozenset[int], tuple[IndexVar, ...]], Item] = {}
+        self.made: dict[tuple[frozenset[int], tuple[IndexVar, ...], bool], Item] = {}
         self.plans: dict[frozenset[Item], _Plan] = {}
-        self.merged: dict[tuple[frozenset[Item], bool], tuple[float, float, Item] | None] = {}
+        self.merged: dict[tuple[frozenset[Item], bool, bool], tuple[float, float, Item] | None] = {}
         self.nests: dict[frozenset[Item], float] = {}
 
     def may_pay(self) -> bool:
@@ -219,11 +220,12 @@ class _Search:
         groups = [(factors, False) for factors in _groups(state, self.kept) if len(factors) < len(state)]
         groups += [(met, True) for met in _meetings(state) if not self._needed(met, state).issuperset(_names(met))]
         for factors, keeps_all in groups:
-            found = self._step(factors, state, keeps_all)
-            if found is not None:
-                cost, merged = found
-                rest = tuple(item for item in state if item not in factors)
-                yield cost, (_in_order(factors), merged), (*rest, merged)
+            rest = tuple(item for item in state if item not in factors)
+            for as_pattern in (False, True) if self._may_be_mostly_empty(factors) else (False,):
+                found = self._step(factors, state, keeps_all, as_pattern)
+                if found is not None:
+                    cost, merged = found
+                    yield cost, (_in_order(factors), merged), (*rest, merged)
 
     def _alone(self, item: Item, state: _State) -> tuple[float, Item] | None:
         """The cost and the result of summing what belongs to a sparse item alone, or of taking its diagonal."""
@@ -236,13 +238,20 @@ class _Search:
         """The index variables that the result and other values have."""
         return self.kept.union(*(item.indices for item in state if item not in factors))
 
-    def _step(self, factors: tuple[Item, ...], state: _State, keeps_all: bool = False) -> tuple[float, Item] | None:
-        """The cost and the result of multiplying some items first; None if the rules exclude the step. The result keeps
-        all index variables, or those that it needs."""
-        key = frozenset(factors), keeps_all
+    def _step(
+        self, factors: tuple[Item, ...], state: _State, keeps_all: bool = False, as_pattern: bool = False
+    ) -> tuple[float, Item] | None:
+        """The cost and the result of multiplying some items first; None if the rules exclude the step.
+
+        Args:
+            keeps_all: whether the result keeps all index variables, or those that it needs.
+            as_pattern: whether a result is meant that is sparse, since it is mostly empty, where others are dense.
+        """
+        key = frozenset(factors), keeps_all, as_pattern
         if key not in self.merged:
             names = frozenset(v for item in factors for v in item.indices)
-            self.merged[key] = self._product(factors, names if keeps_all else self._needed(factors, state))
+            needed = names if keeps_all else self._needed(factors, state)
+            self.merged[key] = self._product(factors, needed, as_pattern)
         found = self.merged[key]
         if found is None or (not found[2].levels and not self._may_be_dense(found[1], found[2], factors, state)):
             return None
@@ -255,12 +264,14 @@ class _Search:
         each = STORED if merged.levels else WRITTEN
         return work + STEP + assembly + each * self.estimates.entries(merged), merged
 
-    def _product(self, factors: tuple[Item, ...], needed: frozenset[IndexVar]) -> tuple[float, float, Item] | None:
+    def _product(
+        self, factors: tuple[Item, ...], needed: frozenset[IndexVar], as_pattern: bool
+    ) -> tuple[float, float, Item] | None:
         """The work of a product, its multiply-adds, and its result; None if the result cannot be stored."""
         factors = _in_order(factors)
         every = tuple(dict.fromkeys(v for item in factors for v in item.indices))
         indices = tuple(v for v in every if v in needed)
-        form = (tuple(item.form for item in factors), form_of(*(item.indices for item in factors), indices))
+        form = (tuple(item.form for item in factors), form_of(*(item.indices for item in factors), indices), as_pattern)
         members = frozenset[int]().union(*(item.members for item in factors))
         sparse = [item for item in factors if item.levels]
         walked = frozenset(v for item in sparse for v in item.levels)
@@ -269,7 +280,9 @@ class _Search:
         if not walked.issubset(indices):
             work = _found_first(work, tuples, sparse)
         multiply_adds = tuples * self.estimates.volume([v for v in every if v not in walked])
-        if not is_stored:
+        if as_pattern and (is_stored or EMPTY * tuples >= self.estimates.volume(walked.intersection(indices))):
+            return None
+        if not is_stored and not as_pattern:
             if not sparse or self._may_fill_empty_sums(walked.intersection(indices)):
                 return work, multiply_adds, self._item(Item(members, indices, 1.0, (), form))
             if not self.is_sparse or not walked.issuperset(indices):
@@ -299,9 +312,14 @@ class _Search:
             return False
         return stores_every(sparse[0].pattern, sparse[0].dims[levels[0]])
 
+    @staticmethod
+    def _may_be_mostly_empty(factors: Sequence[Item]) -> bool:
+        """Whether the result of a product may be worth a pattern, which planning has to find."""
+        return any(item.levels for item in factors) and not any(item.traced for item in factors)
+
     def _item(self, made: Item) -> Item:
         """The item with these members and index variables, which several orders of steps may lead to."""
-        return self.made.setdefault((made.members, made.indices), made)
+        return self.made.setdefault((made.members, made.indices, bool(made.levels)), made)
 
     @staticmethod
     def _lies_on(merged: Item, factors: tuple[Item, ...]) -> bool:
