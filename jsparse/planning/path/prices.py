@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from math import inf
 
 from jsparse.compiler.schedule.cost import sort_cost
 from jsparse.compiler.schedule.ordered import ASSEMBLED
@@ -22,6 +23,7 @@ __all__ = ["ASSEMBLY", "STEP", "STORED", "VISIT", "WRITTEN", "nest"]
 LANES = 8.0  # divisor for multiply-adds in vector lanes
 BLOCKED = 4.0  # further divisor for a dense matrix product, which XLA blocks for the cache
 ELEMENT = 2.0  # a multiply-add of another dense product, which XLA computes entry by entry
+STREAMED = 0.5  # the same where nothing is summed, and all arrays are read in the order in which the result is written
 TURNED = 6.0  # an element of an array that XLA reads across its rows then
 STEP = 6_000.0  # the fixed cost of one more call
 XLA_CALL = 150_000.0  # the fixed cost of an operation of XLA between kernels, since XLA wakes its own threads
@@ -32,7 +34,8 @@ SEARCHED = 2.0  # the cost of looking up a coordinate in another pattern
 VISIT = 1.0  # the cost of an iteration of a loop over a sparse level
 FEW_MOVES = 0.1  # of the cost of loops: no other order is tried, which would save less
 GATHERED = 5.0  # the cost of gathering an entry into another order
-MOVED = 2.0  # the cost of adding an entry up in memory
+MOVED = 2.0  # the cost of adding an entry up in memory, or of an element of an array that is moved first
+ACROSS = 8.0  # how many times as long it takes to write across the rows of a result
 
 
 def nest(
@@ -52,8 +55,10 @@ def nest(
     lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
     arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
     across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
-    again = visited * estimates.volume(dense)  # the patterns are walked for each row of such an array, or it is moved
-    moved = sum([min(MOVED * estimates.volume(names), again) for names in across])
+    # Such an array is moved; or the patterns are walked for each of its rows, if few entries are known to be left.
+    again = inf if any(item.traced for item in sparse) else visited * estimates.volume(dense)
+    moved = sum([min(MOVED * estimates.volume(names), again * (ACROSS if names is target else 1)) for names in across])
+    moved += 0.0 if is_sparse or kept.isdisjoint(walked) else estimates.volume(target)  # it is cleared first
     work = visited + tuples * estimates.volume(dense) * factors / lanes
     return work * (ASSEMBLED if assembled else 1.0) + moved, tuples
 
@@ -78,6 +83,8 @@ def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimat
         return XLA_CALL + volume / (LANES * BLOCKED)
     if any(a or b for a, b in apart):
         return XLA_CALL + volume / LANES
+    if kept == set().union(*names) and all(item.indices == tuple(target) for item in items if len(item.indices) > 1):
+        return XLA_CALL + STREAMED * volume
     turned = [item for item in items if len(item.indices) > 1 and item.indices[-1:] != tuple(target[-1:])]
     return XLA_CALL + ELEMENT * volume + TURNED * sum([estimates.volume(item.indices) for item in turned])
 
