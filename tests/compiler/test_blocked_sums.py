@@ -4,13 +4,13 @@ import jax
 import numpy as np
 import pytest
 from compiler.cases import planned, sparse
+from interpreters import loops as interpret
 from programs.amount import sample
 from programs.host import HostRun
 from programs.schedules import summary_of, without
 
 import jsparse
 from jsparse import SparseTensor
-from jsparse.compiler.loops import interpret
 from jsparse.compiler.loops.blocked_sums import BLOCK
 from jsparse.compiler.loops.domain import Runs
 from jsparse.compiler.loops.nest import Assign, Forall, Sequence, Where

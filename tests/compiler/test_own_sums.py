@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from interpreters.loops import interpret_loops
 
 from jsparse import Pattern
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.fusion import FusionError, fused
-from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType

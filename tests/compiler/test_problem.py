@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from compiler.cases import CASES, dense, planned, sparse
+from interpreters.problem import interpret_problem
 
-from jsparse.compiler.interpret import interpret_problem
 from jsparse.compiler.problem import Dense, PatternType, Positions, TensorType, problem_of_product
 from jsparse.formats import Level
 from jsparse.formats.levels import COMPRESSED, DENSE

@@ -4,14 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
+from interpreters.loops import interpret_loops
+from interpreters.problem import interpret_problem
 from programs.amount import amount, sample
 from programs.schedules import steps_of, with_grain
 
 from jsparse import _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.interpret import interpret_problem
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from interpreters.loops import interpret_loops
+from interpreters.problem import interpret_problem
 from programs.statements import RandomStatements
 
 from jsparse import _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.interpret import interpret_problem
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.loops.nest import LoopNest, assignments
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.arrays import array_names

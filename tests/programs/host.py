@@ -8,12 +8,12 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
+from interpreters.loops import interpret_loops
+from interpreters.problem import interpret_problem
 
 from jsparse import _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.interpret import interpret_problem
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.scalar import as_stored

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from interpreters.loops import interpret_listing
+from interpreters.problem import interpret_listing as define_listing
 from programs.host import POISON, HostRun, moved, poisoned
 from programs.schedules import summary_of
 
 from jsparse import Pattern, _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.interpret import interpret_listing as define_listing
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.kernel import Kernel
-from jsparse.compiler.loops.interpret import interpret_listing
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower import lower
 from jsparse.compiler.output import Coordinates, Count, Write

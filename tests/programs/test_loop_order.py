@@ -11,6 +11,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from interpreters.loops import count_operations
 from programs.amount import amount
 from programs.case import Case
 from programs.generate import random_program
@@ -18,7 +19,6 @@ from programs.planned import product_of
 from programs.program import Program
 from programs.schedules import order_of
 
-from jsparse.compiler.loops.interpret import count_operations
 from jsparse.compiler.schedule import Plan, Schedule, build_loops
 from jsparse.compiler.schedule.cost import Cost
 from jsparse.compiler.schedule.layout import reordered

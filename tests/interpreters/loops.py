@@ -26,7 +26,6 @@ from jsparse.compiler.loops.domain import (
     Tiles,
     WorkspaceNonzeros,
 )
-from jsparse.compiler.loops.lane_sums import LaneSums
 from jsparse.compiler.loops.nest import (
     AppendCoord,
     AppendEdges,
@@ -48,6 +47,7 @@ from jsparse.compiler.loops.nest import (
 from jsparse.compiler.loops.nest import Sequence as Sequence_
 from jsparse.compiler.problem import Dense, Positions
 from jsparse.compiler.scalar import NUMPY, Scalar, accesses_of, as_stored, evaluate
+from jsparse.compiler.semiring import Monoid
 from jsparse.notation.assignment import Access
 
 __all__ = ["count_operations", "interpret_listing", "interpret_loops"]
@@ -417,3 +417,23 @@ class _Machine:
 def poison(dtype: np.dtype) -> float:
     """What memory holds that nothing was written to."""
     return float("nan") if np.issubdtype(dtype, np.inexact) else 111
+
+
+class LaneSums:
+    """The accumulators of `count` positions: one for each lane, and one for what remains."""
+
+    def __init__(self, count: int, lanes: int, monoid: Monoid, dtype: np.dtype) -> None:
+        self.whole, self.add = count // lanes * lanes, NUMPY[monoid.add]
+        self.lanes, self.rest = np.full(lanes, monoid.zero, dtype), np.full((), monoid.zero, dtype)
+
+    def accumulator(self, number: int) -> NDArray[np.generic]:
+        """The accumulator of the position with that number, an array without axes."""
+        lane = number % len(self.lanes)
+        return self.lanes[lane : lane + 1].reshape(()) if number < self.whole else self.rest
+
+    def total(self) -> Any:
+        """The sum of all accumulators."""
+        lanes = self.lanes
+        while len(lanes) > 1:
+            lanes = self.add(*np.split(lanes, 2))
+        return self.add(lanes[0], self.rest[()])
