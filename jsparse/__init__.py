@@ -65,6 +65,7 @@ from jsparse.ops.elementwise.functions import arccosh as arccosh
 from jsparse.ops.elementwise.functions import arcsin as arcsin
 from jsparse.ops.elementwise.functions import arcsinh as arcsinh
 from jsparse.ops.elementwise.functions import arctan as arctan
+from jsparse.ops.elementwise.functions import arctan2 as arctan2
 from jsparse.ops.elementwise.functions import arctanh as arctanh
 from jsparse.ops.elementwise.functions import cbrt as cbrt
 from jsparse.ops.elementwise.functions import ceil as ceil
@@ -73,11 +74,14 @@ from jsparse.ops.elementwise.functions import conj as conj
 from jsparse.ops.elementwise.functions import cos as cos
 from jsparse.ops.elementwise.functions import cosh as cosh
 from jsparse.ops.elementwise.functions import elu as elu
+from jsparse.ops.elementwise.functions import erf as erf
+from jsparse.ops.elementwise.functions import erfc as erfc
 from jsparse.ops.elementwise.functions import exp as exp
 from jsparse.ops.elementwise.functions import exp2 as exp2
 from jsparse.ops.elementwise.functions import expm1 as expm1
 from jsparse.ops.elementwise.functions import floor as floor
 from jsparse.ops.elementwise.functions import gelu as gelu
+from jsparse.ops.elementwise.functions import hypot as hypot
 from jsparse.ops.elementwise.functions import imag as imag
 from jsparse.ops.elementwise.functions import isfinite as isfinite
 from jsparse.ops.elementwise.functions import isinf as isinf
@@ -88,6 +92,7 @@ from jsparse.ops.elementwise.functions import log1p as log1p
 from jsparse.ops.elementwise.functions import log2 as log2
 from jsparse.ops.elementwise.functions import log10 as log10
 from jsparse.ops.elementwise.functions import log_sigmoid as log_sigmoid
+from jsparse.ops.elementwise.functions import logaddexp as logaddexp
 from jsparse.ops.elementwise.functions import negative as negative
 from jsparse.ops.elementwise.functions import real as real
 from jsparse.ops.elementwise.functions import reciprocal as reciprocal

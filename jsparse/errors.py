@@ -199,7 +199,7 @@ class LinearityError(JsparseError, ValueError):
 class DTypeError(JsparseError, TypeError):
     """A dtype is unsupported, or dtypes do not agree.
 
-    >>> jsparse.maximum(A, 1.0)  # 1 wherever A stores nothing
+    >>> A & A  # of floats
     Traceback (most recent call last):
     DTypeError: ...
     """

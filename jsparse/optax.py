@@ -17,7 +17,6 @@ import numpy as np
 from jsparse.errors import PatternError
 from jsparse.ops.trees import is_tensor, moved_values, values, with_values
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
-from jsparse.tensor.fingerprint import fingerprint, is_other
 from jsparse.tensor.leaves import check_batched_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -29,7 +28,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-__all__ = ["PatternedState", "incremental_update", "restrict_state", "values_only"]
+__all__ = ["PatternedState", "fingerprint", "incremental_update", "is_other", "restrict_state", "values_only"]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["inner", "fingerprints"], meta_fields=[])
@@ -253,3 +252,43 @@ def _differ(a: SparseTensor, b: SparseTensor) -> bool:
         return False
     pairs = zip(a.pattern.arrays, b.pattern.arrays, strict=True)
     return any(x is not y and not np.array_equal(x, y) for x, y in pairs)
+
+
+def fingerprint(pattern: DynamicPattern) -> Any:
+    """A uint32 for each pattern of a batch. Other index arrays have another one but for one case in 2³²."""
+    return _fingerprint(pattern.arrays)
+
+
+@jax.jit
+def _fingerprint(arrays: tuple[Any, ...]) -> Any:
+    total = jnp.zeros(arrays[0].shape[:-1], jnp.uint32)
+    for number, array in enumerate(arrays):
+        places = jnp.arange(array.shape[-1], dtype=jnp.uint32) + np.uint32(number << 28)
+        total += _mixed(_bits(array) * np.uint32(0x9E3779B1) ^ places * np.uint32(0x85EBCA6B)).sum(-1, dtype=jnp.uint32)
+    return total
+
+
+def _bits(array: Any) -> Any:
+    """The 32 bits of each index; of 64 bits, both halves."""
+    if array.dtype.itemsize < 8:
+        return array.astype(jnp.uint32)
+    return array.astype(jnp.uint32) ^ _mixed((array >> np.asarray(32, array.dtype)).astype(jnp.uint32))
+
+
+def _mixed(x: Any) -> Any:
+    """Spread the bits of x, so that the changes of several places do not cancel in a sum."""
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0xC2B2AE35)
+    return x ^ (x >> np.uint32(16))
+
+
+def is_other(stored: Any, pattern: DynamicPattern, message: str) -> Any:
+    """Whether the fingerprint of a pattern is another one than `stored`: a traced bool array, or False.
+
+    Raises PatternError with `message` if both are known and differ.
+    """
+    found = fingerprint(pattern)
+    if isinstance(stored, jax.core.Tracer) or isinstance(found, jax.core.Tracer):
+        return found != stored
+    if not np.array_equal(found, stored):
+        raise PatternError(message)
+    return False

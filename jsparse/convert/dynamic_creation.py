@@ -15,12 +15,12 @@ from jsparse import _native
 from jsparse._compat import same_varying
 from jsparse.base.arrays import is_integer
 from jsparse.base.limits import check_constant
-from jsparse.convert.host_assembly import assembled_on_host, inside, stores_any
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import scatter_sums, slot_sums
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, derived_format
-from jsparse.formats.coordinates import as_coordinates
+from jsparse.formats.build import build, build_summed
+from jsparse.formats.coordinates import as_coordinates, checked_rows
 from jsparse.formats.dynamic import padded_arrays, slots_dtype
 from jsparse.formats.relayout import reordered
 from jsparse.formats.retype import core_type
@@ -301,3 +301,50 @@ def _overflow(type_: DynamicType, count: int) -> PatternError:
         f"Expected at most nse={type_.nse:,} entries in a {type_.format.name} tensor of shape {type_.shape}, but there "
         f"are {count:,}. Pass nse={count} or more."
     )
+
+
+def assembled_on_host(coords: Any, values: Any, type_: DynamicType) -> tuple[Any, tuple[Any, ...]] | int | None:
+    """The values and index arrays of entries on a pattern of that type: what `assemble` and sums of values give.
+
+    Args:
+        coords: integers of shape (dimensions, n). Those out of range are padding.
+        values: numbers of shape (n, ...).
+
+    Returns the number of slots alone if it exceeds the capacity, and None where a program has to do it.
+    """
+    if not is_on_host(coords, values) or not stores_any(type_.format):
+        return None
+    given, entries = np.asarray(coords), np.asarray(values)
+    used = inside(given, type_.shape)
+    if used is not None:
+        given, entries = given[:, used], entries[used]
+    rows = checked_rows(list(given))
+    found = build_summed(rows, entries, type_.shape, type_.format) if entries.ndim == 1 else None
+    if found is None:
+        built = build(rows, type_.shape, type_.format)
+        found = built.arrays, built.summed(entries)
+    arrays, sums = found
+    if len(sums) > type_.nse:
+        return len(sums)
+    made = padded_array(sums.reshape(-1), type_.nse * prod(entries.shape[1:]))
+    first, *others = on_device([made, *padded_arrays(type_, arrays)], [values, coords])
+    return first, tuple(others)
+
+
+def stores_any(format: Format) -> bool:
+    """Whether a format stores any entries: a unique level above a singleton has one for each of its coordinates."""
+    return not any(
+        level.unique and below.kind.is_branchless
+        for level, below in zip(format.levels, format.levels[1:], strict=False)
+    )
+
+
+def inside(rows: np.ndarray, sizes: Sequence[int]) -> np.ndarray | None:
+    """The entries whose coordinates lie within a tensor of these sizes; None for all."""
+    stay: Any = None
+    for row, size in zip(rows, sizes, strict=True):
+        unsigned = row.view(f"u{row.itemsize}")  # a negative number becomes a large one
+        within = unsigned < size
+        if not within.all():
+            stay = within if stay is None else stay & within
+    return None if stay is None else np.flatnonzero(stay)

@@ -17,18 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from jsparse.base.limits import check_memory
 from jsparse.errors import FormatError, PatternError
 from jsparse.formats.build import Built, build, index_dtype
-from jsparse.formats.exact import exact_format, without_ranges
 from jsparse.formats.format import Format
 from jsparse.formats.level import Level
-from jsparse.formats.levels import COMPRESSED, DENSE, RANGE
-from jsparse.formats.merge_rows import merge_rows
+from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, LevelKind
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.runs import Kept, Runs, cut, has_runs, runs_of
 from jsparse.formats.walk import coordinate_rows, level_sizes
@@ -223,3 +221,61 @@ def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
         if built.nse == count:
             return Stored(like.shape, format, built.arrays)
     raise AssertionError(f"{exact_format(like.format)} stores other entries")
+
+
+def exact_format(format: Format) -> Format:
+    """A format like this one that can store any entries and never stores others.
+
+    Range levels and the dense levels at the end become compressed, since they store what lies between entries. If all
+    levels are dense, the outermost one of several stays so: a dense matrix becomes csr.
+    """
+    first = 1 if format.is_dense and format.ndim > 1 else format.ndim - format.trailing_dense
+    levels = without_ranges(format).levels
+    return _storable([COMPRESSED if n >= first else level.kind for n, level in enumerate(levels)], levels)
+
+
+def without_ranges(format: Format) -> Format:
+    """The format with compressed levels for range levels, and with no unique level above a singleton."""
+    return _storable([COMPRESSED if level.kind is RANGE else level.kind for level in format.levels], format.levels)
+
+
+def _storable(kinds: list[LevelKind], levels: tuple[Level, ...]) -> Format:
+    """The format of these kinds that can store any entries: singletons below levels without coordinates do not."""
+    for n in range(1, len(kinds)):
+        if kinds[n].is_branchless and kinds[n - 1].has_gaps:
+            kinds[n] = COMPRESSED
+    followed = [*(kind.is_branchless for kind in kinds[1:]), False]
+    return Format(
+        tuple(
+            Level(kind, level.dim, not kind.may_repeat or (level.unique and not below))
+            for kind, level, below in zip(kinds, levels, followed, strict=True)
+        )
+    )
+
+
+Merged: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Pointers, and coordinates that increase in each row."""
+
+
+def merge_rows(kept: Kept, first: Merged, second: Merged, columns: int) -> Merged:
+    """The rows of the entries that a set operation keeps. `columns` is the size of the inner dimension."""
+    lhs, rhs = (_matrix(rows, columns) for rows in (first, second))
+    if kept == Kept(first=True, both=True, second=True):
+        found = lhs + rhs
+    elif kept == Kept(first=False, both=True, second=False):
+        found = lhs.multiply(rhs)
+    elif kept == Kept(first=True, both=False, second=False):
+        found = lhs > rhs
+    else:
+        found = lhs != rhs
+    return found.indptr, found.indices
+
+
+def _matrix(rows: Merged, columns: int) -> Any:
+    """The matrix that is True at the entries."""
+    from scipy.sparse import csr_array  # noqa: PLC0415
+
+    pointers, coordinates = rows
+    matrix = csr_array((np.ones(len(coordinates), np.bool_), coordinates, pointers), (len(pointers) - 1, columns))
+    matrix.has_canonical_format = True
+    return matrix

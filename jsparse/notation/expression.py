@@ -189,7 +189,7 @@ class Expression:
             arguments.append(self.value())
         self.depth -= 1
         self.close("an operator, ',' or ')'")
-        least, most = FUNCTIONS[token.text]
+        least, most = FUNCTIONS[token.text].arity
         if not least <= len(arguments) <= most:
             counts = str(least) if least == most else f"{least} to {most}"
             message = f"Expected {token} of {counts} argument{'s' * (counts != '1')}, but here are {len(arguments)}"

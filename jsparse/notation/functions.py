@@ -1,24 +1,118 @@
-"""The names of the functions that statements may call, with the numbers of their arguments."""
+"""The table of elementwise functions, with the names of jax.numpy and jax.nn.
 
-__all__ = ["COMPARISONS", "FUNCTIONS"]
-
-_OF_ONE = """
-    abs arccos arcsin arctan cbrt ceil cos cosh erf erfc exp exp2 expm1 floor gelu isfinite isinf isnan log log10 log1p
-    log2 log_sigmoid relu relu6 round rsqrt selu sigmoid sign silu sin sinh soft_sign softplus sqrt square tan tanh
-    trunc
+A function that is added here is a function of statements, `evaluate("C[i,j] = hypot(A[i,j], B[i,j])", …)`, and one of
+tensors, `jsparse.hypot(A, B)`, once `jsparse/__init__.py` exports it. `sparsify` and kernels read functions of JAX
+anyway, as jaxprs of the primitives that these are made of.
 """
 
-FUNCTIONS: dict[str, tuple[int, int]] = {
-    **dict.fromkeys(_OF_ONE.split(), (1, 1)),
-    "arctan2": (2, 2),
-    "elu": (1, 2),
-    "leaky_relu": (1, 2),
-    "max": (2, 100),
-    "min": (2, 100),
-    "pow": (2, 2),
-    "where": (3, 3),
-}
-"""For each function the least and the largest number of its arguments."""
+from __future__ import annotations
 
-COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from importlib import import_module
+from typing import Any
+
+__all__ = ["COMPARISONS", "FUNCTIONS", "Function"]
+
+
+@dataclass(frozen=True)
+class Function:
+    """An elementwise function.
+
+    Attributes:
+        name: the name in statements, and in `jsparse`.
+        path: the function of JAX; one that takes two numbers combines as many as are given.
+        formula: what it computes of x, or of x and y.
+        arity: the least and the largest number of arguments in statements.
+        is_zero_at_zero: whether it gives 0 for zeros, so that a tensor's result is that of the dense array.
+        takes_floats: whether it has to be given floats: integers and conditions become such.
+    """
+
+    name: str
+    path: str
+    formula: str
+    arity: tuple[int, int] = (1, 1)
+    is_zero_at_zero: bool = True
+    takes_floats: bool = False
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Compute the function of arrays and numbers, as JAX does."""
+        if self.takes_floats:
+            first, *others = arguments
+            dtype = getattr(first, "dtype", None)
+            arguments = (first if dtype is not None and dtype.kind not in "biu" else first * 1.0, *others)
+        if len(arguments) > 2 and self.arity[1] > 3:
+            return reduce(self.of_jax, arguments)
+        return self.of_jax(*arguments, **options)
+
+    @property
+    def __name__(self) -> str:
+        """The name in jaxprs and messages."""
+        return self.name
+
+    @cached_property
+    def of_jax(self) -> Callable[..., Any]:
+        """The function of JAX."""
+        module, _, name = self.path.rpartition(".")
+        found: Callable[..., Any] = getattr(import_module(module), name)
+        return found
+
+
+def _of(module: str, formulas: dict[str, str], **same: Any) -> Iterable[Function]:
+    return (Function(name, f"jax.{module}.{name}", formula, **same) for name, formula in formulas.items())
+
+
+_ROWS = (
+    *_of("numpy", {
+        "abs": "|x|", "negative": "-x", "sign": "the sign of x", "square": "x²", "sqrt": "√x",
+        "cbrt": "the cube root of x", "expm1": "exp(x) - 1", "log1p": "log(1 + x)", "sin": "sin x", "tan": "tan x",
+        "arcsin": "arcsin x", "arctan": "arctan x", "sinh": "sinh x", "tanh": "tanh x", "arcsinh": "arsinh x",
+        "arctanh": "artanh x", "floor": "⌊x⌋", "ceil": "⌈x⌉", "trunc": "x rounded towards 0", "round": "x rounded",
+        "conj": "the conjugate of x", "real": "the real part of x", "imag": "the imaginary part of x",
+        "isnan": "whether x is NaN", "isinf": "whether x is infinite",
+    }),
+    *_of("numpy", {
+        "exp": "exp x", "exp2": "2ˣ", "log": "log x", "log2": "log₂ x", "log10": "log₁₀ x", "cos": "cos x",
+        "arccos": "arccos x", "cosh": "cosh x", "arccosh": "arcosh x", "reciprocal": "1 / x",
+        "isfinite": "whether x is finite",
+    }, is_zero_at_zero=False),
+    *_of("numpy", {"arctan2": "the angle of the point (y, x), arctan2(x, y)", "hypot": "√(x² + y²)"}, arity=(2, 2)),
+    *_of("numpy", {"bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y"}, arity=(2, 2)),
+    *_of("numpy", {"logaddexp": "log(exp x + exp y)"}, arity=(2, 2), is_zero_at_zero=False),
+    *_of("nn", {"relu": "max(x, 0)", "relu6": "min(max(x, 0), 6)"}),
+    *_of("nn", {
+        "gelu": "the Gaussian error linear unit of x", "selu": "the scaled exponential linear unit of x",
+        "soft_sign": "x / (|x| + 1)",
+    }),
+    *_of("nn", {"silu": "x · sigmoid(x)"}, takes_floats=True),
+    *_of("nn", {
+        "celu": "the continuously differentiable exponential linear unit of x",
+        "elu": "x if x > 0, else alpha · (exp(x) - 1)", "leaky_relu": "x if x ≥ 0, else negative_slope · x",
+    }, arity=(1, 2)),
+    *_of("nn", {"log_sigmoid": "log sigmoid(x)", "softplus": "log(1 + exp(x))"}, is_zero_at_zero=False),
+    *_of("nn", {"sigmoid": "1 / (1 + exp(-x))"}, takes_floats=True, is_zero_at_zero=False),
+    *_of("lax", {"rsqrt": "1 / √x"}, takes_floats=True, is_zero_at_zero=False),
+    *_of("scipy.special", {"erf": "the error function of x"}),
+    *_of("scipy.special", {"erfc": "1 - erf(x)"}, is_zero_at_zero=False),
+    Function("max", "jax.numpy.maximum", "the largest argument", (2, 100)),
+    Function("min", "jax.numpy.minimum", "the smallest argument", (2, 100)),
+    Function("maximum", "jax.numpy.maximum", "the larger of x and y", (2, 2)),
+    Function("minimum", "jax.numpy.minimum", "the smaller of x and y", (2, 2)),
+    Function("pow", "jax.numpy.power", "xʸ", (2, 2), is_zero_at_zero=False),
+    Function("clip", "jax.numpy.clip", "x within the bounds y and z", (3, 3)),
+    Function("where", "jax.numpy.where", "y where x holds, else z", (3, 3)),
+)  # fmt: skip
+
+FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}
+"""The functions by name."""
+
+COMPARISONS: dict[str, Function] = {
+    "<": Function("<", "jax.numpy.less", "x < y", (2, 2)),
+    "<=": Function("<=", "jax.numpy.less_equal", "x ≤ y", (2, 2), is_zero_at_zero=False),
+    ">": Function(">", "jax.numpy.greater", "x > y", (2, 2)),
+    ">=": Function(">=", "jax.numpy.greater_equal", "x ≥ y", (2, 2), is_zero_at_zero=False),
+    "==": Function("==", "jax.numpy.equal", "x = y", (2, 2), is_zero_at_zero=False),
+    "!=": Function("!=", "jax.numpy.not_equal", "x ≠ y", (2, 2)),
+}
 """Infix functions of two sums."""

@@ -24,10 +24,19 @@ import numpy as np
 from jsparse.base.arrays import given_dtype
 from jsparse.compiler.dtypes import DTYPES, NARROW_FLOATS, accumulator, is_complex, part, unrounded
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
-from jsparse.errors import DTypeError, IntegerRangeError
+from jsparse.errors import DTypeError, IntegerRangeError, SemiringError
 from jsparse.planning.signature import Signature
 
-__all__ = ["Dtypes", "check_coefficients", "common_dtype", "converted", "dtypes_of", "preferred_dtype", "wide_float"]
+__all__ = [
+    "Dtypes",
+    "check_coefficients",
+    "check_semiring_dtype",
+    "common_dtype",
+    "converted",
+    "dtypes_of",
+    "preferred_dtype",
+    "wide_float",
+]
 
 
 def converted(x: Any, dtype: np.dtype) -> Any:
@@ -178,3 +187,17 @@ def preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
         return None
     given = given_dtype(dtype, f"preferred_element_type of {text} to be a dtype of numbers")
     return np.dtype(jnp.empty((), given).dtype)
+
+
+def check_semiring_dtype(text: str, semiring: Semiring, dtype: np.dtype) -> None:
+    """Raise SemiringError if the semiring's operations are not defined for numbers of that dtype."""
+    bitwise = "|" in (semiring.add, semiring.multiply) or semiring.multiply == "&"
+    if bitwise and dtype.kind not in "biu":
+        raise SemiringError(
+            f"Expected the operands of '{text}' by {semiring} to be bool or integers, but they are {dtype}. Compare "
+            f"them, as in A.with_values((A.values != 0).astype('int32'))."
+        )
+    if dtype.kind == "c" and not semiring.is_linear:
+        raise SemiringError(
+            f"Expected the operands of '{text}' by {semiring} to be real, but they are {dtype}. Take .real or abs."
+        )

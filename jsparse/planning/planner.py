@@ -25,7 +25,7 @@ from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment
 from jsparse.planning.collapse import next_collapse
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
-from jsparse.planning.dtypes import Dtypes, check_coefficients, dtypes_of
+from jsparse.planning.dtypes import Dtypes, check_coefficients, check_semiring_dtype, dtypes_of
 from jsparse.planning.entry_by_entry import coordinates_of, entry_variable, multiplies_matrices
 from jsparse.planning.ones import needed_ones
 from jsparse.planning.output.pattern import Assembly, assembled, new_format, provisional_output
@@ -51,7 +51,6 @@ from jsparse.planning.planned_product import fused, planned_product
 from jsparse.planning.program import Program
 from jsparse.planning.request import NEW_PATTERN, Request
 from jsparse.planning.scheduled import Schedules, scheduled
-from jsparse.planning.semiring_dtype import check_semiring_dtype
 from jsparse.planning.signature import PatternRef, Signature, relation_signature
 from jsparse.planning.typed_product import TypedProduct
 from jsparse.tensor.dynamic_pattern import dynamic_type

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.memo import remembered
@@ -16,10 +20,10 @@ from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
 from jsparse.compiler.wide_accumulation import wide_accumulation_plan
+from jsparse.formats import DynamicType
 from jsparse.primitives.flatten import with_operands
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, static_patterns, value_permutations
-from jsparse.primitives.overflow import overflowed, poisoned
 from jsparse.primitives.parts import complex_as_real
 from jsparse.primitives.spec import Spec, Term, problem_of
 from jsparse.primitives.storage import stored_in
@@ -74,3 +78,42 @@ def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
 
 def _order(tensor: TensorType) -> tuple[int, ...]:
     return tuple(axis.dim for axis in tensor.axes if isinstance(axis, Dense))
+
+
+def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> Any:
+    """A bool array of shape (): whether an unbatched pattern overflowed. None if none can, or the dtype has no NaN.
+
+    A pattern with more entries than its capacity lacks some of them, so every result on it would be wrong, and is NaN.
+    The flag is part of the pattern's index arrays (the true count). Every product of a derivative walks the same
+    pattern, so gradients are NaN, too. `index` are the operands of each walk.
+    """
+    found = _flags(spec, dtype, index, batches=False)
+    return reduce(or_, (flag for _, flag in found)) if found else None
+
+
+def poisoned(out: Any, spec: Spec, index: Sequence[Sequence[Any]]) -> Any:
+    """The result with NaN for each member of a batch whose pattern overflowed; everywhere if it sums over members."""
+    before = spec.result.before
+    for lead, flag in _flags(spec, out.dtype, index, batches=True):
+        summed = tuple(n for n, v in enumerate(lead) if v not in before)
+        kept = [v for v in lead if v in before]
+        ordered = jnp.transpose(jnp.any(flag, summed), [kept.index(v) for v in before if v in kept])
+        shape = [size if v in kept else 1 for v, size in zip(before, out.shape, strict=False)]
+        shape += [1] * (out.ndim - len(shape))
+        out = jnp.where(ordered.reshape(shape), jnp.asarray(jnp.nan, out.dtype), out)
+    return out
+
+
+def _flags(
+    spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]], batches: bool
+) -> list[tuple[tuple[str, ...], Any]]:
+    """The leading index variables of each dynamic pattern that may overflow, and a flag for each member."""
+    if not jnp.issubdtype(dtype, jnp.inexact):
+        return []
+    found = []
+    for walk, arrays in zip(spec.walks, index, strict=True):
+        limit = walk.pattern.limit if isinstance(walk.pattern, DynamicType) else None
+        if limit is not None and bool(walk.lead) is batches:
+            last, capacity = limit
+            found.append((walk.lead, arrays[last][..., -1] > capacity))
+    return found

@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.notation import background as rules
+from jsparse.notation.ellipsis import letters_of
+from jsparse.ops.einsum import einsum
+from jsparse.ops.elementwise import operators
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.primitives.elementwise_function import ELEMENTWISE
-from jsparse.sparsification.background import apply, background_of, evaluated
 from jsparse.sparsification.deferred import Deferred, dense, known_number, repeated, values_at
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
-from jsparse.sparsification.sparse_value import Background, SparseValue, broadcast, check_background, whole
-from jsparse.sparsification.sums_and_products import SUMS, is_addend, is_factor, product_of, sum_of
+from jsparse.sparsification.sparse_value import (
+    ZERO,
+    Background,
+    SparseValue,
+    as_array,
+    broadcast,
+    check_background,
+    plain,
+    whole,
+)
 from jsparse.tensor.entrywise import mapped
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -51,12 +63,16 @@ def elementwise(equation: Equation, *inputs: Any) -> Any:
     if not any(isinstance(x, SparseValue) for x in operands):
         return elementwise_of_arrays(equation, *operands)
     background = background_of(equation, operands)
+    if background.value is None and any(_is_whole(x, shape) for x in operands):
+        return equation.results([as_array(x) if isinstance(x, SparseValue) else dense(x) for x in operands])[0]
     first = next(x for x in operands if isinstance(x, SparseValue))
     if all(_agrees(x, first) for x in operands):
         values = [x.tensor.values if isinstance(x, SparseValue) else _scalar(x) for x in operands]
         return first.with_tensor(_map(equation, first.tensor, values), background)
     if equation.name == "mul" and all(is_factor(x) for x in operands):
         return product_of(equation, operands)
+    if equation.name == "div" and all(isinstance(x, SparseValue) and x.background.is_zero for x in operands):
+        return product_of(equation, [operands[0], operands[1].with_tensor(1 / operands[1].tensor, ZERO)])
     if equation.name in SUMS and all(is_addend(x, shape) for x in operands):
         return sum_of(equation, operands)
     operands = [whole(x) if isinstance(x, SparseValue) else x for x in operands]
@@ -70,6 +86,11 @@ def _agrees(x: Any, first: SparseValue) -> bool:
     if isinstance(x, SparseValue):
         return x is first or (x.dims == first.dims and on_one_pattern(x.tensor, first.tensor))
     return not np.ndim(_scalar(x))
+
+
+def _is_whole(x: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an operand is an array of all elements of the result."""
+    return not isinstance(x, SparseValue | Deferred) and np.shape(x) == shape
 
 
 def _scalar(x: Any) -> Any:
@@ -123,3 +144,78 @@ def _aligned(equation: Equation, x: Any, target: SparseTensor) -> Any:
         check_background(x, equation)
     stored = _ones(x.tensor).restrict(target).values
     return jnp.where(stored != 0, values, jnp.asarray(x.background.value, values.dtype))
+
+
+def background_of(equation: Equation, operands: Sequence[Any]) -> Background:
+    """The background of the result of an elementwise equation."""
+    numbers = [x.background.value if isinstance(x, SparseValue) else known_number(x) for x in operands]
+    value = _value(equation, numbers)
+    if value is not None and value == 0:
+        return Background(value)
+    causes = [x.background.cause for x in operands if isinstance(x, SparseValue) and not x.background.is_zero]
+    return Background(value, causes[0] if causes else str(equation))
+
+
+def evaluated(equation: Equation, numbers: Sequence[Any]) -> Any:
+    """The number that an elementwise equation gives for known numbers."""
+    with jax.ensure_compile_time_eval():
+        avals = equation.in_avals
+        found = apply(equation)(*(jnp.asarray(x, aval.dtype) for x, aval in zip(numbers, avals, strict=True)))
+        return np.asarray(found)[()]
+
+
+def apply(equation: Equation) -> Any:
+    """The function of arrays that an elementwise equation applies."""
+    return jax.lax.add if equation.name == "add_any" else equation.bind
+
+
+def _value(equation: Equation, numbers: Sequence[Any]) -> Any:
+    """The number everywhere in the background; None if it is not known."""
+    given, name = [rules.UNKNOWN if x is None else rules.ABSENT if x == 0 else x for x in numbers], equation.name
+    if name == "select_n":
+        which, *cases = given
+        if which is not rules.UNKNOWN:
+            return numbers[1 + int(numbers[0])]
+        name, given = "where", [which, *cases[::-1]] if len(cases) == 2 else [which, cases[0], rules.UNKNOWN]
+    found = rules.background(name, given, lambda known: evaluated(equation, known).item())
+    return None if found is rules.UNKNOWN else np.zeros((), equation.dtype).item() if rules.is_zero(found) else found
+
+
+SUMS = {"add": operators.add, "add_any": operators.add, "sub": operators.subtract}
+
+
+def is_factor(x: Any) -> bool:
+    """Whether an operand of a product is a tensor, or an array that is repeated along dimensions it lacks."""
+    if isinstance(x, SparseValue):
+        return x.background.is_zero
+    return bool(np.ndim(x)) if not isinstance(x, Deferred) else x.repeats is not None and x.repeats[0].ndim > 0
+
+
+def product_of(equation: Equation, factors: Sequence[Any]) -> SparseValue:
+    """A product on the entries of all sparse factors. It is repeated along the dimensions that no factor has."""
+    shape, terms = equation.shape, []
+    for x in factors:
+        if isinstance(x, SparseValue):
+            terms.append((x.tensor, x.dims))
+        else:
+            leaf = x if isinstance(x, Deferred) else repeated(x, shape, range(len(shape) - x.ndim, len(shape)))
+            assert leaf.repeats is not None
+            terms.append(leaf.repeats)
+    dims = tuple(sorted({dim for _, own in terms for dim in own}))
+    letters = letters_of(len(shape))
+    inputs = ",".join("".join(letters[dim] for dim in own) for _, own in terms)
+    found: Any = einsum(f"{inputs}->{''.join(letters[dim] for dim in dims)}", *(x for x, _ in terms))
+    return SparseValue(found.astype(equation.dtype) if found.dtype != equation.dtype else found, shape, dims)
+
+
+def is_addend(x: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an operand of a sum is a tensor, or an array of all elements of the result."""
+    if isinstance(x, SparseValue):
+        return x.background.is_zero
+    return not isinstance(x, Deferred) and np.shape(x) == shape
+
+
+def sum_of(equation: Equation, addends: Sequence[Any]) -> Any:
+    """A sum or difference: a tensor, or an array if an operand is one."""
+    lhs, rhs = (whole(x).tensor if isinstance(x, SparseValue) else x for x in addends)
+    return plain(SUMS[equation.name](lhs, rhs))

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
-from jsparse.errors import NotYetSupportedError
+from jsparse.notation.background import dense_background
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.repeating import broadcast_to
 from jsparse.sparsification.deferred import repeated
@@ -16,7 +17,7 @@ from jsparse.sparsification.equation import Equation
 from jsparse.tensor.dense import dense_array
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["ZERO", "Background", "SparseValue", "broadcast", "plain", "tensor_of", "whole"]
+__all__ = ["ZERO", "Background", "SparseValue", "as_array", "broadcast", "plain", "tensor_of", "whole"]
 
 
 @dataclass(frozen=True)
@@ -106,20 +107,28 @@ def whole(x: SparseValue) -> SparseValue:
     return SparseValue(repeated, x.shape, tuple(range(x.ndim)), x.background)
 
 
+def as_array(x: SparseValue) -> Any:
+    """All elements of a value. Raises PatternError if those that are not stored are not known."""
+    tensor = whole(x).tensor
+    if x.background.is_zero:
+        return tensor.todense()
+    if x.background.value is None:
+        check_background(x, None)
+    is_stored = tensor.with_values(jnp.ones(tensor.nse, jnp.float32)).todense() != 0
+    return jnp.where(is_stored, tensor.todense(), jnp.asarray(x.background.value, x.dtype))
+
+
 def tensor_of(x: SparseValue, equation: Equation | None = None) -> SparseTensor:
-    """The SparseTensor of a value, with repeated entries. Raises NotYetSupportedError if it is not 0 elsewhere."""
+    """The SparseTensor of a value, with repeated entries. Raises PatternError if it is not 0 elsewhere."""
     check_background(x, equation)
     return whole(x).tensor
 
 
 def check_background(x: SparseValue, equation: Equation | None) -> None:
-    """Raise NotYetSupportedError unless the array is 0 where the tensor stores nothing."""
+    """Raise PatternError unless the array is 0 where the tensor stores nothing."""
     if x.background.is_zero:
         return
-    value = x.background.value
-    found = "other numbers" if value is None else f"{value}"
-    user = f"{equation} would" if equation else "the result of jsparse.sparsify would"
-    raise NotYetSupportedError(
-        f"Where the SparseTensor stores nothing, {x.background.cause} gives {found} instead of 0, so {user} need a "
-        f"dense array. For stored entries only write jnp.where(A != 0, f(A), 0) there, or pass A.todense()."
-    )
+    user = f", which {equation} needs" if equation else ""
+    what = f"{x.background.cause} in jsparse.sparsify{user},"
+    advice = "Write jnp.where(A != 0, f(A), 0) there. "
+    raise dense_background(what, x.background.value, advice)

@@ -41,9 +41,9 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
     of tensors are SparseTensors, all others arrays. It works under jit, grad and vmap; without a SparseTensor among the
     arguments it is `fn`. Nothing is made dense that `fn` does not make from dense arrays alone.
 
-    Shapes and dtypes of results are those that `fn` gives for dense arrays. Raises NotYetSupportedError, with the line
-    of `fn`, where the result would be dense or an operation has no rule; further errors of the operations of jsparse
-    that compute it.
+    Shapes and dtypes of results are those that `fn` gives for dense arrays. Raises PatternError where a result would be
+    dense and larger than any array, NotYetSupportedError where an operation has no rule, both with the line of `fn`;
+    further errors of the operations of jsparse that compute it.
     """
 
     capacity = checked_nse(nse, "jsparse.sparsify")

@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
+import jax.export
 
+from jsparse.errors import PatternError, represented
 from jsparse.formats import Pattern
-from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.export import register_for_export
-from jsparse.tensor.flax_state import from_state, to_state
+from jsparse.formats.serialized import pattern_bytes, read_pattern, read_type, type_bytes
+from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, unflattened
+from jsparse.tensor.gradient_index import GradientIndex, let_jax_export_marks
 from jsparse.tensor.keys import DigestKey
+from jsparse.tensor.leaves import check_batched_leaves
 from jsparse.tensor.patterned import Valued
 
 __all__ = ["register", "register_with_flax"]
@@ -76,3 +79,85 @@ def _flatten(tensor: Valued) -> tuple[tuple[Any, ...], Pattern | None]:
     if isinstance(tensor.pattern, Pattern):
         return (tensor.values,), tensor.pattern
     return (tensor.values, tensor.pattern), None
+
+
+def register_for_export(cls: type[Any]) -> None:
+    """Register `cls`, which is a pytree already, and dynamic patterns. A static pattern travels with the tree."""
+
+    jax.export.register_pytree_node_serialization(
+        cls,
+        serialized_name=f"jsparse.{cls.__name__}",
+        serialize_auxdata=lambda static: b"" if static is None else pattern_bytes(static),
+        deserialize_auxdata=lambda data: read_pattern(data) if data else None,
+        from_children=lambda static, children: cls._unchecked(children[0], static or children[1]),
+    )
+    jax.export.register_pytree_node_serialization(
+        DynamicPattern,
+        serialized_name="jsparse.DynamicPattern",
+        serialize_auxdata=type_bytes,
+        deserialize_auxdata=read_type,
+        from_children=lambda type_, children: unflattened(type_, children),
+    )
+    jax.export.register_pytree_node_serialization(
+        GradientIndex,
+        serialized_name="jsparse.GradientIndex",
+        serialize_auxdata=_nothing_written,
+        deserialize_auxdata=_nothing_read,
+        from_children=lambda _, children: GradientIndex(*children),
+    )
+    jax.export.register_pytree_node_serialization(
+        Derived,
+        serialized_name="jsparse.Derived",
+        serialize_auxdata=lambda metadata: type_bytes(*metadata),  # a tuple of the only field that is no data
+        deserialize_auxdata=lambda data: (read_type(data),),
+        from_children=lambda metadata, children: Derived(*metadata, *children),
+    )
+
+
+def _nothing_written(_: Any) -> bytes:
+    let_jax_export_marks()
+    return b""
+
+
+def _nothing_read(_: bytes) -> tuple[()]:
+    let_jax_export_marks()
+    return ()
+
+
+def to_state(tensor: Valued) -> dict[str, Any]:
+    """The state of a tensor: its values, the digest of its pattern, and the index arrays of a dynamic pattern."""
+    values, *arrays = jax.tree.leaves(_ordinary(tensor), is_leaf=lambda x: x is None)
+    indices = {str(n): array for n, array in enumerate(arrays)}
+    return {"values": values, "pattern": tensor.pattern.digest, **({"arrays": indices} if indices else {})}
+
+
+def from_state(target: Valued, state: Any) -> Valued:
+    """A tensor with the leaves of a state, and the metadata of `target`.
+
+    Raises PatternError if the state is that of a tensor with other metadata: another static pattern, or a dynamic one
+    of other shape, format, nse or number of index arrays; LeafError if leaves do not fit.
+    """
+    leaves, tree = jax.tree.flatten(_ordinary(target), is_leaf=lambda x: x is None)
+    expected = {"values", "pattern", *(["arrays"] if len(leaves) > 1 else [])}
+    if not isinstance(state, dict) or set(state) != expected:
+        found = sorted(map(str, state)) if isinstance(state, dict) else state
+        raise PatternError(
+            f"Expected the state of {target!r}, a dict of {', '.join(sorted(expected))}, but got {represented(found)}."
+        )
+    arrays = state.get("arrays", {})
+    if state["pattern"] != target.pattern.digest or set(arrays) != {str(n) for n in range(len(leaves) - 1)}:
+        raise PatternError(
+            f"Expected the state of a tensor on {target.pattern!r} (digest {target.pattern.digest[:12]}), but it was "
+            f"saved on another pattern (digest {represented(state['pattern'], 12)}). Restore into a tensor on that "
+            f"pattern, then move the values: saved.restrict(A)."
+        )
+    restored: Valued = jax.tree.unflatten(tree, [state["values"], *(arrays[str(n)] for n in range(len(leaves) - 1))])
+    check_batched_leaves(restored, "the restored tensor")
+    return restored
+
+
+def _ordinary(tensor: Valued) -> Valued:
+    """The tensor without the mark of a gradient, which is not written."""
+    if not isinstance(tensor.pattern, DynamicPattern):
+        return tensor
+    return tensor._unchecked(tensor.values, tensor.pattern.ordinary())

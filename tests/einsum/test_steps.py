@@ -35,7 +35,7 @@ CASES = [
     ("ij,ik,jk->ij", lambda: (sparse(60, 50, density=0.9), dense(60, 100), dense(50, 100)), []),
     ("ijk,jr,kr->ir", lambda: (sparse(30, 40, 50), dense(40, 16), dense(50, 16)), []),
     ("ij,jk,kl->il", lambda: (sparse(100, 90), sparse(90, 100), sparse(100, 100, density=0.2)), [("ik", False)]),
-    ("ij,jk,kl->il", lambda: (sparse(100, 100), dense(100, 16), dense(16, 64)), [("ik", True)]),
+    ("ij,jk,kl->il", lambda: (sparse(100, 100, density=0.3), dense(100, 16), dense(16, 64)), [("ik", True)]),
     ("ij,ik,kl,jl->ij", lambda: (sparse(99, 120), dense(99, 64), dense(64, 64), dense(120, 64)), [("il", True)]),
     ("ij,ik,kl->ijl", lambda: (sparse(10, 12, density=0.3), dense(10, 5), dense(5, 7)), None),
     ("i,ij,j->", lambda: (dense(50), sparse(50, 50), dense(50)), None),

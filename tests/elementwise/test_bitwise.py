@@ -58,10 +58,6 @@ def test_broadcasting(symbol, shapes):
     f = OPERATORS[symbol]
     a, b = masks(np.int16, *shapes)
     A, B = jsparse.asarray(a), jsparse.asarray(b)
-    if symbol != "&" and b.shape[-1] == 1:  # as for A + B
-        with pytest.raises(jsparse.ShapeError, match="tensors that it repeats"):
-            f(A, B)
-        return
     np.testing.assert_array_equal(dense(f(A, B)), f(a, b))
     np.testing.assert_array_equal(dense(f(B, A)), f(b, a))
 
@@ -93,7 +89,7 @@ def test_scalars():
 @pytest.mark.parametrize("x", [True, np.bool_(True), jnp.ones(7, bool)])
 def test_what_would_be_dense_is_refused(f, x):
     A = jsparse.asarray(masks(bool, (5, 7))[0])
-    with pytest.raises(jsparse.ShapeError, match="would be a dense array of shape"):
+    with pytest.raises(jsparse.PatternError, match="would be a dense array of shape"):
         f(A, x)
 
 

@@ -11,14 +11,14 @@ from sparsify.operands import DENSE, W, tensor, x
 import jsparse
 
 CASES = {
-    "not 0 at 0": (lambda A: jnp.exp(A), "'exp'.*gives 1.0 instead of 0.*jnp.where"),
-    "in a product": (lambda A: (A + 1) @ W, "'add'.*gives 1.0.*'dot_general'"),
-    "in a jitted function": (lambda A: jax.nn.softplus(A), "gives 0.69"),
-    "dense row": (lambda A: A + x, "'add'.*gives other numbers"),
-    "division by a tensor": (lambda A: 1 / A, "'div'.*gives inf"),
+    "not 0 at 0": (lambda A: jnp.exp(A), "'exp'.*is 1 there.*jnp.where"),
+    "in a product": (lambda A: (A + 1) @ W, "'add'.*'dot_general'.*is 1 there"),
+    "in a jitted function": (lambda A: jax.nn.softplus(A), "is 0.69"),
+    "dense row": (lambda A: A + x, "'add'.*may differ from 0"),
+    "division by a tensor": (lambda A: 1 / A, "'div'.*is inf"),
     "softmax of all": (lambda A: jax.nn.softmax(A), "'sub'.*'reduce_sum'"),
     "argmax": (lambda A: (A - A.mean(0)).argmax(1), "'argmax'"),
-    "variance": (lambda A: jnp.var(A, 1), "'sub'.*gives other numbers.*'reduce_sum'"),
+    "variance": (lambda A: jnp.var(A, 1), "'sub'.*'reduce_sum'.*may differ from 0"),
     "scans": (lambda A: jnp.cumsum(A, 0), r"'cumsum'.*A.todense\(\)"),
     "argsort": (lambda A: jnp.argsort(A), r"'sort'.*A.todense\(\)"),
     "no rule": (lambda A: jnp.fft.fft(A), r"'fft'.*not defined.*A.todense\(\)"),
@@ -40,7 +40,7 @@ CASES = {
 def test_refused_with_the_line(name):
     function, text = CASES[name]
     line = inspect.getsourcelines(function)[1]
-    with pytest.raises(jsparse.NotYetSupportedError) as caught:
+    with pytest.raises((jsparse.NotYetSupportedError, jsparse.PatternError)) as caught:
         jsparse.sparsify(function)(tensor())
     message = str(caught.value)
     assert re.search(text, message)
@@ -56,7 +56,7 @@ def test_collected_tensors_have_static_patterns():
 def test_a_traced_threshold_is_not_known():
     function = jsparse.sparsify(lambda A, t: jnp.where(t < A, A, 0))
     assert function(tensor(), 1.0).nse == tensor().nse
-    with pytest.raises(jsparse.NotYetSupportedError, match=r"'lt' in .*gives other numbers"):
+    with pytest.raises(jsparse.PatternError, match=r"'lt' in .*may differ from 0"):
         jax.jit(lambda A, t: jsparse.sparsify(lambda A, t: t < A)(A, t))(tensor(), 1.0)
 
 

@@ -127,7 +127,7 @@ def test_the_message_says_which_tensor_and_what_to_do() -> None:
 TAKING: dict[str, Callable[[SparseTensor], Any]] = {
     "A in A.sum": lambda A: A.sum(0),
     "A in A.asformat": lambda A: A.asformat("csc"),
-    "B of 'A [+] B'|operand of jsparse.maximum": lambda A: jsparse.maximum(asarray(DENSE), A),
+    "B of 'jsparse.maximum|operand of jsparse.maximum": lambda A: jsparse.maximum(asarray(DENSE), A),
     "operand 0 of 'ij,jk->ik'": lambda A: A @ X,
     "jsparse.grad|operand 0": lambda A: jsparse.grad(lambda A: (A @ X).sum())(A),
     "array to pickle": lambda A: pickle.dumps(A),

@@ -9,7 +9,7 @@ from jax.experimental import sparse as jax_sparse
 from programs.amount import sample
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import DTypeError, JsparseError, PatternError, ShapeError
+from jsparse.errors import JsparseError, PatternError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)"]
@@ -127,7 +127,7 @@ def test_powers_and_absolute_values(dense):
     for exponent in (0, -1, 0.5, jnp.float32(2)):  # of stored entries, for any exponent
         np.testing.assert_array_equal((A**exponent).todense(), np.where(dense, stored**exponent, 0))
     np.testing.assert_array_equal((A**A).todense(), np.where(dense, stored**stored, 0))
-    with pytest.raises(ShapeError, match=r"exponent of A \*\* p, but got an array of shape \(7,\)"):
+    with pytest.raises(PatternError, match=r"A \*\* p.* shape \(7,\) is not known"):
         A ** np.ones(7)
     with pytest.raises(PatternError, match="same stored entries"):
         A ** A.asformat("csc")
@@ -205,7 +205,7 @@ def test_broadcasting_of_sparse_with_dense(left):
         products = [lambda A, x: A * x, lambda A, x: x * A, lambda A, x: A * jnp.asarray(x)]
         sums = [lambda A, x: A + x, lambda A, x: A - x, lambda A, x: x + A, lambda A, x: x - A]
         for f in (products if repeats and is_larger else []) + (sums if is_larger else []):
-            with pytest.raises(ShapeError, match="would be a dense array"):
+            with pytest.raises(PatternError, match="would be a dense array"):
                 f(A, x)
         for f in products if not (repeats and is_larger) else []:
             found, expected = f(A, x), f(a, x)
@@ -239,7 +239,7 @@ def test_broadcasting_of_sparse_with_sparse(left):
             np.testing.assert_array_equal(mask(product), mask(A) & mask(B))
         for f in (lambda A, B: A + B, lambda A, B: A - B):
             if any(repeats):
-                with pytest.raises(ShapeError, match="tensors that it repeats"):
+                with pytest.raises(PatternError, match="would be a dense array"):
                     f(A, B)
                 continue
             np.testing.assert_array_equal(f(A, B).todense(), f(a, b))
@@ -287,9 +287,7 @@ def test_sums_with_scalars_would_be_dense(dense, scalar):
     A = asarray(dense)
     for f in (lambda A: A + scalar, lambda A: scalar - A, lambda A: A - scalar, lambda A: scalar + A):
         for tensor in (A, A.dynamic()):
-            with pytest.raises(
-                ShapeError, match=r"dense array of shape \(5, 7\).*A.map\(lambda a, b: a [+-] b, x\).*todense"
-            ):
+            with pytest.raises(PatternError, match=r"dense array of shape \(5, 7\).*A.map\(f\).*out_format=A.*todense"):
                 f(tensor)
 
 
@@ -297,11 +295,11 @@ def test_nothing_larger_than_a_dense_operand_is_made(dense):
     A = asarray(dense)
     row, column = integers(7), integers(5, 1)
     for f in (lambda A: A + row, lambda A: A - column, lambda A: row - A, lambda A: A.sum(0)[None, :] - A):
-        with pytest.raises(ShapeError, match=r"dense array of shape \(5, 7\)"):
+        with pytest.raises(PatternError, match=r"dense array of shape \(5, 7\)"):
             f(A)
-    with pytest.raises(ShapeError, match=r"A \* x would be a dense array of shape \(5, 7\)"):
+    with pytest.raises(PatternError, match=r"A \* x.* a dense array of shape \(5, 7\)"):
         asarray(column) * row
-    with pytest.raises(ShapeError, match=r"tensors that it repeats"):
+    with pytest.raises(PatternError, match=r"A \+ x.* a dense array of shape \(5, 7\)"):
         A + asarray(column)
     whole = integers(2, 5, 7)
     np.testing.assert_array_equal(A + whole, dense + whole)
@@ -332,8 +330,12 @@ def test_quotients(dense):
     np.testing.assert_array_equal((A / zeros).todense(), dense / 2)  # only elements at stored entries are used
     np.testing.assert_array_equal((A / np.nan * 0).nse, A.nse)
     np.testing.assert_array_equal((A / (2 * A)).todense(), np.where(dense, 0.5, 0))
-    with pytest.raises(DTypeError, match=r"divides by zero wherever the SparseTensor B stores nothing"):
-        A / A.asformat("csc")
+    np.testing.assert_array_equal((A / A.asformat("csc")).todense(), dense != 0)
+    other = asarray(np.roll(dense, 1, 1))  # a quotient stores what both store
+    both = (dense != 0) & (np.roll(dense, 1, 1) != 0)
+    quotient = np.where(both, dense / np.where(both, np.roll(dense, 1, 1), 1), 0)
+    np.testing.assert_allclose((A / other).todense(), quotient, rtol=1e-6)
+    assert (A / other).nse == both.sum()
     for numerator in (2, jnp.float32(2), np.full((5, 7), 2, np.float32), np.full(7, 2, np.float32)):
         for tensor in (A, A.dynamic(20)):
             found = numerator / tensor
@@ -345,7 +347,7 @@ def test_refusals(dense):
     A = asarray(dense)
     for other in (integers(5), integers(3, 7), integers(2, 4, 7), A.T, asarray(integers(6, 1))):
         for f in (lambda A, x: A * x, lambda A, x: A + x, lambda A, x: A - x, lambda A, x: A / x):
-            with pytest.raises((ShapeError, DTypeError), match=r"broadcast|divides by zero"):
+            with pytest.raises(ShapeError, match=r"broadcast"):
                 f(A, other)
     with pytest.raises(ShapeError, match=r"A \* B to broadcast, but got \(5, 7\) and \(7, 5\)"):
         A * A.T

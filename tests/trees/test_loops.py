@@ -70,7 +70,7 @@ def test_every_kind_of_operands(name):
         with pytest.raises(jsparse.PatternError, match="Expected a sparse result of a . b for nse="):
             function(D, DENSE[1], nse=27)
         for other in (3.0, row):
-            with pytest.raises(jsparse.ShapeError, match="would be a dense array"):
+            with pytest.raises(jsparse.PatternError, match="would be a dense array"):
                 function(D, other, nse=27)
         np.testing.assert_array_equal(function(D, DENSE[1]), want)
 

@@ -195,7 +195,7 @@ def test_averages_over_patterns():
 
 def test_fingerprints_tell_patterns_apart():
     """Small moves of one or two entries, whose sums of weighted coordinates would cancel."""
-    fingerprint = importlib.import_module("jsparse.tensor.fingerprint").fingerprint
+    fingerprint = importlib.import_module("jsparse.optax").fingerprint
     rng, seen = np.random.default_rng(0), {}
     for _ in range(60):
         mask = rng.permutation(30).reshape(5, 6) < 8

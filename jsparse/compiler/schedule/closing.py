@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, grain_of, sharing, wide_lanes
 from jsparse.compiler.schedule.gathers import extent
-from jsparse.compiler.schedule.interleaving import interleaving
+from jsparse.compiler.schedule.machine import JAM_TILE_BYTES
 from jsparse.compiler.schedule.own_copies import work_of_copies
 from jsparse.compiler.schedule.position_lanes import position_lanes
 from jsparse.compiler.schedule.prefetching import prefetching
@@ -22,6 +22,7 @@ from jsparse.compiler.schedule.transformations.parallelize import Parallelize, R
 from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
+from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
 from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import TripCounts
 
@@ -110,3 +111,25 @@ def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[
         return min(least, grain_of(max(x.nse for x in patterns), looped))
     turns = extent(nest.problem, tuple(inside[:1]))
     return grain_of(turns, work)
+
+
+LONG = 32  # stored entries of a segment, on average, that pay for a second loop over what remains
+AT_A_TIME = 2
+
+
+def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAndJam]:
+    """Yield the step that adds several stored entries at a time to sums in registers, if it pays.
+
+    A vector register can be added to once in about four cycles, while two rows can be loaded in each. So where rows of
+    one or two registers come from a near cache, two stored entries are added at a time, each to registers of its own.
+    It does not pay where the loop prefetches, since it waits for memory and not for additions.
+    """
+    in_registers = nest.first("promote") is not None and nest.vector in nest.free_vars and nest.reduces_innermost
+    if not in_registers or nest.first("prefetch") is not None or nest.lanes * nest.itemsize > JAM_TILE_BYTES:
+        return
+    innermost = [(name, loop.domain) for name, loop in nest.chain if name == nest.loops[-1] and not loop.is_lookup]
+    for name, domain in innermost:
+        if isinstance(domain, LevelIteration) and name not in nest.free_vars and patterns:
+            sizes = (1, *patterns[domain.pattern].level_sizes)
+            if sizes[domain.level + 1] >= LONG * sizes[domain.level]:
+                yield UnrollAndJam(name, AT_A_TIME)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf
+from math import inf, prod
 from typing import TypeAlias
 
 from jsparse.compiler.problem import Problem
@@ -13,17 +13,18 @@ from jsparse.compiler.schedule.build import check_step
 from jsparse.compiler.schedule.closing import closed
 from jsparse.compiler.schedule.cost import Cost, Prices, kept_as_stored
 from jsparse.compiler.schedule.layout import layout_of, names_of, reordered, with_innermost
+from jsparse.compiler.schedule.machine import WRITTEN_OUT
 from jsparse.compiler.schedule.plan import Candidates, Plan
 from jsparse.compiler.schedule.row_blocks import RowBlocks, asked_blocks, in_blocks, paying_blocks, with_block_loop
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.search import candidates, default_lanes
-from jsparse.compiler.schedule.specialized import with_constants
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_levels
 from jsparse.errors import NotYetSupportedError, ScheduleError
+from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["candidate_name", "plan", "plan_as"]
@@ -218,3 +219,36 @@ def plan_as(
     walked = _led_by(kept, walked, candidate) if kept else walked
     finished = closed(candidate.on(problem), cost, used, walked, alone)
     return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, find_rejected)
+
+
+def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) -> Problem:
+    """The problem with the entries of those patterns to which the nest is specialized.
+
+    Raises ScheduleError if one of them is dynamic, or if too much would be written out: gaps of dense levels count as
+    entries do, and loops inside of one another multiply.
+    """
+    chosen = {step.pattern for step in nest.found("specialize") if step.to == "pattern"}
+    if not chosen:
+        return problem
+    dense = {step.loop for step in nest.found("unroll")} - nest.pattern_vars
+    copies = prod(problem.size[var] or 0 for var in dense)
+    for n in sorted(chosen):
+        pattern = patterns[n]
+        copies *= max(1, *pattern.level_sizes) if isinstance(pattern, Pattern) else WRITTEN_OUT + 1
+        if copies > WRITTEN_OUT:
+            raise ScheduleError(
+                f"Expected static patterns of at most {WRITTEN_OUT} positions for 'specialize pattern P{n}' in "
+                f"{problem.assignment}, all loops that are written out together, but got {copies:,} with {pattern!r}. "
+                "Leave the step out."
+            )
+    types = (
+        replace(type_, constant_indices=_content(pattern)) if n in chosen else type_
+        for n, (type_, pattern) in enumerate(zip(problem.patterns, patterns, strict=True))
+    )
+    return replace(problem, patterns=tuple(types))
+
+
+def _content(pattern: Stored) -> tuple[tuple[int, ...], ...]:
+    """The index arrays of a static pattern."""
+    assert isinstance(pattern, Pattern)
+    return tuple(tuple(array.tolist()) for array in pattern.arrays)

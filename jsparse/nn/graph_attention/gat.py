@@ -22,7 +22,7 @@ from jsparse.nn.graph_attention.edges import (
 from jsparse.nn.operands import Features, at_edges, check_kernel, operands, product, rounded, unrounded_sums, wide
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
-from jsparse.ops.elementwise.functions import leaky_relu
+from jsparse.ops.elementwise import functions
 from jsparse.ops.fuse import fuse
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -131,7 +131,7 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         scores = scores + at_edges("ih,jh->ijh", jnp.ones_like(target), source, like=heads)
         if features is not None:
             scores = scores + einsum(f"{at}e,eh->{at}h", features, of_edges, out_format=heads)
-        weights = over_neighbors(leaky_relu(scores, negative_slope))
+        weights = over_neighbors(functions.leaky_relu(scores, negative_slope))
         if kept is not None:
             weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
         return unrounded_sums(f"{at}h,jhd->ihd", weights, sent)

@@ -22,7 +22,7 @@ from jsparse.nn.graph_attention.edges import (
 from jsparse.nn.operands import Features, at_edges, check_kernel, operands, plus_bias, rounded, unrounded_sums
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
-from jsparse.ops.elementwise.functions import leaky_relu
+from jsparse.ops.elementwise import functions
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -109,7 +109,7 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         if features is not None:
             of_edges = einsum(f"{at}e,ehd->{at}hd", features, kernel, out_format=wide, preferred_element_type=dtype)
             both = both + of_edges
-        scores = einsum(f"{at}hd,hd->{at}h", leaky_relu(both, negative_slope), attention, out_format=heads)
+        scores = einsum(f"{at}hd,hd->{at}h", functions.leaky_relu(both, negative_slope), attention, out_format=heads)
         weights = over_neighbors(scores)
         if kept is not None:
             weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)

@@ -7,17 +7,18 @@ from itertools import accumulate
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened
-from jsparse.formats import Format
-from jsparse.ops.building.pairs import are_known, of_pairs
+from jsparse.formats import Format, Pattern
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import Offset
 from jsparse.ops.relocation.formats import affordable, agreed_format, default_in
 from jsparse.ops.relocation.operands import as_tensors
 from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.values import gathered, is_known
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.joining import as_row, summed_capacity
 from jsparse.ops.shaping.reshaping import ravel, reshaped
@@ -140,3 +141,43 @@ def _with_rank(x: Any, ndim: int) -> Any:
     if not missing:
         return x
     return expand_dims(x, tuple(range(missing))) if isinstance(x, SparseTensor) else x.reshape((1,) * missing + x.shape)
+
+
+def are_known(*operands: Any) -> bool:
+    """Whether all operands are tensors on static patterns, whose values are known."""
+    return all(isinstance(x, SparseTensor) and isinstance(x.pattern, Pattern) and is_known(x.values) for x in operands)
+
+
+def of_pairs(
+    left: SparseTensor,
+    right: SparseTensor,
+    places: Sequence[tuple[int | None, int | None]],
+    shape: Sequence[int],
+    format: Format,
+) -> SparseTensor:
+    """The tensor of the products of each entry of `left` with each of `right`, both known; no two may meet.
+
+    It is made on the host: XLA would compile a program for each pair of patterns.
+
+    Args:
+        places: for each dimension of the result the one of `left` and the one of `right` that it is made of; None for
+            one that it is not made of. The coordinate of both is that of `left` times the size plus that of `right`.
+    """
+    assert isinstance(left.pattern, Pattern)
+    assert isinstance(right.pattern, Pattern)
+    wide = np.dtype(np.int32 if max(*shape, 1) < 2**31 else np.int64)
+    first = [row.astype(wide, copy=False)[:, None] for row in left.pattern.rows()]
+    second = [row.astype(wide, copy=False)[None, :] for row in right.pattern.rows()]
+    pairs, rows = (left.nse, right.nse), []
+    for m, n in places:
+        row = 0 if m is None else first[m] if n is None else first[m] * wide.type(right.shape[n])
+        row = row if n is None else row + second[n]
+        rows.append(np.broadcast_to(row, pairs).reshape(-1))
+    pattern, built = Pattern.from_rows(rows, shape, format)
+    pair = built.gather()
+    of_left = pair // max(right.nse, 1)  # -1 stays -1
+    of_right = pair - of_left * right.nse
+    if pattern.nse > left.nse * right.nse:
+        of_right[pair < 0] = -1
+    values = [gathered([x.values], number, 1, x.dtype) for x, number in ((left, of_left), (right, of_right))]
+    return SparseTensor._unchecked(jnp.multiply(*values), pattern)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,20 +26,26 @@ __all__ = ["without_calls"]
 
 
 def without_calls(
-    text: str, statement: Statement, tensors: dict[str, Any], out_format: OutFormat, shape: Sequence[int] | None
+    text: str,
+    statement: Statement,
+    tensors: dict[str, Any],
+    out_format: OutFormat,
+    shape: Sequence[int] | None,
+    numbers: Mapping[str, complex] | None = None,
 ) -> tuple[Statement, dict[str, Any]]:
     """The statement with tensors in place of calls, and all tensors by name.
 
     Args:
         tensors: by name, powers included.
         shape: the target's, if the caller gave it.
+        numbers: the values of tensors that are known numbers.
 
     Raises ShapeError if ranks or sizes do not agree, PatternError for a call that has values other than 0 where no
     operand stores an entry and nothing says that they are wanted.
     """
     if not statement.calls:
         return statement, tensors
-    calls = _Calls(statement, operands_of(text, statement, tensors, out_format, shape), out_format)
+    calls = _Calls(statement, operands_of(text, statement, tensors, out_format, shape), out_format, numbers or {})
     terms = tuple(calls.term(term) for term in statement.terms)
     return replace(statement, terms=terms, calls=()), {**tensors, **calls.made}
 
@@ -51,8 +57,10 @@ class _Calls:
         made: the tensors that stand for calls and their powers, by name.
     """
 
-    def __init__(self, statement: Statement, operands: Operands, out_format: OutFormat) -> None:
-        self.operands, self.places = operands, Places(statement, operands, out_format)
+    def __init__(
+        self, statement: Statement, operands: Operands, out_format: OutFormat, numbers: Mapping[str, complex]
+    ) -> None:
+        self.operands, self.places = operands, Places(statement, operands, out_format, numbers)
         self.calls = statement.calls
         self.made: dict[str, Any] = {}
         self._values: list[tuple[Call, Place, Any]] = []
@@ -84,7 +92,7 @@ class _Calls:
         accesses = tuple(dict.fromkeys(self.places.accesses(*call.factors)))
         bare = frozenset(filter(self.operands.is_bare, accesses))
         given = tuple(access for access in accesses if access not in bare)
-        points = Points(call, self.calls, given, self.places.keys, (), bare)
+        points = Points(call, self.calls, given, self.places.keys, (), bare, self.places.numbers)
         flags = tuple(sorted(n for n in conditional(points) if not self.places.is_complete(n, place)))
         points = replace(points, flags=flags)
         arrays = [self.operands.at(place, access) for access in given]

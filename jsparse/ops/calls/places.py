@@ -13,7 +13,7 @@ In the second, the third and the last case no other values are needed. If none a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 from jsparse.errors import PatternError, shortened
 from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement
+from jsparse.notation.background import dense_background
 from jsparse.notation.statement import Call
 from jsparse.ops.calls.operands import Operands, Place
 from jsparse.ops.calls.support import supports
@@ -42,17 +43,21 @@ class Places:
         sources: an access to each pattern that calls have entries of, by number. One that reads from tables has
             entries where it reads within range.
         keys: the number of each access that is not present everywhere.
+        numbers: the operands that are known numbers.
         known: the supports of the calls.
     """
 
-    def __init__(self, statement: Statement, operands: Operands, out_format: OutFormat) -> None:
+    def __init__(
+        self, statement: Statement, operands: Operands, out_format: OutFormat, numbers: Mapping[str, complex]
+    ) -> None:
         self.statement, self.operands, self.out_format = statement, operands, out_format
         self.sources: list[Access] = []
         accesses = dict.fromkeys(access for call in statement.calls for access in call.factors)
-        numbers = {access: self._number(access) for access in accesses}
-        self.keys = tuple((access, number) for access, number in numbers.items() if number is not None)
+        keys = {access: self._number(access) for access in accesses}
+        self.keys = tuple((access, number) for access, number in keys.items() if number is not None)
         self.nested = frozenset(n for n, access in enumerate(self.sources) if access.nested())
-        self.known = supports(statement.calls, self.keys)
+        self.numbers = tuple((access, numbers[access.tensor]) for access in accesses if access.tensor in numbers)
+        self.known = supports(statement.calls, self.keys, self.numbers)
         self._own: dict[Call, Place | None] = {}
 
     def _number(self, access: Access) -> int | None:
@@ -75,7 +80,7 @@ class Places:
 
     def _is_on(self, source: Access, indices: Sequence[Any], pattern: Pattern | DynamicPattern) -> bool:
         own = None if source.nested() else self.operands.pattern(source)
-        return own is not None and source.indices == tuple(indices) and same_entries(own, pattern)
+        return own is not None and source.indices == tuple(indices) and same_pattern(own, pattern)
 
     def of_term(self, term: Product) -> dict[Access, Place]:
         """The place of each call among the factors of a term."""
@@ -124,7 +129,7 @@ class Places:
             return Place(factor.variables())
         if larger:
             return larger[0]
-        raise PatternError(self._advice(self.known.called(factor)))
+        raise self._refusal(self.known.called(factor))
 
     def _of_result(self) -> Iterator[Place]:
         if self._result is not None:
@@ -174,17 +179,13 @@ class Places:
             return False
         return number in place.complete or self._is_on(self.sources[number], place.indices, place.pattern)
 
-    def _advice(self, call: Call) -> str:
-        shown, names = shortened(str(call), 60), ", ".join(call.variables())
-        value = self.known.value_of_nothing(call, self.nested)
-        what = "may differ from 0 everywhere" if value is None else f"is {_text(value)} where nothing is stored"
-        asked = "pass a pattern or a SparseTensor as out_format= for its entries only, or out_format='dense', or "
-        asked = asked if set(call.variables()) <= set(self.statement.target.variables()) else ""
-        return (
-            f"Expected a pattern with the entries at which {shown} of '{self.operands.text}' is needed, since it "
-            f"{what}, and no operand has as many elements. To say where, {asked}multiply it by a SparseTensor or a "
-            f"pattern with the indices {names}. For all points compute its array before."
-        )
+    def _refusal(self, call: Call) -> PatternError:
+        names = ", ".join(call.variables())
+        is_of_result = set(call.variables()) <= set(self.statement.target.variables())
+        advice = f"Multiply it by a SparseTensor or a pattern with the indices {names} to say where it is needed"
+        advice += ", or pass out_format='dense' for all of its values. " if is_of_result else ". "
+        what = f"{shortened(str(call), 60)} in '{self.operands.text}'"
+        return dense_background(what, self.known.value_of_nothing(call, self.nested), advice)
 
 
 def same_pattern(a: Pattern | DynamicPattern | None, b: Pattern | DynamicPattern | None) -> bool:
@@ -194,8 +195,3 @@ def same_pattern(a: Pattern | DynamicPattern | None, b: Pattern | DynamicPattern
 
 def _names(access: Access) -> tuple[IndexVar, ...]:
     return tuple(map(str, access.indices))
-
-
-def _text(value: complex) -> str:
-    number = value.real if isinstance(value, complex) and not value.imag else value
-    return f"{number:.4g}"

@@ -18,8 +18,7 @@ from jsparse.errors import DTypeError, shortened
 from jsparse.notation import Access
 from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Call, Product
-from jsparse.ops.calls.functions import MEANINGS
-from jsparse.ops.calls.support import Keys, supports
+from jsparse.ops.calls.support import Keys, Numbers, meaning, supports
 from jsparse.planning.dtypes import check_coefficients
 
 __all__ = ["Points", "conditional", "evaluated"]
@@ -36,6 +35,7 @@ class Points:
         keys: the pattern of each access, by number.
         flags: the numbers of the patterns for which it is given whether they store an entry.
         bare: the accesses to patterns without values, which are 1 where they store an entry.
+        numbers: the operands that are known numbers.
     """
 
     call: Call
@@ -44,6 +44,7 @@ class Points:
     keys: Keys = ()
     flags: tuple[int, ...] = ()
     bare: frozenset[Access] = frozenset()
+    numbers: Numbers = ()
 
 
 def evaluated(*arrays: Any, points: Points) -> Any:
@@ -53,7 +54,7 @@ def evaluated(*arrays: Any, points: Points) -> Any:
 
 def conditional(points: Points) -> frozenset[int]:
     """The patterns on which values depend: those in products of several factors, in powers of calls, and bare ones."""
-    known, found, calls = supports(points.calls, points.keys), set[int](), [points.call]
+    known, found, calls = supports(points.calls, points.keys, points.numbers), set[int](), [points.call]
     while calls:
         call = calls.pop()
         for term in (term for terms in call.arguments for term in terms):
@@ -74,12 +75,12 @@ class _Evaluation:
         count = len(points.operands)
         self.values = dict(zip(points.operands, arrays, strict=False))
         self.flags = {n: x != 0 for n, x in zip(points.flags, arrays[count:], strict=True)}
-        self.known = supports(points.calls, points.keys)
+        self.known = supports(points.calls, points.keys, points.numbers)
 
     def call(self, call: Call) -> Any:
         arguments = [reduce(operator.add, map(self.product, terms)) for terms in call.arguments]
         try:
-            return MEANINGS[call.function](*arguments)
+            return meaning(call.function)(*arguments)
         except (TypeError, ValueError) as error:
             dtypes = ", ".join(str(jnp.result_type(x)) for x in arguments)
             raise DTypeError(

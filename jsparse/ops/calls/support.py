@@ -1,9 +1,8 @@
 """Where a call may differ from 0: a boolean expression in the patterns of its arguments.
 
 The value of a call at a point depends on which of its sparse operands store an entry there. An operand without one is
-*absent*. What is absent contributes nothing: a product is absent if a factor is, a sum if all terms are, a power if its
-base is. A function gets 0 for what is absent, and is absent itself if its value is 0 then. So for each set of patterns
-one asks whether the call is absent where just these store an entry. The smallest sets at which it is not,
+*absent*, and `notation.background` says what is absent then. So for each set of patterns one asks whether the call is
+absent where just these store an entry. The smallest sets at which it is not,
 
     S₁, …, Sₙ   stand for the entries that all patterns of some Sₖ store.
 
@@ -13,43 +12,38 @@ empty set: it is 1 where nothing is stored. These are the points of a merge latt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from itertools import combinations
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import jax
 
 from jsparse.errors import NotYetSupportedError
 from jsparse.notation import Access
+from jsparse.notation.background import ABSENT, UNKNOWN, Background, background
+from jsparse.notation.functions import COMPARISONS, FUNCTIONS, Function
 from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Call, Product
-from jsparse.ops.calls.functions import of_numbers
 
-__all__ = ["Keys", "Sets", "Supports", "supports"]
+__all__ = ["Keys", "Numbers", "Sets", "Supports", "meaning", "of_numbers", "row_of", "supports"]
 
 MOST = 8  # patterns in one call: their sets are tried one by one
 
-
-class _Status(Enum):
-    ABSENT = "absent"
-    UNKNOWN = "unknown"
-
-
-Status: TypeAlias = complex | _Status  # a number that is known, or none
 Sets: TypeAlias = tuple[frozenset[int], ...]
 Keys: TypeAlias = tuple[tuple[Access, int], ...]
 """The pattern, by number, that each access has entries of. Other accesses are present everywhere."""
-
-ABSENT, UNKNOWN = _Status.ABSENT, _Status.UNKNOWN
+Numbers: TypeAlias = tuple[tuple[Access, complex], ...]
+"""The operands that are known numbers."""
 
 
 class Supports:
     """The supports of calls."""
 
-    def __init__(self, calls: Sequence[Call], keys: Keys) -> None:
+    def __init__(self, calls: Sequence[Call], keys: Keys, numbers: Numbers = ()) -> None:
         self.calls = {str(call): call for call in calls}
-        self.keys = dict(keys)
+        self.keys, self.numbers = dict(keys), dict(numbers)
         self._found: dict[tuple[Call, frozenset[int]], Sets] = {}
 
     def patterns(self, call: Call) -> frozenset[int]:
@@ -74,10 +68,9 @@ class Supports:
             self._found[call, everywhere] = self._smallest(call, everywhere)
         return self._found[call, everywhere]
 
-    def value_of_nothing(self, call: Call, everywhere: frozenset[int]) -> complex | None:
-        """The call's value where no pattern stores an entry; None if that depends on other operands."""
-        status = self._call(call, everywhere)
-        return None if status is UNKNOWN else 0 if isinstance(status, _Status) else status
+    def value_of_nothing(self, call: Call, everywhere: frozenset[int]) -> Background:
+        """The call's background: where no pattern stores an entry."""
+        return self._call(call, everywhere)
 
     def _smallest(self, call: Call, everywhere: frozenset[int]) -> Sets:
         patterns = sorted(self.patterns(call) - everywhere)
@@ -93,55 +86,53 @@ class Supports:
                     found.append(chosen)
         return tuple(found)
 
-    def _call(self, call: Call, present: frozenset[int]) -> Status:
-        """The status of a call where just these patterns store an entry."""
+    def _call(self, call: Call, present: frozenset[int]) -> Background:
+        """The background of a call if just these patterns store an entry."""
         given = [self._sum(terms, present) for terms in call.arguments]
-        if not call.function:
-            return given[0]
-        if call.function == "where":
-            return _selected(*given)
-        numbers = [0 if x is ABSENT else x for x in given if x is not UNKNOWN]
-        if len(numbers) < len(given):
-            return UNKNOWN
-        value = of_numbers(call.function, tuple(x for x in numbers if not isinstance(x, _Status)))
-        return value if value else ABSENT
+        return background(call.function, given, partial(of_numbers, call.function)) if call.function else given[0]
 
-    def _sum(self, terms: Sequence[Product], present: frozenset[int]) -> Status:
-        found = [x for x in (self._product(term, present) for term in terms) if x is not ABSENT]
-        if not found:
-            return ABSENT
-        numbers = [x for x in found if not isinstance(x, _Status)]
-        return sum(numbers) if len(numbers) == len(found) else UNKNOWN
+    def _sum(self, terms: Sequence[Product], present: frozenset[int]) -> Background:
+        return background("total", [self._product(term, present) for term in terms], sum)
 
-    def _product(self, term: Product, present: frozenset[int]) -> Status:
-        found = [self._factor(factor, present) for factor in term.factors]
-        if ABSENT in found:
-            return ABSENT
-        numbers = [x for x in found if not isinstance(x, _Status)]
-        return term.coefficient * prod(numbers) if len(numbers) == len(found) else UNKNOWN
+    def _product(self, term: Product, present: frozenset[int]) -> Background:
+        factors = [self._factor(factor, present) for factor in term.factors]
+        return background("product", [term.coefficient, *factors], prod)
 
-    def _factor(self, access: Access, present: frozenset[int]) -> Status:
+    def _factor(self, access: Access, present: frozenset[int]) -> Background:
         if not access.is_call:
+            if access in self.numbers:
+                return self.numbers[access]
             return ABSENT if self.keys.get(access, -1) not in (-1, *present) else UNKNOWN
         value = self._call(self.called(access), present)
         _, exponent = base_and_exponent(access.tensor)
-        if isinstance(value, _Status) or exponent == 1:
+        if value is ABSENT or value is UNKNOWN or exponent == 1:
             return value
         try:
-            return complex(value) ** exponent
+            return complex(value) ** exponent  # type: ignore[arg-type]
         except (ZeroDivisionError, OverflowError):
             return UNKNOWN
 
 
-def _selected(condition: Status, then: Status, otherwise: Status) -> Status:
-    """`where` of conditions that are known, or of two values that are absent or 0."""
-    if condition is UNKNOWN:
-        return ABSENT if all(x is ABSENT or x == 0 for x in (then, otherwise)) else UNKNOWN
-    chosen = otherwise if condition is ABSENT or condition == 0 else then
-    return ABSENT if chosen == 0 else chosen
+def row_of(function: str) -> Function:
+    """The row of the table that a call has."""
+    return COMPARISONS[function] if function in COMPARISONS else FUNCTIONS[function]
+
+
+def meaning(function: str) -> Callable[..., Any]:
+    """The function of arrays that a call applies."""
+    if not function:
+        return lambda x: x  # a sum in parentheses
+    row = row_of(function)
+    return row if row.takes_floats or row.arity[1] > MOST else row.of_jax
+
+
+def of_numbers(function: str, numbers: Sequence[complex]) -> complex:
+    """The value for known numbers, which may be infinite or NaN."""
+    with jax.ensure_compile_time_eval(), jax.debug_nans(False), jax.debug_infs(False):
+        return complex(meaning(function)(*numbers))
 
 
 @lru_cache(maxsize=256)
-def supports(calls: tuple[Call, ...], keys: Keys) -> Supports:
+def supports(calls: tuple[Call, ...], keys: Keys, numbers: Numbers = ()) -> Supports:
     """The supports of these calls, which are remembered."""
-    return Supports(calls, keys)
+    return Supports(calls, keys, numbers)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from operator import truediv
 from typing import Any
 
 import jax
-import numpy as np
 
-from jsparse.compiler.semiring import PLUS_TIMES, Semiring
-from jsparse.errors import DTypeError, ShapeError, shortened
+from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.notation import Access
+from jsparse.notation.background import dense_background
 from jsparse.notation.statement import Product, Statement
 from jsparse.planning.planned import plan_statement
 from jsparse.tensor.entrywise import compiled
@@ -29,7 +28,6 @@ __all__ = [
     "multiplied",
     "sampled",
     "summed",
-    "with_array",
 ]
 
 
@@ -38,21 +36,18 @@ def multiplied(
     rhs: Any,
     out_format: Format | None = None,
     nse: int | None = None,
-    *,
     symbol: str = "*",
-    semiring: Semiring = PLUS_TIMES,
 ) -> Any:
     """Compute `lhs * rhs`. The result is sparse if both are, or if broadcasting does not repeat the one that is.
 
     `out_format` and `nse` are the format and the capacity of a result with a new pattern, as in `jsparse.einsum`.
-    Another operator with 0 for a zero is the product of another semiring.
     """
     both = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor)
     if not both and not any(is_sparse(symbol, x, lhs, rhs) for x in (lhs, rhs)):
         check_size(symbol, lhs, rhs)
     target, (a, b), tensors = _aligned(symbol, lhs, rhs)
     statement = Statement(target, (Product(1, (a, b)),))
-    return plan_statement(f"A {symbol} B", statement, tensors, out_format, nse, semiring=semiring).run()
+    return plan_statement(f"A {symbol} B", statement, tensors, out_format, nse).run()
 
 
 def summed(symbol: str, lhs: Any, rhs: Any, out_format: Format | None = None, nse: int | None = None) -> Any:
@@ -73,11 +68,6 @@ def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> Spar
 
     With `by_tensor` it is `divisor / tensor`.
     """
-    if isinstance(divisor, SparseTensor):
-        raise DTypeError(
-            "A / B divides by zero wherever the SparseTensor B stores nothing. Write A * B.with_values(1 / B.values), "
-            "which is 0 there, or A.todense() / B.todense()."
-        )
     if len(divisor.shape) > tensor.ndim or broadcast_shape("/", tensor, divisor) != tensor.shape:
         raise ShapeError(
             f"Expected the divisor of a sparse tensor of shape {tensor.shape} to broadcast to that shape, but got "
@@ -96,17 +86,6 @@ def sampled(what: str, tensor: SparseTensor, array: jax.Array) -> jax.Array:
     return found
 
 
-def with_array(what: str, function: Callable[..., Any], *operands: Any) -> Any:
-    """`function` of the operands as arrays, if one of them is an array of the result's shape; else None.
-
-    Raises ShapeError if they do not broadcast.
-    """
-    shape = common_shape(what, *map(np.shape, operands))
-    if all(isinstance(x, SparseTensor) or prod(np.shape(x)) < prod(shape) for x in operands):
-        return None
-    return function(*(x.todense() if isinstance(x, SparseTensor) else x for x in operands))
-
-
 def is_sparse(symbol: str, x: Any, lhs: Any, rhs: Any) -> bool:
     """Whether `x` is sparse and broadcasting repeats no dimension that it has. New dimensions become dense levels."""
     return isinstance(x, SparseTensor) and keeps(x, broadcast_shape(symbol, lhs, rhs))
@@ -118,17 +97,12 @@ def keeps(x: Any, shape: Sequence[int]) -> bool:
 
 
 def check_size(symbol: str, lhs: Any, rhs: Any) -> None:
-    """Raise ShapeError if a dense result has more elements than each dense operand."""
+    """Raise PatternError if a dense result has more elements than each dense operand."""
     shape = broadcast_shape(symbol, lhs, rhs)
     given = [x.shape for x in (lhs, rhs) if not isinstance(x, SparseTensor)]
     if any(prod(shape) <= prod(other) for other in given):
         return
-    dense = " and ".join(f"a dense array of shape {shortened(other)}" for other in given) or "tensors that it repeats"
-    raise ShapeError(
-        f"A {symbol} x would be a dense array of shape {shortened(shape)}, since broadcasting combines {dense} with a "
-        f"SparseTensor. On stored entries only write A.map(lambda a, b: a {symbol} b, x) for an x that broadcasts to "
-        f"the shape of A. For the dense array write A.todense() {symbol} x."
-    )
+    raise dense_background(f"A {symbol} x", None, shape=shape)
 
 
 def broadcast_shape(symbol: str, lhs: Any, rhs: Any) -> tuple[int, ...]:

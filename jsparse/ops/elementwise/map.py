@@ -18,7 +18,7 @@ from jsparse.tensor.entrywise import mapped
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["map_entries", "on_both_patterns", "on_one_pattern", "result_pattern", "value_operands"]
+__all__ = ["map_entries", "on_one_pattern", "result_pattern", "value_operands"]
 
 
 def map_entries(self: SparseTensor, f: Callable[..., Any], *others: Any) -> SparseTensor:
@@ -91,11 +91,3 @@ def result_pattern(first: SparseTensor, *others: Any) -> Pattern | DynamicPatter
 def on_one_pattern(a: SparseTensor, b: SparseTensor) -> bool:
     """Whether two tensors certainly have the same slots."""
     return a.format == b.format and a.shape == b.shape and same_entries(a.pattern, b.pattern)
-
-
-def on_both_patterns(a: SparseTensor, b: SparseTensor) -> tuple[SparseTensor, SparseTensor]:
-    """Two tensors of one shape, on the union of their patterns: 0 at entries that only the other one stores."""
-    if on_one_pattern(a, b):
-        return a, b
-    both = a + b
-    return a.restrict(both), b.restrict(both)

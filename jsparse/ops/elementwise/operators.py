@@ -111,17 +111,19 @@ def multiply(tensor: SparseTensor, other: Any) -> Any:
 def divide(tensor: Any, other: Any) -> Any:
     """Compute `A / x`, or `x / A`, for the stored entries of A: the result lies on its pattern.
 
-    The other operand is a scalar, a dense array that broadcasts to the shape of A, or a SparseTensor with the entries
-    of A. Where A stores nothing the result stores nothing, also for `x / A`, where numpy's result is infinite.
+    The other operand is a scalar, a dense array that broadcasts to the shape of A, or a SparseTensor. Where A stores
+    nothing the result stores nothing, also for `x / A`, where numpy's result is infinite. So `A / B` of two tensors is
+    `A * (1 / B)`, on the entries that both store.
 
-    Raises ShapeError if it does not broadcast, DTypeError for a tensor with other entries, which is 0 where it stores
-    nothing.
+    Raises ShapeError if they do not broadcast.
     """
     tensor, other = as_operand(tensor), as_operand(other)
     if isinstance(tensor, SparseTensor) and isinstance(other, SparseTensor) and on_one_pattern(tensor, other):
         return _of_values(operator.truediv, "A / B", tensor, other)
     if not isinstance(tensor, SparseTensor):
         return _divided_by(other, tensor)
+    if isinstance(other, SparseTensor):
+        return multiplied(tensor, _divided_by(other, jnp.ones((), jnp.int32)), symbol="/")
     if _is_scalar(other, tensor.ndim):
         return _entrywise(operator.truediv, tensor, other.reshape(()))
     return divided(tensor, other)

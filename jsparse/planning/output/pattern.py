@@ -10,12 +10,12 @@ import numpy as np
 
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.planning.output.inferred_format import inferred_format
+from jsparse.formats.build import index_dtype
+from jsparse.planning.output.inferred_format import inferred_format, inferred_order
 from jsparse.planning.output.rules import Stored, capacity_bound
-from jsparse.planning.output.symbolic_phase import symbolic_phase
 from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct, WalkKey
-from jsparse.primitives.assembly import OutputPattern, assembly_order, plan_assembly
+from jsparse.primitives.assembly import OutputPattern, assemble_coordinates, assembly_order, plan_assembly
 from jsparse.primitives.output_pattern import assemble_arrays
 from jsparse.primitives.spec import PatternAccess
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -178,3 +178,14 @@ def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products
     for level in format.levels[format.ndim - format.trailing_dense :]:
         capacity *= shape[level.dim] if products[0].kept[level.dim] in walked else 1
     return capacity
+
+
+def symbolic_phase(products: Sequence[TypedProduct], reached: OutputPattern, format: Format | None) -> Pattern:
+    """The pattern of a sum of products on static patterns, in `format` or in one inferred from the entry count."""
+    kept, sizes = products[0].kept, products[0].sizes
+    shape = tuple(sizes[v] for v in kept)
+    order = inferred_order(products) if format is None else tuple(kept[dim] for dim in format.order)
+    rows, is_sorted = assemble_coordinates(reached, order, index_dtype(shape, []))
+    chosen = inferred_format(products, len(rows[0])) if format is None else format
+    sorted_by = tuple(kept.index(v) for v in order) if is_sorted else None
+    return Pattern.from_rows(rows, shape, chosen, sorted_by=sorted_by)[0]

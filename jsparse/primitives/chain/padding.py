@@ -7,55 +7,46 @@ operations would give 0 in padding as well, and a map only where loops walk the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial, reduce
 
+import numpy as np
+
+from jsparse.compiler.operations import meaning_of
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.formats import DynamicType
 from jsparse.notation import Access
+from jsparse.notation.background import ABSENT, UNKNOWN, Background, background, is_zero
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts
 
 __all__ = ["check_padding", "vanishes"]
 
-AT_ZEROS = (
-    "+",
-    "-",
-    "neg",
-    "abs",
-    "sign",
-    "sqrt",
-    "cbrt",
-    "tanh",
-    "erf",
-    "expm1",
-    "log1p",
-    "floor",
-    "ceil",
-    "max",
-    "min",
-)
-"""The operations that give 0 if all arguments are 0."""
-
 
 def vanishes(value: Scalar, zeros: Collection[str]) -> bool:
     """Whether an expression is 0 wherever the tensors and local names `zeros` are, as far as its form tells."""
+    return is_zero(_background(value, dict.fromkeys(zeros, ABSENT)))
+
+
+def _background(value: Scalar, known: Mapping[str, Background]) -> Background:
+    """The value of an expression where the tensors and local names have known values."""
     match value:
         case Number(value=number):
-            return number == 0
+            return number or ABSENT
         case Access(tensor=name) | Local(name=name):
-            return name in zeros
+            return known.get(name, UNKNOWN)
         case Rounded(value=inner):
-            return vanishes(inner, zeros)
+            return _background(inner, known)
         case Let(name=name, value=inner, body=body):
-            others = set(zeros) - {name}
-            return vanishes(body, others | {name} if vanishes(inner, zeros) else others)
-        case Apply(operation="*", arguments=arguments):
-            return any(vanishes(x, zeros) for x in arguments)
-        case Apply(operation="/", arguments=arguments):
-            return vanishes(arguments[0], zeros)
-        case Apply(operation="select", arguments=arguments):
-            return all(vanishes(x, zeros) for x in arguments[1:])
+            return _background(body, {**known, name: _background(inner, known)})
         case Apply(operation=operation, arguments=arguments):
-            return operation in AT_ZEROS and all(vanishes(x, zeros) for x in arguments)
+            return background(operation, [_background(x, known) for x in arguments], partial(_computed, operation))
+
+
+def _computed(operation: str, numbers: Sequence[complex]) -> complex:
+    meaning, number = meaning_of(operation), int if operation in ("&", "|") else np.float64
+    given = [number(x.real) for x in numbers]  # expressions are of real numbers
+    with np.errstate(all="ignore"):
+        return complex(reduce(meaning, given) if len(given) > 1 else meaning(*given))
 
 
 def check_padding(drafts: Drafts, statements: Sequence[Draft], written: Collection[str]) -> None:

@@ -1,0 +1,112 @@
+"""What an expression is where tensors store nothing: its background.
+
+A value there is absent, or a known number, or unknown. What is *absent* contributes nothing: a product is absent if a
+factor is, whatever the others are (NaN included), a sum if all terms are, a quotient if its numerator is. A function
+gets 0 for what is absent, and is absent itself if its value is 0 then. These are the annihilators of a merge lattice
+(Kjolstad et al., The Tensor Algebra Compiler, 2017), with Finch's fill values for functions.
+
+Statements, `sparsify`, operators on tensors and fused kernels all ask here. They differ in the names of their
+operations, which `KINDS` brings together, and in how they compute a function of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from math import prod
+from typing import TypeAlias
+
+from jsparse.errors import PatternError, shortened
+
+__all__ = ["ABSENT", "UNKNOWN", "Background", "State", "background", "dense_background", "is_zero"]
+
+
+class State(Enum):
+    """A background that is no number."""
+
+    __hash__ = object.__hash__  # Enum hashes names, in Python
+
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+
+
+Background: TypeAlias = complex | State
+"""A number that is known, or one of the two."""
+
+ABSENT, UNKNOWN = State.ABSENT, State.UNKNOWN
+
+KINDS = {
+    "product": "product", "*": "product", "mul": "product", "and": "product", "&": "product", "bitwise_and": "product",
+    "total": "total",
+    "quotient": "quotient", "/": "quotient", "div": "quotient",
+    "where": "where", "select": "where",
+    "or": "or", "|": "or",
+}  # fmt: skip
+
+
+def is_zero(found: Background) -> bool:
+    """Whether a background is known to be 0."""
+    return found is ABSENT or (found is not UNKNOWN and found == 0)
+
+
+def background(
+    operation: str, arguments: Sequence[Background], of_numbers: Callable[[Sequence[complex]], complex]
+) -> Background:
+    """The background of an operation on arguments with these ones.
+
+    Args:
+        operation: a function, or a name of `KINDS`.
+        of_numbers: the operation on numbers, 0 for what is absent.
+    """
+    kind = KINDS.get(operation)
+    if kind == "where":
+        return _selected(*arguments)
+    if kind == "product" and ABSENT in arguments:
+        return ABSENT
+    if kind == "quotient" and arguments[0] is ABSENT:
+        return ABSENT
+    if kind == "total":
+        arguments = [x for x in arguments if x is not ABSENT]
+        if not arguments:
+            return ABSENT
+    if kind == "or" and any(x is True for x in arguments):
+        return True
+    numbers = [0 if x is ABSENT else x for x in arguments]
+    known = [x for x in numbers if not isinstance(x, State)]
+    if len(known) < len(numbers):
+        return UNKNOWN
+    found = prod(known) if kind == "product" else sum(known) if kind == "total" else of_numbers(known)
+    return ABSENT if kind is None and not found else found
+
+
+def _selected(condition: Background, *cases: Background) -> Background:
+    """`where` of a known condition, or of values that are the same, whatever the condition is."""
+    if condition is not UNKNOWN:
+        chosen = cases[1] if is_zero(condition) else cases[0]
+    elif all(map(is_zero, cases)):
+        chosen = ABSENT
+    else:
+        chosen = cases[0] if cases[0] == cases[1] else UNKNOWN
+    return ABSENT if is_zero(chosen) else chosen
+
+
+def dense_background(
+    what: str, found: Background | None, advice: str = "", shape: Sequence[int] | None = None
+) -> PatternError:
+    """The error for a result that is not known to be 0 where nothing is stored, though nothing asks for an array.
+
+    Args:
+        what: the operation that gives it.
+        found: its background, if one is known.
+        advice: a sentence on the cause, or on what else to do.
+        shape: the shape of the array that it would be.
+    """
+    number = found.real if isinstance(found, complex) and not found.imag else found
+    known = number is not None and not isinstance(number, State)
+    array = "dense" if shape is None else f"a dense array of shape {shortened(shape)}"
+    return PatternError(
+        f"Expected a result of {what} that is 0 where nothing is stored, but it "
+        f"{f'is {number:.4g}' if known else 'may differ from 0'} there, so it would be {array}, and no operand has as "
+        f"many elements. {advice}For stored entries only write A.map(f), or a statement with out_format=A; for all of "
+        f"them, pass A.todense()."
+    )

@@ -1,0 +1,134 @@
+"""Functions of several operands, with numpy's meaning: each is a call in a statement, `R[i, j] = hypot(A[i, j], B[j])`.
+
+Where tensors store the same entries, and all others are known numbers, the function of the values is computed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from jsparse.base.arrays import check_python_int, jax_array
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import shortened
+from jsparse.notation import Access, Product, Statement
+from jsparse.notation.background import ABSENT, UNKNOWN, Background, State, background, dense_background, is_zero
+from jsparse.notation.statement import Call
+from jsparse.ops.calls.desugar import without_calls
+from jsparse.ops.calls.support import meaning, of_numbers, row_of
+from jsparse.ops.elementwise.broadcast import common_shape
+from jsparse.ops.elementwise.map import on_one_pattern, result_pattern, value_operands
+from jsparse.ops.shaping.axes import squeeze
+from jsparse.planning.planned import plan_statement
+from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["called"]
+
+NAMES = "ABCDE"
+
+
+def called(function: str, what: str, operands: Sequence[Any], advice: Callable[[], str] = str) -> Any:
+    """Compute a function of the table of tensors, arrays and numbers, with numpy's broadcasting and meaning.
+
+    The result is a SparseTensor if it is known to be 0 wherever the tensors store nothing: on the entries where it may
+    differ from 0. Otherwise it is an array, if an operand is one of its shape. Without tensors it is JAX's own.
+
+    Args:
+        function: a name of `FUNCTIONS` or `COMPARISONS`.
+        what: the call, for messages.
+        advice: gives a sentence on what to do if the result would be dense.
+
+    Raises PatternError if the result would be dense and larger than any operand, ShapeError if shapes do not broadcast.
+    """
+    if row_of(function).is_zero_at_zero and all(isinstance(x, SparseTensor) for x in operands):
+        first, *others = operands
+        if all(on_one_pattern(first, x) for x in others):
+            return _of_values(function, what, operands)
+    given = [_operand(x, what) for x in operands]
+    tensors = [x for x in given if isinstance(x, SparseTensor)]
+    if not tensors:
+        return meaning(function)(*given)
+    first, *others = tensors
+    # Of the operands as they are: what is converted in a traced program is not known.
+    numbers = [ABSENT if isinstance(x, SparseTensor) else _number(y) for x, y in zip(given, operands, strict=True)]
+    found = _at_nothing(function, tuple(numbers))
+    is_small = all(isinstance(x, SparseTensor | int | float | complex) for x in given)
+    is_on_one = all(on_one_pattern(first, x) for x in others)
+    shape = first.shape if is_small and is_on_one else common_shape(what, *map(np.shape, given))
+    if is_zero(found):
+        if is_on_one and first.shape == shape:
+            return _of_values(function, what, given)
+        return _statement(function, what, given, numbers, shape)
+    if is_small or not any(np.shape(x) == shape for x in given if not isinstance(x, SparseTensor)):
+        raise dense_background(what, found, advice() + _cause(given, numbers), shape)
+    return meaning(function)(*(x.todense() if isinstance(x, SparseTensor) else x for x in given))
+
+
+def _of_values(function: str, what: str, given: Sequence[Any]) -> SparseTensor:
+    """The function of the values of tensors on one pattern, of numbers, and of elements of arrays at its entries."""
+    at, tensors = 0, [x for x in given if isinstance(x, SparseTensor)]
+    while given[at] is not tensors[0]:
+        at += 1
+    first, *values = value_operands(what, tensors[0], *given[:at], *given[at + 1 :])
+    found = compiled(meaning(function), tensors[0].pattern, *values[:at], first, *values[at:])
+    return SparseTensor._unchecked(found, result_pattern(*tensors))
+
+
+def _cause(given: Sequence[Any], numbers: Sequence[Background]) -> str:
+    """The operand because of which a result is not known to be 0 where tensors store nothing, as a sentence."""
+    for x, number in zip(given, numbers, strict=True):
+        if number is UNKNOWN:
+            shape = "" if np.size(x) != 1 else ", and it is traced"
+            return f"An operand of shape {shortened(np.shape(x))} is not known to be a number for which it is{shape}. "
+    return ""
+
+
+@lru_cache(maxsize=1024)
+def _at_nothing(function: str, arguments: tuple[Background, ...]) -> Background:
+    """The value of a function where tensors store nothing."""
+    return background(function, arguments, partial(of_numbers, function))
+
+
+def _number(x: Any) -> Background:
+    """The number that an operand is, if it is known."""
+    if isinstance(x, int | float | complex):
+        return check_python_int(x, "a number beside a SparseTensor") if type(x) is int else x
+    if isinstance(x, jax.core.Tracer) or np.size(x) != 1:
+        return UNKNOWN
+    number = np.asarray(x).item()
+    return number if isinstance(number, int | float | complex) else float(number)  # bfloat16
+
+
+def _statement(
+    function: str, what: str, given: Sequence[Any], numbers: Sequence[Background], shape: tuple[int, ...]
+) -> Any:
+    """The function as a statement, over operands that broadcast to a shape."""
+    names = tuple(f"i{n}" for n in range(len(shape)))
+    tensors, arguments = dict[str, Any](), []
+    for letter, x in zip(NAMES, given, strict=False):
+        own = names[len(names) - np.ndim(x) :]
+        repeated = [n for n, v in enumerate(own) if np.shape(x)[n] != shape[names.index(v)]]
+        if isinstance(x, SparseTensor):
+            tensors[letter] = squeeze(x, repeated) if repeated else x
+        else:
+            x = jax_array(x, what)
+            tensors[letter] = x.reshape([size for n, size in enumerate(x.shape) if n not in repeated])
+        access = Access(letter, tuple(v for n, v in enumerate(own) if n not in repeated))
+        arguments.append((Product(1, (access,)),))
+    call = Call(function, tuple(arguments))
+    term = Product(1, (Access(str(call), call.variables()),))
+    statement = Statement(Access("R", names), (term,), calls=(call,))
+    known = {letter: number for letter, number in zip(NAMES, numbers, strict=False) if not isinstance(number, State)}
+    plain, made = without_calls(what, statement, tensors, None, shape, known)
+    return plan_statement(what, plain, made, None, None, shape=shape).run()
+
+
+def _operand(x: Any, what: str) -> Any:
+    """A tensor, an array, or a Python number as it is. Raises DTypeError for anything else."""
+    x = as_sparse_operand(x, what)
+    return x if isinstance(x, SparseTensor | int | float | complex) else jax_array(x, f"the operands of {what}")
