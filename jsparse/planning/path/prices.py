@@ -56,8 +56,11 @@ def nest(
     arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
     across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
     # Such an array is moved; or the patterns are walked for each of its rows, if few entries are known to be left.
-    again = inf if any(item.traced for item in sparse) else visited * estimates.volume(dense)
-    moved = sum([min(MOVED * estimates.volume(names), again * (ACROSS if names is target else 1)) for names in across])
+    again = inf if any(item.traced for item in sparse) else visited
+    moved = 0.0
+    for names in across:
+        rows = estimates.volume([v for v in names if v not in walked]) * (ACROSS if names is target else 1.0)
+        moved += min(MOVED * estimates.volume(names), again * rows)
     moved += 0.0 if is_sparse or kept.isdisjoint(walked) else estimates.volume(target)  # it is cleared first
     work = visited + tuples * estimates.volume(dense) * factors / lanes
     return work * (ASSEMBLED if assembled else 1.0) + moved, tuples
