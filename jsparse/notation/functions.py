@@ -25,7 +25,7 @@ class Function:
         path: the function of JAX; one that takes two numbers combines as many as are given.
         formula: what it computes of x, or of x and y.
         arity: the least and the largest number of arguments in statements.
-        is_zero_at_zero: whether it gives 0 for zeros, so that a tensor's result is that of the dense array.
+        is_zero_at_zero: whether it is 0 if all arguments are 0. Then the result stores nothing where tensors do not.
         takes_floats: whether it has to be given floats: integers and conditions become such.
     """
 
@@ -53,10 +53,16 @@ class Function:
 
     @cached_property
     def of_jax(self) -> Callable[..., Any]:
-        """The function of JAX."""
+        """The function of JAX, which takes a fixed number of arguments."""
         module, _, name = self.path.rpartition(".")
         found: Callable[..., Any] = getattr(import_module(module), name)
         return found
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        """What computes it: the function of JAX, if that takes all arguments as they are."""
+        takes_more = self.arity[1] > 3
+        return self if self.takes_floats or takes_more else self.of_jax
 
 
 def _of(module: str, formulas: dict[str, str], **same: Any) -> Iterable[Function]:

@@ -63,8 +63,6 @@ def elementwise(equation: Equation, *inputs: Any) -> Any:
     if not any(isinstance(x, SparseValue) for x in operands):
         return elementwise_of_arrays(equation, *operands)
     background = background_of(equation, operands)
-    if background.value is None and any(_is_whole(x, shape) for x in operands):
-        return equation.results([as_array(x) if isinstance(x, SparseValue) else dense(x) for x in operands])[0]
     first = next(x for x in operands if isinstance(x, SparseValue))
     if all(_agrees(x, first) for x in operands):
         values = [x.tensor.values if isinstance(x, SparseValue) else _scalar(x) for x in operands]
@@ -75,6 +73,8 @@ def elementwise(equation: Equation, *inputs: Any) -> Any:
         return product_of(equation, [operands[0], operands[1].with_tensor(1 / operands[1].tensor, ZERO)])
     if equation.name in SUMS and all(is_addend(x, shape) for x in operands):
         return sum_of(equation, operands)
+    if background.value is None and any(_is_whole(x, shape) for x in operands):
+        return equation.results([as_array(x) if isinstance(x, SparseValue) else dense(x) for x in operands])[0]
     operands = [whole(x) if isinstance(x, SparseValue) else x for x in operands]
     target = _target(equation, operands, background)
     values = [_aligned(equation, x, target) for x in operands]
@@ -210,9 +210,7 @@ def product_of(equation: Equation, factors: Sequence[Any]) -> SparseValue:
 
 def is_addend(x: Any, shape: tuple[int, ...]) -> bool:
     """Whether an operand of a sum is a tensor, or an array of all elements of the result."""
-    if isinstance(x, SparseValue):
-        return x.background.is_zero
-    return not isinstance(x, Deferred) and np.shape(x) == shape
+    return x.background.is_zero if isinstance(x, SparseValue) else _is_whole(x, shape)
 
 
 def sum_of(equation: Equation, addends: Sequence[Any]) -> Any:

@@ -81,8 +81,8 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
     """
     if not first.nse or not second.nse:
         return 0.0
-    chosen = _sample(first, SAMPLE)
-    sought = {dim: rows[chosen] for dim, rows in zip(second_dims, (first.rows()[n] for n in first_dims), strict=True)}
+    chosen, rows = _sample(first, SAMPLE), first.rows()
+    sought = {dim: rows[own][chosen] for own, dim in zip(first_dims, second_dims, strict=True)}
     return float(np.mean(_stores(second, sought)))
 
 
@@ -115,7 +115,7 @@ def closed_share(
 
 
 def _sample(pattern: Pattern, count: int) -> np.ndarray:
-    """Positions of so many entries, evenly spread in the order of storage."""
+    """The positions of at most `count` entries, at equal distances in the order of storage."""
     return np.linspace(0, pattern.nse - 1, min(count, pattern.nse)).astype(np.int64)
 
 

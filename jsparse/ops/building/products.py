@@ -160,8 +160,9 @@ def of_pairs(
     It is made on the host: XLA would compile a program for each pair of patterns.
 
     Args:
-        places: for each dimension of the result the one of `left` and the one of `right` that it is made of; None for
-            one that it is not made of. The coordinate of both is that of `left` times the size plus that of `right`.
+        places: for each dimension of the result, a dimension of `left` and one of `right`, or None in place of one of
+            them. The result's coordinate is l · n + r, for the coordinate l in `left`, and the coordinate r in the
+            dimension of size n of `right`.
     """
     assert isinstance(left.pattern, Pattern)
     assert isinstance(right.pattern, Pattern)

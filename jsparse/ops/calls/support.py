@@ -122,8 +122,7 @@ def meaning(function: str) -> Callable[..., Any]:
     """The function of arrays that a call applies."""
     if not function:
         return lambda x: x  # a sum in parentheses
-    row = row_of(function)
-    return row if row.takes_floats or row.arity[1] > MOST else row.of_jax
+    return row_of(function).function
 
 
 def of_numbers(function: str, numbers: Sequence[complex]) -> complex:

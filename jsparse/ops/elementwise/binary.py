@@ -22,8 +22,9 @@ def maximum(A: Any, B: Any) -> Any:
     """Compute the larger of two operands elementwise, where entries that are not stored are 0, as numpy does.
 
     Args:
-        A, B: SparseTensors, arrays and numbers that broadcast. Of two tensors the result has the entries that either
-            stores, of a tensor and a number those of the tensor. Beside an array of the result's shape it is an array.
+        A, B: SparseTensors, arrays and numbers that broadcast. For two tensors the result stores the union of their
+            entries, for a tensor and a number it has the tensor's pattern. If one operand is an array of the result's
+            shape, so is the result.
 
         >>> jsparse.maximum(A, B)
 
@@ -91,8 +92,8 @@ def power(tensor: Any, exponent: Any) -> Any:
         >>> A**2
         >>> A**-0.5  # of stored entries only, as in the normalization of an adjacency matrix
 
-    For p > 0 the result equals that of the dense array. Raises PatternError for a tensor with other entries, and for
-    smaller arrays.
+    For p > 0 the result is the power of the dense array. Raises PatternError if the exponent is a tensor with other
+    entries, or an array that is smaller than the result.
 
     Dtypes promote as in jnp.
     """

@@ -80,7 +80,7 @@ def _of_values(function: str, what: str, given: Sequence[Any]) -> SparseTensor:
 
 
 def _cause(given: Sequence[Any], numbers: Sequence[Background]) -> str:
-    """The operand because of which a result is not known to be 0 where tensors store nothing, as a sentence."""
+    """A sentence that names the first operand that is no known number; empty if there is none."""
     for x, number in zip(given, numbers, strict=True):
         if number is UNKNOWN:
             shape = "" if np.size(x) != 1 else ", and it is traced"

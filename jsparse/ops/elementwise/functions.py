@@ -38,14 +38,12 @@ def _function(row: Function) -> Callable[..., Any]:
 def _of_entries(row: Function) -> Callable[..., Any]:
     """The function of sparse tensors that applies a row to stored entries, and of arrays that is JAX's."""
 
-    function = row if row.takes_floats else row.of_jax
-
     def applied(A: Any, *args: Any, **options: Any) -> Any:
         A = as_sparse_operand(A, f"jsparse.{row.name}")
         if not isinstance(A, SparseTensor):
-            return function(A, *args, **options)
+            return row.function(A, *args, **options)
         check_leaves(A, f"A in jsparse.{row.name}(A)")
-        return SparseTensor._unchecked(_values(function, A, args, options), A.pattern)
+        return SparseTensor._unchecked(_values(row.function, A, args, options), A.pattern)
 
     rest = (
         "As it is 0 at 0, the result equals that of the dense array."
