@@ -148,3 +148,10 @@ def test_values_stay_as_they_are_stored_where_few_are_looked_up(format: str) -> 
     np.testing.assert_array_equal(einsum("ij,ji,jk->ik", few, B, b), (few.todense() * b.T) @ b)
     slope = jax.grad(lambda v: einsum("ij,ji->", few.astype(np.float32), B.with_values(v)))(B.values.astype(np.float32))
     np.testing.assert_array_equal(B.with_values(slope).todense(), np.where(b > 0, few.todense().T, 0))
+
+
+def test_values_are_moved_where_as_many_are_looked_up_in_long_segments() -> None:
+    """Bisections in segments beyond the caches cost more than a transpose, which reads each segment once in order."""
+    rows, columns = np.nonzero(np.random.default_rng(2).random((4096, 4096)) < 0.3)
+    A = SparseTensor.from_coords(np.stack([rows, columns]), np.ones(len(rows), np.float32), (4096, 4096), "csr")
+    assert "store" in str(planned("ij,ji->", A, A).schedule)

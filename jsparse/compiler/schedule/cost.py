@@ -30,6 +30,7 @@ from jsparse.compiler.schedule.locality import read_before
 from jsparse.compiler.schedule.machine import (
     JAM_TILE_BYTES,
     LAST_CACHE_BYTES,
+    LINE_BYTES,
     NEAREST_BYTES,
     REGISTER_BYTES,
     WIDE_TILE_BYTES,
@@ -66,6 +67,8 @@ MOVE_CALL = 1e4  # a permutation of values to another storage order, however few
 MOVE = 4.0  # a value of it
 FARTHER = 2.0  # the same, if it lies far from the one before, for each MiB of the values: caches and pages are missed
 FARTHEST = 64.0  # MiB, beyond which values lie in memory
+COORDINATE_BYTES = 4  # of a coordinate in an index array
+AHEAD = 4  # cache lines of a segment that are near once one is read, which the processor fetches ahead
 COPY = 1.0  # an element of a dense tensor transposed
 FAR_COPY = 2.5  # the same, if the tensor is too large for the last cache
 COPY_OF_TARGET = 3.0  # an element of a chunk's copy of the target: cleared, read, and added to others
@@ -491,18 +494,32 @@ def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[
         if n != number and around <= set(names[n]) and walked_as(names[n], nest.walk) == names[n]
     ]
     entries, binding = min(others, default=(inf, -1))
-    sizes = pattern.level_sizes
-    steps = sum(VISIT + log2(1 + size / max(above, 1)) for above, size in pairwise((1, *sizes)))
-    return entries * steps, binding
+    levels = zip(pattern.format.levels, pairwise((1, *pattern.level_sizes)), strict=True)
+    located = sum(_bisection(n / max(above, 1), n) for level, (above, n) in levels if not level.kind.is_full)
+    return entries * located, binding
+
+
+def _bisection(segment: float, stored: int) -> float:
+    """The cost of locating a coordinate in a segment of a level that stores so many in all.
+
+    The last steps are in one cache line. Each step before reads a line of its own, which lies anywhere in the level.
+    """
+    steps, size = log2(1 + segment), COORDINATE_BYTES * stored
+    return VISIT + steps + max(steps - log2(LINE_BYTES / COORDINATE_BYTES), 1.0) * gather_cost(size)
 
 
 def _move(pattern: Stored, size: int) -> float:
     """The cost of moving a value among `size` bytes of them.
 
-    In a band or a mesh, neighbours stay neighbours, by which most values are near the ones before.
+    In a band or a mesh, neighbours stay neighbours, by which most values are near the ones before. In the new order one
+    segment after the other is read from, and of each a few lines stay near: these are less than all values if segments
+    are long.
     """
-    far = 1 - read_before(pattern, len(pattern.format.levels) - 1) if pattern.format.levels else 0.0
-    return MOVE + far * FARTHER * min(size / (1 << 20), FARTHEST)
+    if not pattern.format.levels:
+        return MOVE
+    segments = (1, *pattern.level_sizes)[-2]
+    far = 1 - read_before(pattern, len(pattern.format.levels) - 1)
+    return MOVE + far * FARTHER * min(min(size, segments * AHEAD * LINE_BYTES) / (1 << 20), FARTHEST)
 
 
 def _transposed(nest: Summary) -> float:
