@@ -51,6 +51,7 @@ lint: $(VENV)/installed-test,lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python tools/stubs.py --check
 	$(BIN)/lint-imports
 
 # They compile thousands of kernels that nobody needs again, or time how long that takes.

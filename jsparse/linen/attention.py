@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 
-from jsparse.nn.definitions import MultiHead, check_sizes, mask_pattern
+from jsparse.nn.attention import MultiHead, mask_pattern
+from jsparse.nn.layer import check_sizes
 
 __all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
 

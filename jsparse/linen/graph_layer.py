@@ -1,23 +1,25 @@
-"""What the graph layers of Linen have in common: parameters by a definition, dtypes, and dropout."""
+"""Graph layers of `jsparse.nn` as Linen modules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import MISSING, fields
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from flax import linen
 
-from jsparse.nn.definitions import Definition, Initializers, call_options, check_dtypes, edge_array, features, weighted
+from jsparse.nn.layer import Initializer, Initializers, Layer, check_dtypes, edge_array, features
+from jsparse.nn.modules import COMMON, documentation, named_options
 
-__all__ = ["GraphLayer"]
+__all__ = ["GraphLayer", "graph_layer"]
 
-Initializer = Callable[..., jax.Array]
+EXAMPLE = (">>> layer = jsparse.linen.{name}({args})",)
+INFERRED = ("in_features", "edge_features")  # from the first call
 
 
 class GraphLayer(linen.Module, kw_only=True):
-    """A layer with the parameters of a definition, whose inputs are those of the first call.
+    """A layer with its parameters, whose inputs are those of the first call.
 
     Attributes:
         dtype: of the computation; by default that of x and the parameters.
@@ -25,15 +27,12 @@ class GraphLayer(linen.Module, kw_only=True):
         kernel_init, attention_init, bias_init: initializers of kernels, of vectors of attention, and of biases.
     """
 
+    layer: ClassVar[type[Layer]]
     dtype: Any = None
     param_dtype: Any = jnp.float32
     kernel_init: Initializer = jax.nn.initializers.lecun_normal()  # a function
     attention_init: Initializer = jax.nn.initializers.glorot_uniform()
     bias_init: Initializer = jax.nn.initializers.zeros
-
-    def definition(self, inputs: Any, edge_inputs: int | None) -> Definition:
-        """The layer as a value, for features of these numbers."""
-        raise NotImplementedError
 
     @linen.compact
     def __call__(
@@ -44,25 +43,42 @@ class GraphLayer(linen.Module, kw_only=True):
         Layers of graph attention take features of edges, (nse, edge_features). There is dropout if there is a stream
         "dropout" of random numbers, unless `deterministic`.
         """
-        layer = type(self).__name__
-        check_dtypes(layer, dtype=self.dtype, param_dtype=self.param_dtype)
-        given = features(x, layer, self.dtype)
-        inputs = tuple(each.shape[1] for each in given) if isinstance(given, tuple) else given.shape[1]
+        name = type(self).__name__
+        check_dtypes(name, dtype=self.dtype, param_dtype=self.param_dtype)
+        x = features(x, name, self.dtype)
         if edge_features is not None:
-            edge_features = edge_array(edge_features, layer, self.dtype)
-        made = self.definition(inputs, None if edge_features is None else edge_features.shape[-1])
+            edge_features = edge_array(edge_features, name, self.dtype)
+        made = self._layer(x, edge_features)
         initializers = Initializers(self.kernel_init, self.attention_init, self.bias_init)
+        drops = getattr(made, "dropout_rate", 0.0) and not deterministic and self.has_rng("dropout")
         p = {
-            name: self._cast(self.param(name, lambda key, of: of.initialized(key, initializers, self.param_dtype), of))
+            name: self.param(name, lambda key, of: of.initialized(key, initializers, self.param_dtype), of)
             for name, of in made.parameters().items()
         }
-        drops = getattr(made, "dropout_rate", 0.0) and not deterministic and self.has_rng("dropout")
-        options = call_options(
-            made,
-            edge_features,
-            self.make_rng("dropout") if drops else None,
+        return made.apply(
+            p,
+            graph,
+            x,
+            edge_features=edge_features,
+            dropout_key=self.make_rng("dropout") if drops else None,
+            dtype=self.dtype,
         )
-        return made.apply(p, weighted(graph, layer, self.dtype), given, **options)
 
-    def _cast(self, x: Any) -> Any:
-        return jnp.asarray(x) if self.dtype is None else jnp.asarray(x, self.dtype)
+    def _layer(self, x: Any, edge_features: Any) -> Layer:
+        """The layer for these features."""
+        names = named_options(self.layer)
+        found = {name: getattr(self, name) for name in names if name not in INFERRED}
+        found["in_features"] = tuple(one.shape[1] for one in x) if isinstance(x, tuple) else x.shape[1]
+        if "edge_features" in names and edge_features is not None:
+            found["edge_features"] = edge_features.shape[-1]
+        return self.layer(**found)
+
+
+def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
+    """The Linen module of a layer, with its name, options and docstring."""
+    own = [x for x in fields(layer) if x.name not in INFERRED]  # type: ignore[arg-type]
+    held: dict[str, Any] = {x.name: x.default for x in own if x.default is not MISSING}
+    held |= {"layer": layer, "__module__": "jsparse.linen", "__annotations__": {x.name: x.type for x in own}}
+    call = "layer.init_with_output(jax.random.key(1), graph, x)[0]"
+    held["__doc__"] = documentation(layer, EXAMPLE, call, COMMON, INFERRED).replace("\nArgs:\n", "\nAttributes:\n")
+    return type(layer.__name__, (GraphLayer,), held)

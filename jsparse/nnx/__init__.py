@@ -13,14 +13,7 @@ from jsparse.nnx.attention import SparseAttention as SparseAttention
 from jsparse.nnx.attention import SparseAttention as SparseSelfAttention  # noqa: F401  without a context
 from jsparse.nnx.attention import TransformerBlock as TransformerBlock
 from jsparse.nnx.attention import TransformerEncoder as TransformerEncoder
-from jsparse.nnx.convolutions import EdgeConv as EdgeConv
-from jsparse.nnx.convolutions import GCNConv as GCNConv
-from jsparse.nnx.convolutions import GINConv as GINConv
-from jsparse.nnx.convolutions import RGCNConv as RGCNConv
-from jsparse.nnx.convolutions import SAGEConv as SAGEConv
-from jsparse.nnx.graph_attention import GATConv as GATConv
-from jsparse.nnx.graph_attention import GATv2Conv as GATv2Conv
-from jsparse.nnx.graph_attention import TransformerConv as TransformerConv
+from jsparse.nnx.graph_layers import *  # noqa: F403
 from jsparse.nnx.linear import BlockSparseLinear as BlockSparseLinear
 from jsparse.nnx.linear import SparseLinear as SparseLinear
 from jsparse.nnx.moments import restrict_state as restrict_state

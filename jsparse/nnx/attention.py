@@ -11,7 +11,8 @@ from flax import nnx
 
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.nn.definitions import MultiHead, check_sizes, mask_pattern
+from jsparse.nn.attention import MultiHead, mask_pattern
+from jsparse.nn.layer import check_sizes
 from jsparse.nnx.param import SparseIndex
 from jsparse.ops.attention.dropout import check_rate
 

@@ -1,51 +1,55 @@
-"""What the graph layers of NNX have in common: parameters by a definition, dtypes, and dropout."""
+"""Graph layers of `jsparse.nn` as NNX modules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from inspect import Parameter as Option
+from inspect import signature
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from jsparse.nn.definitions import Definition, Initializers, call_options, check_dtypes, edge_array, features, weighted
+from jsparse.nn.layer import Initializer, Layer, check_dtypes, initializers
+from jsparse.nn.modules import COMMON, documentation, signature_of
 
-__all__ = ["GraphLayer"]
+__all__ = ["GraphLayer", "graph_layer"]
 
-Initializer = Callable[..., jax.Array]
+EXAMPLE = (">>> from flax import nnx", ">>> layer = jsparse.nnx.{name}({args}, rngs=nnx.Rngs(0))")
+RNGS = 'rngs: streams of random numbers; "params" and, for dropout, "dropout" are used.'
 
 
 class GraphLayer(nnx.Module):
-    """A layer with the parameters of a definition.
+    """A layer with its parameters.
 
     Args:
-        definition: the layer as a value.
+        sizes, options: of the layer.
         rngs: streams of random numbers; "params" and, for dropout, "dropout" are used.
         dtype: of the computation; by default that of x and the parameters.
         param_dtype: of the parameters.
         kernel_init, attention_init, bias_init: initializers of kernels, of vectors of attention, and of biases.
     """
 
+    layer: ClassVar[type[Layer]]
+
     def __init__(
         self,
-        definition: Definition,
+        *sizes: Any,
         rngs: nnx.Rngs,
-        *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
         kernel_init: Initializer | None = None,
         attention_init: Initializer | None = None,
         bias_init: Initializer | None = None,
+        **options: Any,
     ) -> None:
         check_dtypes(type(self).__name__, dtype=dtype, param_dtype=param_dtype)
+        definition = self.layer(*sizes, **options)
         self.definition, self.dtype, self.deterministic = definition, dtype, False
-        given = {"kernel": kernel_init, "attention": attention_init, "bias": bias_init}
-        initializers = Initializers(**{name: init for name, init in given.items() if init is not None})
-        parameters = definition.parameters()
+        given, parameters = initializers(kernel_init, attention_init, bias_init), definition.parameters()
         self.names = tuple(parameters)
         for name, parameter in parameters.items():
-            setattr(self, name, nnx.Param(parameter.initialized(rngs.params(), initializers, param_dtype)))
+            setattr(self, name, nnx.Param(parameter.initialized(rngs.params(), given, param_dtype)))
         dropped = getattr(definition, "dropout_rate", 0.0)
         self.rngs = nnx.data(rngs.dropout.fork() if dropped else None)
 
@@ -57,16 +61,21 @@ class GraphLayer(nnx.Module):
         Layers of graph attention take features of edges, (nse, edge_features). Without dropout if `deterministic`, or
         after `layer.eval()`.
         """
-        p = {name: self._cast(getattr(self, name)[...]) for name in self.names}
         quiet = self.deterministic if deterministic is None else deterministic
-        options = call_options(
-            self.definition,
-            None if edge_features is None else edge_array(edge_features, type(self).__name__, self.dtype),
-            None if quiet or self.rngs is None else self.rngs(),
+        return self.definition.apply(
+            {name: getattr(self, name)[...] for name in self.names},
+            graph,
+            x,
+            edge_features=edge_features,
+            dropout_key=None if quiet or self.rngs is None else self.rngs(),
+            dtype=self.dtype,
         )
-        layer = type(self).__name__
-        given, weights = features(x, layer, self.dtype), weighted(graph, layer, self.dtype)
-        return self.definition.apply(p, weights, given, **options)
 
-    def _cast(self, x: Any) -> Any:
-        return jnp.asarray(x) if self.dtype is None else jnp.asarray(x, self.dtype)
+
+def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
+    """The NNX module of a layer, with its name, signature and docstring."""
+    more = [p for p in signature(GraphLayer.__init__).parameters.values() if p.kind is Option.KEYWORD_ONLY]
+    made = type(layer.__name__, (GraphLayer,), {"layer": layer, "__module__": "jsparse.nnx"})
+    made.__doc__ = documentation(layer, EXAMPLE, "layer(graph, x)", RNGS + COMMON)
+    made.__signature__ = signature_of(layer, more)  # type: ignore[attr-defined]
+    return made

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from jsparse.errors import DTypeError, ShapeError, represented
-from jsparse.nn.definitions import check_sizes
+from jsparse.nn.layer import check_sizes
 from jsparse.nn.linear import block_linear, linear
 from jsparse.nn.operands import dense_array, sparse_or_dense
 from jsparse.nnx.param import SparseParam

@@ -11,7 +11,7 @@ from flax import nnx
 
 from jsparse.convert.creation import asarray
 from jsparse.errors import ShapeError, represented
-from jsparse.nn.definitions import check_sizes
+from jsparse.nn.layer import check_sizes
 from jsparse.nn.operands import sparse_or_dense
 from jsparse.nn.sparsity import n_of_m
 from jsparse.nnx.linear import SparseLinear

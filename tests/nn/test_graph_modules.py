@@ -1,5 +1,10 @@
 """Graph layers as modules of NNX and Linen: equal to each other, under Flax's transformations, and equivariant."""
 
+import dataclasses
+import inspect
+import pickle
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,16 +29,25 @@ TABLE = {
     "GATv2Conv": ((3,), {"heads": 2, "concat": False, "share_weights": True}),
     "TransformerConv": ((3,), {"heads": 2, "beta": True}),
 }
-NAMES = list(TABLE)
+MODULE_OPTIONS = "dtype", "param_dtype", "kernel_init", "attention_init", "bias_init"
+NAMES = jsparse.nnx.graph_layers.__all__
+
+
+def options_of(name):
+    """Sizes after the features, and options: those of the table, or of the example in a layer's docstring."""
+    if name in TABLE:
+        return TABLE[name]
+    given = re.search(rf"nn\.{name}\(4, (.*)\)\n", getattr(jsparse.nn, name).__doc__)[1]
+    return eval(f"(lambda *sizes, **own: (sizes, own))({given})")
 
 
 def layer_of(name, **options):
-    sizes, own = TABLE[name]
+    sizes, own = options_of(name)
     return getattr(jsparse.nnx, name)(F, *sizes, **own, **options, rngs=nnx.Rngs(0))
 
 
 def linen_of(name, **options):
-    sizes, own = TABLE[name]
+    sizes, own = options_of(name)
     return getattr(jsparse.linen, name)(*sizes, **own, **options)
 
 
@@ -82,7 +96,7 @@ BAGS = weights(N, WORDS, density=0.1, seed=5)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sparse_features_are_multiplied_as_they_are(name):
-    sizes, own = TABLE[name]
+    sizes, own = options_of(name)
     graph, x = graph_for(name), jsparse.asarray(BAGS)
     layer = getattr(jsparse.nnx, name)(WORDS, *sizes, **own, rngs=nnx.Rngs(0))
     definition, state = nnx.split(layer)
@@ -131,7 +145,7 @@ def test_state_is_restored(name):
     graph, x, layer = graph_for(name), normal(1, N, F), layer_of(name)
     definition, state = nnx.split(layer)
     np.testing.assert_array_equal(nnx.merge(definition, state)(graph, x), layer(graph, x))
-    sizes, own = TABLE[name]
+    sizes, own = options_of(name)
     other = getattr(jsparse.nnx, name)(F, *sizes, **own, rngs=nnx.Rngs(7))
     nnx.update(other, nnx.state(layer))
     np.testing.assert_array_equal(other(graph, x), layer(graph, x))
@@ -223,7 +237,7 @@ def test_features_of_edges(name):
 
 @pytest.mark.parametrize("name", ["SAGEConv", "GATConv", "GATv2Conv", "TransformerConv", "RGCNConv"])
 def test_two_sets_of_nodes(name):
-    sizes, own = TABLE[name]
+    sizes, own = options_of(name)
     own = {key: value for key, value in own.items() if key != "share_weights"}
     own |= {"self_loops": False} if name.startswith("GAT") else {}
     a = weights(2, N, 6) if name == "RGCNConv" else weights(N, 6)
@@ -311,3 +325,32 @@ def test_kernels_of_relations(options):
     np.testing.assert_array_equal(layer(graph, x), jsparse.nn.rgcn_conv(graph, x, kernel, root, bias))
     deviation = np.asarray(kernel).std() * (kernel.shape[-2]) ** 0.5  # that of each matrix by its own inputs
     assert 0.5 < deviation < 1.6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_signatures_name_every_option_and_docstrings_each_of_them(name):
+    options = [x.name for x in dataclasses.fields(getattr(jsparse.nn, name))]
+    for module, own in ((jsparse.nnx, [*options, "rngs"]), (jsparse.linen, options)):
+        found = inspect.signature(getattr(module, name)).parameters
+        inferred = {"in_features", "edge_features"} if module is jsparse.linen else set()
+        assert found.keys() - {"parent", "name"} == {*own, *MODULE_OPTIONS} - inferred
+        described = re.findall(r"^    ([\w, ]+): ", inspect.getdoc(getattr(module, name)), re.MULTILINE)
+        assert {*", ".join(described).split(", ")} == found.keys() - {"parent", "name"}
+    made = pickle.loads(pickle.dumps(layer_of(name)))
+    np.testing.assert_array_equal(
+        made(graph_for(name), normal(1, N, F)), layer_of(name)(graph_for(name), normal(1, N, F))
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_layer_computes_with_its_own_parameters_as_its_module_does(name):
+    sizes, own = options_of(name)
+    graph, x, layer = graph_for(name), normal(1, N, F), getattr(jsparse.nn, name)(F, *sizes, **own)
+    parameters = layer.init(jax.random.key(0), bias_init=jax.nn.initializers.ones)
+    module = layer_of(name)
+    assert {key: p.shape for key, p in parameters.items()} == {key: getattr(module, key).shape for key in module.names}
+    for key, array in parameters.items():
+        setattr(module, key, nnx.Param(array))
+    np.testing.assert_array_equal(layer.apply(parameters, graph, x), module(graph, x))
+    narrow = layer.apply(parameters, graph, x, dtype=jnp.bfloat16)
+    assert narrow.dtype == jnp.bfloat16

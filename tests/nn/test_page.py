@@ -19,7 +19,7 @@ def test_page():
     assert len(blocks) > 5
     for text in blocks:
         exec(text, given)
-    assert given["logits"].shape == (5, 3)
+    assert given["logits"].shape == given["by_itself"].shape == (5, 3)
     assert given["of_seeds"].shape == (2, 3)
     assert given["dropped"].shape == given["attended"].shape == (5, 8)
     assert given["means"].shape == (2, 4)

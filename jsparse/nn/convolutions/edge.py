@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
@@ -13,14 +14,16 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of, of_ones, one_of
 from jsparse.nn.aggregation import counts
-from jsparse.nn.operands import Features, check_same_features, operands, pattern_of_graph, unrounded_sums
+from jsparse.nn.convolutions.mlp import check_widths, first, rest, two_layers
+from jsparse.nn.layer import Arrays, Layer, Parameter, pair
+from jsparse.nn.operands import Features, check_same_features, operands, pattern_of_graph, sparse_graph, unrounded_sums
 from jsparse.ops.einsum import einsum
 from jsparse.ops.indexing.points import coords
 from jsparse.primitives.map_values import NEUTRAL
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["EDGE_REDUCTIONS", "edge_conv"]
+__all__ = ["EDGE_REDUCTIONS", "EdgeConv", "edge_conv"]
 
 EDGE_REDUCTIONS = ("max", "mean", "sum")
 
@@ -93,3 +96,55 @@ def _without_padding(features: jax.Array, is_edge: jax.Array) -> jax.Array:
         return features
     stand_in = jnp.where(is_edge.any(), features[jnp.argmax(is_edge)], NEUTRAL)
     return jnp.where(is_edge, features, jax.lax.stop_gradient(stand_in))
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeConv(Layer):
+    """A reduction of mlp([x[i], x[j] - x[i]]) over neighbours j, as `jsparse.nn.edge_conv` computes it.
+
+    Wang et al., 2019. The function has two linear layers, and relu between them.
+
+        >>> layer = jsparse.nn.EdgeConv(4, 2)
+        >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
+        >>> layer.apply(layer.init(jax.random.key(1)), graph, x).shape
+        (6, 2)
+
+    Args:
+        in_features: of x.
+        hidden_features: between the layers. It may be left out, and is out_features then.
+        out_features: of the result.
+        reduction: "max", "mean" or "sum".
+
+    Raises ShapeError for sizes that are not positive integers.
+    """
+
+    in_features: int | tuple[int, int]
+    hidden_features: int | None = None
+    out_features: int | None = None
+    _: KW_ONLY
+    reduction: str = "max"
+
+    def __post_init__(self) -> None:
+        check_widths("EdgeConv", self.in_features, self.hidden_features, self.out_features)
+        one_of(self.reduction, EDGE_REDUCTIONS, "the reduction of EdgeConv")
+
+    def parameters(self) -> dict[str, Parameter]:
+        return two_layers(2 * pair(self.in_features)[0], self.hidden_features, self.out_features)
+
+    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        sides = x if isinstance(x, tuple) else (x, x)
+        if not any(isinstance(one, SparseTensor) for one in sides):
+            return edge_conv(graph, x, lambda both: rest(p, first(p, both, "EdgeConv")), reduction=self.reduction)
+        graph = sparse_graph(graph, sides[0], "EdgeConv")
+        # [x[i], x[j] - x[i]] [U, V] = x[i] (U - V) + x[j] V, whose products are dense and narrow.
+        of_target, of_source = jnp.split(p["up"], 2)
+        source, target = (
+            first({"up": kernel}, one, "EdgeConv")
+            for kernel, one in zip((of_source, of_target - of_source), sides, strict=True)
+        )
+
+        def mlp(both: jax.Array) -> jax.Array:
+            own, difference = jnp.split(both, 2, axis=1)
+            return rest(p, 2 * own + difference)
+
+        return edge_conv(graph, (source, target), mlp, reduction=self.reduction)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any
 
@@ -11,12 +12,13 @@ import jax
 from jsparse.errors import ShapeError
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import Graph, indices_of
+from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
 from jsparse.nn.operands import check_bias, check_kernel, operands, product, rounded, unrounded_sums, wide
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["gcn_conv"]
+__all__ = ["GCNConv", "gcn_conv", "propagated", "root_of_degrees"]
 
 
 def gcn_conv(
@@ -50,15 +52,15 @@ def gcn_conv(
         )
     graph, x, _ = operands(graph, x, "gcn_conv", square=True, sparse=True)
     kernel = check_kernel(kernel, x.shape[1], 2, "gcn_conv")
-    scale = _scale(graph, self_loops, x.dtype) if normalize else None
+    scale = root_of_degrees(graph, self_loops, x.dtype) if normalize else None
     bias = check_bias(bias, kernel.shape[1:], "gcn_conv")
     narrow = kernel.shape[0] <= kernel.shape[1] and not isinstance(x, SparseTensor)
     sent = x if narrow else product(x, kernel)
-    found = _propagated(self_loops)(graph, sent, scale, kernel if narrow else None, bias)
+    found = propagated(self_loops)(graph, sent, scale, kernel if narrow else None, bias)
     return rounded(found, graph, x, kernel, bias)
 
 
-def _scale(graph: Graph, self_loops: bool, dtype: Any) -> jax.Array:
+def root_of_degrees(graph: Graph, self_loops: bool, dtype: Any) -> jax.Array:
     """D^-1/2, and 0 for 0, (nodes, 1) in float32 or wider."""
     degrees = unrounded_sums(f"{indices_of(graph)}->i", graph)
     degrees = degrees.astype(wide_float(degrees.dtype, dtype)) + (1 if self_loops else 0)
@@ -66,7 +68,10 @@ def _scale(graph: Graph, self_loops: bool, dtype: Any) -> jax.Array:
 
 
 @cache
-def _propagated(self_loops: bool) -> Callable[..., jax.Array]:
+def propagated(self_loops: bool) -> Callable[..., jax.Array]:
+    """The fused function s (A + I) (s x) W + b of a graph, x, the scale s, W and b, each of these three or None, with I
+    or without it. Its result is not rounded."""
+
     @fuse
     def propagated(graph: Any, x: jax.Array, scale: Any, kernel: Any, bias: Any) -> jax.Array:
         at, own = indices_of(graph), x if scale is None else x.astype(scale.dtype) * scale
@@ -80,3 +85,44 @@ def _propagated(self_loops: bool) -> Callable[..., jax.Array]:
         return found if bias is None else found + wide(bias)
 
     return propagated
+
+
+@dataclass(frozen=True, slots=True)
+class GCNConv(Layer):
+    """D^-1/2 (A + I) D^-1/2 x W + b, as `jsparse.nn.gcn_conv` computes it (Kipf and Welling, 2017).
+
+        >>> layer = jsparse.nn.GCNConv(4, 2)
+        >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
+        >>> layer.apply(layer.init(jax.random.key(1)), graph, x).shape
+        (6, 2)
+
+    Args:
+        in_features: of x.
+        out_features: of the result.
+        use_bias: whether there is a bias.
+        self_loops: whether I is added; an existing self-loop adds to it.
+        normalize: whether there are the factors D^-1/2.
+
+    Raises ShapeError for sizes that are not positive integers.
+    """
+
+    in_features: int | tuple[int, int]
+    out_features: int
+    _: KW_ONLY
+    use_bias: bool = True
+    self_loops: bool = True
+    normalize: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.in_features, tuple):
+            raise ShapeError(
+                "Expected one array of features, of sources that are the targets, in GCNConv, but got a pair."
+            )
+        check_sizes("GCNConv", in_features=self.in_features, out_features=self.out_features)
+
+    def parameters(self) -> dict[str, Parameter]:
+        source, _ = pair(self.in_features)
+        return chosen(kernel=Parameter((source, self.out_features)), bias=bias_of(self.out_features, self.use_bias))
+
+    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        return gcn_conv(graph, x, p["kernel"], p.get("bias"), self_loops=self.self_loops, normalize=self.normalize)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
@@ -11,9 +12,12 @@ import jax.numpy as jnp
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph
 from jsparse.nn.aggregation import reduced
-from jsparse.nn.operands import Features, check_same_features, operands, rounded, wide
+from jsparse.nn.convolutions.mlp import check_widths, first, rest, two_layers
+from jsparse.nn.layer import Arrays, Layer, Parameter, pair
+from jsparse.nn.operands import Features, check_same_features, operands, rounded, sparse_graph, wide
+from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["gin_conv"]
+__all__ = ["GINConv", "gin_conv"]
 
 
 def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], eps: Any = 0.0) -> jax.Array:
@@ -41,3 +45,48 @@ def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], e
         raise ShapeError(f"Expected eps as a number in gin_conv, but got shape {shortened(jnp.shape(eps))}.")
     own = (1 + wide(jnp.asarray(eps, target.dtype))) * wide(target)
     return mlp(rounded(own + reduced(graph, source, "sum"), graph, source, target))
+
+
+@dataclass(frozen=True, slots=True)
+class GINConv(Layer):
+    """mlp((1 + ε) x + Σ over neighbours), as `jsparse.nn.gin_conv` computes it (Xu et al., 2019).
+
+    The function has two linear layers, and relu between them.
+
+        >>> layer = jsparse.nn.GINConv(4, 2)
+        >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
+        >>> layer.apply(layer.init(jax.random.key(1)), graph, x).shape
+        (6, 2)
+
+    Args:
+        in_features: of x.
+        hidden_features: between the layers. It may be left out, and is out_features then.
+        out_features: of the result.
+        eps: ε.
+        train_eps: whether ε is a parameter.
+
+    Raises ShapeError for sizes that are not positive integers.
+    """
+
+    in_features: int | tuple[int, int]
+    hidden_features: int | None = None
+    out_features: int | None = None
+    _: KW_ONLY
+    eps: float = 0.0
+    train_eps: bool = False
+
+    def __post_init__(self) -> None:
+        check_widths("GINConv", self.in_features, self.hidden_features, self.out_features)
+
+    def parameters(self) -> dict[str, Parameter]:
+        eps = {"eps": Parameter((), float(self.eps))} if self.train_eps else {}
+        return two_layers(pair(self.in_features)[0], self.hidden_features, self.out_features) | eps
+
+    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        eps, sides = p.get("eps", self.eps), x if isinstance(x, tuple) else (x,)
+        if not any(isinstance(one, SparseTensor) for one in sides):
+            return gin_conv(graph, x, lambda x: rest(p, first(p, x, "GINConv")), eps)
+        graph = sparse_graph(graph, sides[0], "GINConv")
+        # The sums are linear, so they may follow the first layer, whose results are dense and narrow.
+        after = tuple(first(p, one, "GINConv") for one in sides)
+        return gin_conv(graph, after if isinstance(x, tuple) else after[0], lambda x: rest(p, x), eps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
@@ -11,11 +12,12 @@ from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import is_pattern
+from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
 from jsparse.nn.operands import Features, dense_sums, own_part, plus_bias, rounded, sides, sparse_graph, unrounded_sums
 from jsparse.ops.einsum import einsum
 from jsparse.planning.dtypes import wide_float
 
-__all__ = ["basis_kernel", "rgcn_conv"]
+__all__ = ["RGCNConv", "basis_kernel", "rgcn_conv"]
 
 
 def rgcn_conv(
@@ -103,3 +105,72 @@ def _check(graph: Any, source: Any, target: Any, kernel: jax.Array) -> None:
             f"{shortened(graph.shape)}, {shortened(source.shape)}, {shortened(target.shape)} and "
             f"{shortened(kernel.shape)}."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RGCNConv(Layer):
+    """A kernel for each relation of a graph (relations, targets, sources), as `jsparse.nn.rgcn_conv` computes it.
+
+    Schlichtkrull et al., 2018.
+
+        >>> layer = jsparse.nn.RGCNConv(4, 2, 3)
+        >>> graph, x = jsparse.random(jax.random.key(0), (3, 6, 6), density=0.3), jnp.ones((6, 4))
+        >>> layer.apply(layer.init(jax.random.key(1)), graph, x).shape
+        (6, 2)
+
+    Args:
+        in_features: of x; a pair for sources and targets.
+        out_features: of the result.
+        num_relations: of the graph.
+        num_bases: if given, kernels are combinations of so many.
+        num_blocks: if given, kernels are block-diagonal, with so many blocks.
+        use_root: whether x R is added.
+        use_bias: whether there is a bias.
+        normalize: whether neighbours of a relation are averaged.
+
+    Raises ShapeError for sizes that are not positive integers.
+    """
+
+    in_features: int | tuple[int, int]
+    out_features: int
+    num_relations: int
+    _: KW_ONLY
+    num_bases: int | None = None
+    num_blocks: int | None = None
+    use_root: bool = True
+    use_bias: bool = True
+    normalize: bool = True
+
+    def __post_init__(self) -> None:
+        check_sizes(
+            "RGCNConv",
+            pairs=["in_features"],
+            in_features=self.in_features,
+            out_features=self.out_features,
+            num_relations=self.num_relations,
+        )
+        check_sizes(
+            "RGCNConv", optional=["num_bases", "num_blocks"], num_bases=self.num_bases, num_blocks=self.num_blocks
+        )
+        source, _ = pair(self.in_features)
+        if self.num_bases is not None and self.num_blocks is not None:
+            raise ShapeError("Expected num_bases or num_blocks in RGCNConv, but got both.")
+        if self.num_blocks is not None and (source % self.num_blocks or self.out_features % self.num_blocks):
+            raise ShapeError(
+                f"Expected num_blocks to divide in_features and out_features in RGCNConv, but got {self.num_blocks}, "
+                f"{source} and {self.out_features}."
+            )
+
+    def parameters(self) -> dict[str, Parameter]:
+        source, target = pair(self.in_features)
+        relations, blocks, out = self.num_relations, self.num_blocks, self.out_features
+        kernel = Parameter((relations if self.num_bases is None else self.num_bases, source, out), batch=1)
+        if blocks is not None:
+            kernel = Parameter((relations, blocks, source // blocks, out // blocks), batch=2)
+        coefficients = None if self.num_bases is None else Parameter((relations, self.num_bases), "attention")
+        root = Parameter((target, out)) if self.use_root else None
+        return chosen(kernel=kernel, coefficients=coefficients, root=root, bias=bias_of(out, self.use_bias))
+
+    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        kernel = p["kernel"] if self.num_bases is None else basis_kernel(p["coefficients"], p["kernel"])
+        return rgcn_conv(graph, x, kernel, p.get("root"), p.get("bias"), normalize=self.normalize)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
@@ -10,10 +11,11 @@ import jax.numpy as jnp
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.graph.graphs import Graph, one_of
 from jsparse.nn.aggregation import reduced
+from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
 from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias, product, rounded
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["SAGE_REDUCTIONS", "sage_conv"]
+__all__ = ["SAGE_REDUCTIONS", "SAGEConv", "sage_conv"]
 
 SAGE_REDUCTIONS = ("mean", "sum", "max", "pool")
 
@@ -77,3 +79,62 @@ def sage_conv(
         squares = (found * found).sum(1, keepdims=True)
         found = found * jnp.where(squares == 0, 0, jax.lax.rsqrt(jnp.where(squares == 0, 1, squares)))
     return rounded(found, kernel, *given)
+
+
+@dataclass(frozen=True, slots=True)
+class SAGEConv(Layer):
+    """(reduction over neighbours) W + x R + b, as `jsparse.nn.sage_conv` computes it (Hamilton et al., 2017).
+
+        >>> layer = jsparse.nn.SAGEConv(4, 2)
+        >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
+        >>> layer.apply(layer.init(jax.random.key(1)), graph, x).shape
+        (6, 2)
+
+    Args:
+        in_features: of x; a pair for sources and targets.
+        out_features: of the result.
+        reduction: "mean", "sum", "max", or "pool" for maxima of relu(x P + p).
+        pool_features: of x P; by default those of x.
+        use_root: whether x R is added.
+        use_bias: whether there is a bias.
+        normalize: whether results are divided by their Euclidean norms.
+
+    Raises ShapeError for sizes that are not positive integers.
+    """
+
+    in_features: int | tuple[int, int]
+    out_features: int
+    _: KW_ONLY
+    reduction: str = "mean"
+    pool_features: int | None = None
+    use_root: bool = True
+    use_bias: bool = True
+    normalize: bool = False
+
+    def __post_init__(self) -> None:
+        check_sizes(
+            "SAGEConv",
+            pairs=["in_features"],
+            optional=["pool_features"],
+            in_features=self.in_features,
+            out_features=self.out_features,
+            pool_features=self.pool_features,
+        )
+        one_of(self.reduction, SAGE_REDUCTIONS, "the reduction of SAGEConv")
+
+    def parameters(self) -> dict[str, Parameter]:
+        source, target = pair(self.in_features)
+        pooled = source if self.pool_features is None else self.pool_features
+        is_pool = self.reduction == "pool"
+        return chosen(
+            pool_kernel=Parameter((source, pooled)) if is_pool else None,
+            pool_bias=bias_of(pooled, is_pool),
+            kernel=Parameter((pooled if is_pool else source, self.out_features)),
+            root=Parameter((target, self.out_features)) if self.use_root else None,
+            bias=bias_of(self.out_features, self.use_bias),
+        )
+
+    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        pool = (p["pool_kernel"], p["pool_bias"]) if self.reduction == "pool" else None
+        rest: dict[str, Any] = {"reduction": self.reduction, "pool": pool, "normalize": self.normalize}
+        return sage_conv(graph, x, p["kernel"], p.get("root"), p.get("bias"), **rest)

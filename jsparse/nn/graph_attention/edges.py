@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -12,7 +13,9 @@ from jsparse.base.memo import remembered
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, of_ones
+from jsparse.nn.layer import check_sizes
 from jsparse.nn.operands import dense_array, floating, pattern_of_graph, plus_bias, product, wide
+from jsparse.ops.attention.dropout import check_rate
 from jsparse.ops.elementwise.bounded import add
 from jsparse.ops.indexing.points import coords
 from jsparse.ops.patterns.bands import window
@@ -22,7 +25,15 @@ from jsparse.ops.surgery.restrict import restrict
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["attended_edges", "check_edge_kernel", "check_vectors", "joined", "over_neighbors", "per_head"]
+__all__ = [
+    "attended_edges",
+    "check_attention",
+    "check_edge_kernel",
+    "check_vectors",
+    "joined",
+    "over_neighbors",
+    "per_head",
+]
 
 
 def attended_edges(
@@ -142,6 +153,12 @@ def joined(found: jax.Array, concat: bool, bias: Any, layer: str) -> jax.Array:
     """Heads side by side, (targets, heads · dim), or their mean, (targets, dim); with a bias."""
     targets, heads, dim = found.shape
     return plus_bias(found.reshape(targets, heads * dim) if concat else found.mean(1), bias, layer)
+
+
+def check_attention(layer: str, sizes: Mapping[str, Any], edge_features: int | None, dropout_rate: float) -> None:
+    """Raise ShapeError or an error of dropout unless a layer of graph attention can be made with these options."""
+    check_sizes(layer, pairs=["in_features"], optional=["edge_features"], edge_features=edge_features, **sizes)
+    check_rate(dropout_rate, layer)
 
 
 def check_edge_kernel(features: SparseTensor | None, kernel: Any, like: jax.Array, layer: str) -> None:

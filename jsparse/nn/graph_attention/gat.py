@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,12 +14,14 @@ from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
     attended_edges,
+    check_attention,
     check_edge_kernel,
     check_vectors,
     joined,
     over_neighbors,
     per_head,
 )
+from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, chosen, pair
 from jsparse.nn.operands import Features, at_edges, check_kernel, operands, product, rounded, unrounded_sums, wide
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
@@ -26,7 +29,7 @@ from jsparse.ops.elementwise import functions
 from jsparse.ops.fuse import fuse
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["EdgeAttention", "gat_conv"]
+__all__ = ["EdgeAttention", "GATConv", "gat_conv"]
 
 
 class EdgeAttention(NamedTuple):
@@ -137,3 +140,76 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         return unrounded_sums(f"{at}h,jhd->ihd", weights, sent)
 
     return attended
+
+
+@dataclass(frozen=True, slots=True)
+class GATConv(Layer):
+    """Graph attention with heads, as `jsparse.nn.gat_conv` computes it (Veličković et al., 2018).
+
+        >>> layer = jsparse.nn.GATConv(4, 3, heads=2)
+        >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
+        >>> layer.apply(layer.init(jax.random.key(1)), graph, x).shape
+        (6, 6)
+
+    Args:
+        in_features: of x; a pair for sources and targets.
+        out_features: of one head.
+        heads: the number of heads.
+        concat: whether heads are side by side; otherwise their mean is the result.
+        edge_features: the features of edges, if there are any.
+        use_bias: whether there are biases.
+        negative_slope: of leaky_relu.
+        self_loops: whether each node is its own neighbour.
+        dropout_rate: of weights, in training.
+
+    Raises ShapeError for sizes that are not positive integers.
+    """
+
+    in_features: int | tuple[int, int]
+    out_features: int
+    _: KW_ONLY
+    heads: int = 1
+    concat: bool = True
+    edge_features: int | None = None
+    use_bias: bool = True
+    negative_slope: float = 0.2
+    self_loops: bool = True
+    dropout_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        sizes = {"in_features": self.in_features, "out_features": self.out_features, "heads": self.heads}
+        check_attention("GATConv", sizes, self.edge_features, self.dropout_rate)
+
+    def parameters(self) -> dict[str, Parameter]:
+        source, target = pair(self.in_features)
+        heads, edges = (self.heads, self.out_features), self.edge_features
+        vector = Parameter(heads, "attention")
+        return chosen(
+            kernel=Parameter((source, *heads)),
+            kernel_target=Parameter((target, *heads)) if isinstance(self.in_features, tuple) else None,
+            attention_source=vector,
+            attention_target=vector,
+            edge_kernel=None if edges is None else Parameter((edges, *heads)),
+            attention_edge=None if edges is None else vector,
+            bias=bias_of(self.out_features * (self.heads if self.concat else 1), self.use_bias),
+        )
+
+    def _apply(self, p: Arrays, graph: Any, x: Any, *, edge_features: Any = None, dropout_key: Any = None) -> jax.Array:
+        edges = None
+        if edge_features is not None:
+            edges = EdgeAttention(edge_features, p["edge_kernel"], p["attention_edge"])
+        return gat_conv(
+            graph,
+            x,
+            p["kernel"],
+            p["attention_source"],
+            p["attention_target"],
+            p.get("bias"),
+            kernel_target=p.get("kernel_target"),
+            edges=edges,
+            concat=self.concat,
+            negative_slope=self.negative_slope,
+            self_loops=self.self_loops,
+            dropout_rate=0.0 if dropout_key is None else self.dropout_rate,
+            dropout_key=dropout_key,
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any
 
@@ -13,12 +14,14 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
     attended_edges,
+    check_attention,
     check_edge_kernel,
     check_vectors,
     joined,
     over_neighbors,
     per_head,
 )
+from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, chosen, pair
 from jsparse.nn.operands import Features, at_edges, check_kernel, operands, plus_bias, rounded, unrounded_sums
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
@@ -27,7 +30,7 @@ from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["gatv2_conv"]
+__all__ = ["GATv2Conv", "gatv2_conv"]
 
 
 def gatv2_conv(
@@ -116,3 +119,80 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         return unrounded_sums(f"{at}h,jhd->ihd", weights, source)
 
     return attended
+
+
+@dataclass(frozen=True, slots=True)
+class GATv2Conv(Layer):
+    """Graph attention whose scores depend on both ends together, as `jsparse.nn.gatv2_conv` computes it.
+
+    Brody et al., 2022.
+
+        >>> layer = jsparse.nn.GATv2Conv(4, 3, heads=2)
+        >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
+        >>> layer.apply(layer.init(jax.random.key(1)), graph, x).shape
+        (6, 6)
+
+    Args:
+        in_features: of x; a pair for sources and targets.
+        out_features: of one head.
+        heads: the number of heads.
+        concat: whether heads are side by side; otherwise their mean is the result.
+        share_weights: whether sources and targets have one kernel.
+        edge_features: the features of edges, if there are any.
+        use_bias: whether there are biases.
+        negative_slope: of leaky_relu.
+        self_loops: whether each node is its own neighbour.
+        dropout_rate: of weights, in training.
+
+    Raises ShapeError for sizes that are not positive integers.
+    """
+
+    in_features: int | tuple[int, int]
+    out_features: int
+    _: KW_ONLY
+    heads: int = 1
+    concat: bool = True
+    share_weights: bool = False
+    edge_features: int | None = None
+    use_bias: bool = True
+    negative_slope: float = 0.2
+    self_loops: bool = True
+    dropout_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        sizes = {"in_features": self.in_features, "out_features": self.out_features, "heads": self.heads}
+        check_attention("GATv2Conv", sizes, self.edge_features, self.dropout_rate)
+
+    def parameters(self) -> dict[str, Parameter]:
+        source, target = pair(self.in_features)
+        heads, own = (self.heads, self.out_features), not self.share_weights
+        bias = Parameter(heads, "bias") if self.use_bias else None
+        return chosen(
+            kernel_source=Parameter((source, *heads)),
+            bias_source=bias,
+            kernel_target=Parameter((target, *heads)) if own else None,
+            bias_target=bias if own else None,
+            attention=Parameter(heads, "attention"),
+            edge_kernel=None if self.edge_features is None else Parameter((self.edge_features, *heads)),
+            bias=bias_of(self.out_features * (self.heads if self.concat else 1), self.use_bias),
+        )
+
+    def _apply(self, p: Arrays, graph: Any, x: Any, *, edge_features: Any = None, dropout_key: Any = None) -> jax.Array:
+        side = "source" if self.share_weights else "target"
+        return gatv2_conv(
+            graph,
+            x,
+            p["kernel_source"],
+            p[f"kernel_{side}"],
+            p["attention"],
+            p.get("bias"),
+            bias_source=p.get("bias_source"),
+            bias_target=p.get(f"bias_{side}"),
+            edge_features=edge_features,
+            edge_kernel=p.get("edge_kernel"),
+            concat=self.concat,
+            negative_slope=self.negative_slope,
+            self_loops=self.self_loops,
+            dropout_rate=0.0 if dropout_key is None else self.dropout_rate,
+            dropout_key=dropout_key,
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
@@ -10,7 +11,15 @@ import jax.numpy as jnp
 from jsparse.errors import DTypeError, ShapeError, represented
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.attention import Projection
-from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, joined, over_neighbors, per_head
+from jsparse.nn.graph_attention.edges import (
+    attended_edges,
+    check_attention,
+    check_edge_kernel,
+    joined,
+    over_neighbors,
+    per_head,
+)
+from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, chosen, pair
 from jsparse.nn.operands import (
     Features,
     at_edges,
@@ -28,7 +37,7 @@ from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["transformer_conv"]
+__all__ = ["TransformerConv", "transformer_conv"]
 
 
 def transformer_conv(
@@ -133,3 +142,78 @@ def _attended(
     if features is None:
         return found, None
     return found, unrounded_sums(f"{at}h,{at}e->ihe", weights, features)
+
+
+@dataclass(frozen=True, slots=True)
+class TransformerConv(Layer):
+    """Attention of products of queries and keys, plus x R, as `jsparse.nn.transformer_conv` computes it.
+
+    Shi et al., 2021.
+
+        >>> layer = jsparse.nn.TransformerConv(4, 3, heads=2)
+        >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
+        >>> layer.apply(layer.init(jax.random.key(1)), graph, x).shape
+        (6, 6)
+
+    Args:
+        in_features: of x; a pair for sources and targets.
+        out_features: of one head.
+        heads: the number of heads.
+        concat: whether heads are side by side; otherwise their mean is the result.
+        beta: whether a gate chooses between neighbours and x R.
+        use_root: whether x R is added.
+        edge_features: the features of edges, if there are any.
+        use_bias: whether there are biases.
+        dropout_rate: of weights, in training.
+
+    Raises ShapeError for sizes that are not positive integers.
+    """
+
+    in_features: int | tuple[int, int]
+    out_features: int
+    _: KW_ONLY
+    heads: int = 1
+    concat: bool = True
+    beta: bool = False
+    use_root: bool = True
+    edge_features: int | None = None
+    use_bias: bool = True
+    dropout_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        sizes = {"in_features": self.in_features, "out_features": self.out_features, "heads": self.heads}
+        check_attention("TransformerConv", sizes, self.edge_features, self.dropout_rate)
+
+    def parameters(self) -> dict[str, Parameter]:
+        source, target = pair(self.in_features)
+        heads, out = (self.heads, self.out_features), self.out_features * (self.heads if self.concat else 1)
+        bias = Parameter(heads, "bias") if self.use_bias else None
+        return chosen(
+            query=Parameter((target, *heads)),
+            query_bias=bias,
+            key=Parameter((source, *heads)),
+            key_bias=bias,
+            value=Parameter((source, *heads)),
+            value_bias=bias,
+            root=Parameter((target, out)) if self.use_root else None,
+            root_bias=bias_of(out, self.use_root and self.use_bias),
+            gate=Parameter((3 * out, 1)) if self.use_root and self.beta else None,
+            edge_kernel=None if self.edge_features is None else Parameter((self.edge_features, *heads)),
+        )
+
+    def _apply(self, p: Arrays, graph: Any, x: Any, *, edge_features: Any = None, dropout_key: Any = None) -> jax.Array:
+        root = Projection(p["root"], p.get("root_bias")) if self.use_root else None
+        return transformer_conv(
+            graph,
+            x,
+            Projection(p["query"], p.get("query_bias")),
+            Projection(p["key"], p.get("key_bias")),
+            Projection(p["value"], p.get("value_bias")),
+            root,
+            gate=p["gate"][:, 0] if "gate" in p else None,
+            edge_features=edge_features,
+            edge_kernel=p.get("edge_kernel"),
+            concat=self.concat,
+            dropout_rate=0.0 if dropout_key is None else self.dropout_rate,
+            dropout_key=dropout_key,
+        )

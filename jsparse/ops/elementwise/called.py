@@ -1,4 +1,4 @@
-"""Functions of several operands, with numpy's meaning: each is a call in a statement, `R[i, j] = hypot(A[i, j], B[j])`.
+"""Functions of several operands, with numpy's meaning: each is a call in a statement, `R[i, j] = min(A[i, j], B[j])`.
 
 Where tensors store the same entries, and all others are known numbers, the function of the values is computed at once.
 """

@@ -1,11 +1,11 @@
-"""Parameters of graph layers: their shapes, and their first values."""
+"""What a graph layer is: sizes and options, from which its parameters follow, and a function of these."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,21 +19,20 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = [
     "Arrays",
-    "Definition",
-    "Initializers",
+    "Initializer",
+    "Layer",
     "Parameter",
     "bias_of",
-    "call_options",
     "check_dtypes",
     "check_sizes",
     "chosen",
     "edge_array",
     "features",
+    "initializers",
     "pair",
-    "weighted",
 ]
 
-Initializer = Callable[..., jax.Array]
+Initializer: TypeAlias = Callable[..., jax.Array]
 Arrays = Mapping[str, Any]
 
 
@@ -76,29 +75,91 @@ class Parameter:
         return jnp.stack(found).reshape(self.shape)
 
 
-class Definition(Protocol):
-    """A layer: a frozen value with sizes and options."""
+class Layer:
+    """A graph layer as a value: its sizes and options, without its parameters.
+
+    `jsparse.nnx` and `jsparse.linen` make modules of layers. By itself a layer computes with parameters by name:
+
+        >>> layer = jsparse.nn.SAGEConv(4, 2)
+        >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
+        >>> parameters = layer.init(jax.random.key(1))
+        >>> jax.grad(lambda p: layer.apply(p, graph, x).sum())(parameters)["kernel"].shape
+        (4, 2)
+
+    Layers raise ShapeError for sizes that are not positive integers.
+    """
+
+    __slots__ = ()
+    _apply: ClassVar[Callable[..., jax.Array]]  # of parameters, graph, features, and options that the layer has
 
     def parameters(self) -> dict[str, Parameter]:
-        """Its parameters, by name."""
+        """The parameters that it has: their shapes, and how they are initialized."""
+        raise NotImplementedError
 
-    @property
-    def apply(self) -> Callable[..., jax.Array]:
-        """The layer as a function of its parameters by name, a graph, features, and options of a call."""
+    def init(
+        self,
+        key: Any,
+        *,
+        param_dtype: Any = jnp.float32,
+        kernel_init: Initializer | None = None,
+        attention_init: Initializer | None = None,
+        bias_init: Initializer | None = None,
+    ) -> dict[str, jax.Array]:
+        """Parameters with first values, by name.
+
+        Args:
+            key: of random numbers.
+            param_dtype: of the parameters.
+            kernel_init, attention_init, bias_init: functions (key, shape, dtype) for kernels, vectors of attention,
+                and biases; by default `lecun_normal`, `glorot_uniform` and `zeros` of `jax.nn.initializers`.
+        """
+        given, parameters = initializers(kernel_init, attention_init, bias_init), self.parameters()
+        keys = jax.random.split(key, len(parameters))
+        both = zip(parameters.items(), keys, strict=True)
+        return {name: one.initialized(own, given, param_dtype) for (name, one), own in both}
+
+    def apply(
+        self,
+        parameters: Arrays,
+        graph: Any,
+        x: Any,
+        *,
+        edge_features: Any = None,
+        dropout_key: Any = None,
+        dtype: Any = None,
+    ) -> jax.Array:
+        """Compute the layer.
+
+        Args:
+            parameters: arrays by name, as `init` gives them.
+            graph: a SparseTensor or a pattern (targets, sources), static or dynamic.
+            x: features (nodes, in), or a pair of those of sources and targets.
+            edge_features: (nse, edge_features), in layers of graph attention that are made with such a number.
+            dropout_key: a key of random numbers, in layers with a `dropout_rate`; without it nothing is dropped.
+            dtype: of the computation; by default that of x and the parameters.
+
+        Raises ShapeError for shapes that do not fit, and DTypeError for a dense graph.
+        """
+        name = type(self).__name__
+        options: dict[str, Any] = {} if dropout_key is None else {"dropout_key": dropout_key}
+        if edge_features is not None:
+            if getattr(self, "edge_features", None) is None:
+                raise ShapeError(
+                    f"Expected no edge_features in a {name} layer that is made without them. Layers of graph attention "
+                    "take them, if they are made with edge_features=, the number of features."
+                )
+            options["edge_features"] = edge_array(edge_features, name, dtype)
+        given, weights = features(x, name, dtype), _weighted(graph, name, dtype)
+        p = {name: jnp.asarray(one) if dtype is None else jnp.asarray(one, dtype) for name, one in parameters.items()}
+        return self._apply(p, weights, given, **options)
 
 
-def call_options(definition: Definition, edge_features: Any, dropout_key: Any) -> dict[str, Any]:
-    """The options of a call. Raises ShapeError for features of edges in a layer that takes none."""
-    options: dict[str, Any] = {} if dropout_key is None else {"dropout_key": dropout_key}
-    if edge_features is None:
-        return options
-    if getattr(definition, "edge_inputs", None) is None:
-        name = type(definition).__name__
-        raise ShapeError(
-            f"Expected no edge_features in a {name} layer that is made without them. Layers of graph attention take "
-            "them, if they are made with edge_features=, the number of features."
-        )
-    return options | {"edge_features": edge_features}
+def initializers(
+    kernel_init: Initializer | None, attention_init: Initializer | None, bias_init: Initializer | None
+) -> Initializers:
+    """The initializers that are given, and the usual ones for None."""
+    given = {"kernel": kernel_init, "attention": attention_init, "bias": bias_init}
+    return Initializers(**{name: init for name, init in given.items() if init is not None})
 
 
 def check_sizes(layer: str, *, pairs: Sequence[str] = (), optional: Sequence[str] = (), **sizes: Any) -> None:
@@ -141,7 +202,7 @@ def edge_array(x: Any, layer: str, dtype: Any) -> Any:
     return found if dtype is None else found.astype(dtype)
 
 
-def weighted(graph: Any, layer: str, dtype: Any) -> Any:
+def _weighted(graph: Any, layer: str, dtype: Any) -> Any:
     """A graph with its weights in a dtype; None for their own."""
     return graph if dtype is None or is_pattern(graph) else as_tensor(graph, f"nn.{layer}").astype(dtype)
 

@@ -1,0 +1,149 @@
+"""Spectral convolutions by polynomials of the graph's Laplacian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.errors import ShapeError, represented, shortened
+from jsparse.graph.graphs import Graph, indices_of
+from jsparse.nn.convolutions.gcn import propagated, root_of_degrees
+from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen
+from jsparse.nn.operands import dense_array, operands, plus_bias, product, rounded, unrounded_sums, wide
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["ChebConv", "cheb_conv"]
+
+
+def cheb_conv(
+    graph: Graph, x: Any, kernel: Any, bias: Any = None, *, normalize: bool = True, lambda_max: float | None = None
+) -> jax.Array:
+    """Compute Σ over k < K of T_k(L̂) x W[k], plus b, for the Chebyshev polynomials T_k.
+
+        >>> A = jsparse.random(jax.random.key(0), (6, 6), density=0.5)
+        >>> jsparse.nn.cheb_conv(A + A.T, jnp.ones((6, 4)), jnp.ones((3, 4, 2))).shape
+        (6, 2)
+
+    Defferrard et al., "Convolutional neural networks on graphs with fast localized spectral filtering", 2016. L̂ is
+    2 L / λ - 1 for the Laplacian L = 1 - D^-1/2 A D^-1/2, whose eigenvalues are in [0, 2], and is not built. There are
+    K - 1 sparse products, over the narrower one of x and the result, and over the result if x is sparse. A row of the
+    result depends on nodes at most K - 1 edges away.
+
+    Args:
+        graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic, symmetric and without self-loops where the
+            eigenvalues are to be as they are said.
+        x: features (nodes, in), sparse or dense.
+        kernel: (K, in, out).
+        bias: (out,), or None.
+        normalize: whether the Laplacian is normalized; otherwise it is L = D - A.
+        lambda_max: λ, its largest eigenvalue, or a bound of it; by default 2 if the Laplacian is normalized.
+
+    Returns an array (nodes, out).
+
+    Raises ShapeError for shapes that do not fit, and for D - A without `lambda_max`, DTypeError for a dense graph.
+    """
+    if isinstance(x, tuple | list):
+        raise ShapeError("Expected one array of features, of sources that are the targets, in cheb_conv, got a pair.")
+    graph, x, _ = operands(graph, x, "cheb_conv", square=True, sparse=True)
+    kernel = dense_array(kernel, "cheb_conv", "a kernel (K, in, out)")
+    if kernel.ndim != 3 or not len(kernel) or kernel.shape[1] != x.shape[1]:
+        raise ShapeError(f"Expected a kernel (K, {x.shape[1]}, out) in cheb_conv, but got {shortened(kernel.shape)}.")
+    _check_bound("cheb_conv", normalize, lambda_max)
+    scale = root_of_degrees(graph, False, x.dtype) if normalize else None
+    degrees = None if normalize else unrounded_sums(f"{indices_of(graph)}->i", graph)[:, None]
+    factor = 2 / (2.0 if lambda_max is None else lambda_max)
+
+    def shifted(z: jax.Array) -> jax.Array:
+        """L̂ z."""
+        own = z if degrees is None else degrees * z
+        return factor * (own - propagated(False)(graph, z, scale, None, None)) - z
+
+    narrow = kernel.shape[1] <= kernel.shape[2] and not isinstance(x, SparseTensor)
+    found = (_forward if narrow else _clenshaw)(shifted, x, kernel)
+    return rounded(plus_bias(found, bias, "cheb_conv"), graph, x, kernel, bias)
+
+
+def _forward(shifted: Callable[[jax.Array], jax.Array], x: jax.Array, kernel: jax.Array) -> jax.Array:
+    """Σ T_k(L̂) x W[k] by T_k = 2 L̂ T_{k-1} - T_{k-2}."""
+    before, z = None, wide(x)
+    found = product(z, kernel[0])
+    for own in kernel[1:]:
+        before, z = z, shifted(z) if before is None else 2 * shifted(z) - before
+        found = found + product(z, own)
+    return found
+
+
+def _clenshaw(shifted: Callable[[jax.Array], jax.Array], x: Any, kernel: jax.Array) -> jax.Array:
+    """Σ T_k(L̂) y_k of y_k = x W[k] by s_k = y_k + 2 L̂ s_{k+1} - s_{k+2}, which ends with y_0 + L̂ s_1 - s_2 (Clenshaw,
+    A note on the summation of Chebyshev series, 1955)."""
+    order, inputs, out = kernel.shape
+    columns = product(x, kernel.transpose(1, 0, 2).reshape(inputs, order * out))
+    first, *terms = jnp.split(columns, order, axis=1)
+    after, found = None, None
+    for own in reversed(terms):
+        after, found = found, _recurrence(own, found, after, shifted, 2)
+    return _recurrence(first, found, after, shifted, 1)
+
+
+def _recurrence(
+    own: jax.Array, s: jax.Array | None, after: jax.Array | None, shifted: Callable[[jax.Array], jax.Array], times: int
+) -> jax.Array:
+    found = own if s is None else own + times * shifted(s)
+    return found if after is None else found - after
+
+
+def _check_bound(layer: str, normalize: bool, lambda_max: Any) -> None:
+    if lambda_max is None and not normalize:
+        raise ShapeError(
+            f"Expected lambda_max=, the largest eigenvalue of D - A, or a bound of it, in {layer} with "
+            "normalize=False. Twice the largest degree is such a bound."
+        )
+    if isinstance(lambda_max, int | float) and not lambda_max > 0:
+        raise ShapeError(f"Expected a positive lambda_max in {layer}, but got {represented(lambda_max)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ChebConv(Layer):
+    """Σ over k < K of T_k(L̂) x W[k], plus b, as `jsparse.nn.cheb_conv` computes it (Defferrard et al., 2016).
+
+        >>> layer = jsparse.nn.ChebConv(4, 2, 3)
+        >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
+        >>> layer.apply(layer.init(jax.random.key(1)), graph, x).shape
+        (6, 2)
+
+    Args:
+        in_features: of x.
+        out_features: of the result.
+        order: the number K of polynomials: nodes at most K - 1 edges away contribute.
+        use_bias: whether there is a bias.
+        normalize: whether the Laplacian is normalized; otherwise it is D - A.
+        lambda_max: its largest eigenvalue, or a bound of it; by default 2 if it is normalized.
+
+    Raises ShapeError for sizes that are not positive integers.
+    """
+
+    in_features: int
+    out_features: int
+    order: int
+    _: KW_ONLY
+    use_bias: bool = True
+    normalize: bool = True
+    lambda_max: float | None = None
+
+    def __post_init__(self) -> None:
+        check_sizes("ChebConv", in_features=self.in_features, out_features=self.out_features, order=self.order)
+        _check_bound("ChebConv", self.normalize, self.lambda_max)
+
+    def parameters(self) -> dict[str, Parameter]:
+        return chosen(
+            kernel=Parameter((self.order, self.in_features, self.out_features), batch=1),
+            bias=bias_of(self.out_features, self.use_bias),
+        )
+
+    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        options: dict[str, Any] = {"normalize": self.normalize, "lambda_max": self.lambda_max}
+        return cheb_conv(graph, x, p["kernel"], p.get("bias"), **options)

@@ -1,0 +1,74 @@
+"""Modules made of layers: the layers that there are, and for a framework's modules their signatures and docstrings.
+
+A docstring of a layer has a summary, an example of four lines, and a section "Args:" with an entry for each option.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields
+from inspect import Parameter, Signature, getdoc, signature
+from types import ModuleType
+
+from jsparse.nn.layer import Layer
+
+__all__ = ["COMMON", "documentation", "layers_of", "named_options", "signature_of"]
+
+COMMON = """
+dtype: of the computation; by default that of x and the parameters.
+param_dtype: of the parameters.
+kernel_init, attention_init, bias_init: functions (key, shape, dtype) for kernels, vectors of attention, and biases.
+"""
+"""The options that modules have beside those of their layers."""
+
+
+def layers_of(module: ModuleType) -> list[type[Layer]]:
+    """The layers that a module exports."""
+    found = vars(module).values()
+    return [x for x in found if isinstance(x, type) and issubclass(x, Layer) and x is not Layer]
+
+
+def named_options(layer: Layer | type[Layer], without: Collection[str] = ()) -> list[str]:
+    """The names of a layer's sizes and options."""
+    return [x.name for x in fields(layer) if x.name not in without]  # type: ignore[arg-type]
+
+
+def signature_of(layer: type[Layer], more: Iterable[Parameter], without: Collection[str] = ()) -> Signature:
+    """The signature of a module: the options of a layer but for some, and more of them."""
+    own = [p for p in signature(layer).parameters.values() if p.name not in without]
+    return Signature([*own, *more])
+
+
+def documentation(
+    layer: type[Layer], example: Sequence[str], call: str, more: str, without: Collection[str] = ()
+) -> str:
+    """The docstring of a module.
+
+    Args:
+        layer: the layer, whose docstring has all but what follows.
+        example: the lines of the example that make the module; {name} and {args} stand for the layer's.
+        call: how the example calls it with a graph and x.
+        more: entries of further options.
+        without: options that the module does not have.
+    """
+    if layer.__doc__ is None:
+        return ""  # python -OO
+    name, (head, entries) = layer.__name__, _sections(layer)
+    made = re.search(rf">>> layer = jsparse\.nn\.{name}\((.*)\)\n", head)
+    assert made is not None, f"{name} has no example"
+    args = made[1].removeprefix("4, ") if "in_features" in without else made[1]
+    lines = "\n    ".join(line.format(name=name, args=args) for line in example)
+    head = head.replace(made[0], lines + "\n").replace("layer.apply(layer.init(jax.random.key(1)), graph, x)", call)
+    kept = [entry for entry in entries if entry.partition(":")[0] not in without]
+    given = "\n".join("    " + line for line in "\n".join([*kept, more.strip()]).splitlines())
+    return (
+        f"{head}\n\nArgs:\n{given}\n\nCalls raise ShapeError for shapes that do not fit, and DTypeError for a dense "
+        "graph.\n"
+    )
+
+
+def _sections(layer: type[Layer]) -> tuple[str, list[str]]:
+    """The docstring of a layer before "Args:", and the entries there."""
+    head, _, rest = (getdoc(layer) or "").partition("\n\nArgs:\n")
+    return head, re.split(r"\n    (?=\S)", rest.partition("\n\n")[0].strip())

@@ -1,0 +1,30 @@
+"""What docs/extending.md says that a new thing touches, beside where the examples stand in the package."""
+
+from pathlib import Path
+
+import pytest
+
+import jsparse
+
+PACKAGE = Path(jsparse.__file__).parent
+PAGE = (PACKAGE.parent / "docs/extending.md").read_text(encoding="utf-8")
+EXAMPLES = {  # section: the names of its example, and its own file
+    "A function": (["hypot"], None),
+    "A layer": (["ChebConv", "cheb_conv"], "nn/convolutions/cheb.py"),
+}
+
+
+@pytest.mark.parametrize("section", EXAMPLES)
+def test_an_example_touches_the_files_that_the_page_names(section: str) -> None:
+    names, own = EXAMPLES[section]
+    table = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    named = {path for row in rows for path in row.split("`")[1::2]}
+    assert named
+    said = {path.removeprefix("jsparse/") for path in named if "<name>" not in path} | ({own} if own else set())
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if any(name in path.read_text(encoding="utf-8") for name in names)
+    }
+    assert found == said

@@ -1,0 +1,92 @@
+"""Convolutions by Chebyshev polynomials beside the eigenvectors of the Laplacian."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from nn.graphs import graph_of, normal, weights
+
+from jsparse import nn
+from jsparse.errors import ShapeError
+
+N, F, K = 11, 4, 5
+
+
+def symmetric(seed=0):
+    found = np.abs(weights(N, N, seed=seed, density=0.3))
+    found = found + found.T
+    np.fill_diagonal(found, 0)
+    found[3] = found[:, 3] = 0  # a node without neighbours
+    return found
+
+
+def by_eigenvectors(A, x, kernel, normalize, bound):
+    """Σ T_k(L̂) x W[k], where T_k(cos t) = cos k t of each eigenvalue."""
+    degrees = A.sum(1)
+    if normalize:
+        root = np.divide(1, np.sqrt(degrees), out=np.zeros(N), where=degrees > 0)
+        laplacian = np.eye(N) - root[:, None] * A * root
+    else:
+        laplacian = np.diag(degrees) - A
+    values, vectors = np.linalg.eigh(laplacian)
+    angles = np.arccos(np.clip(2 * values / bound - 1, -1, 1))
+    return sum((vectors * np.cos(k * angles)) @ vectors.T @ x @ own for k, own in enumerate(kernel))
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+@pytest.mark.parametrize(("normalize", "bound"), [(True, None), (True, 2.5), (False, 9.0)])
+@pytest.mark.parametrize("out", [3, 6])  # narrower and wider than x
+@pytest.mark.parametrize("order", [1, 2, 3, K])
+def test_formula(order, out, normalize, bound, kind):
+    A, x, kernel, bias = symmetric(), normal(1, N, F), normal(2, order, F, out), normal(3, out)
+    bound = bound if normalize else 2 * A.sum(1).max()
+    found = nn.cheb_conv(graph_of(A, kind), x, kernel, bias, normalize=normalize, lambda_max=bound)
+    np.testing.assert_allclose(found, by_eigenvectors(A, x, kernel, normalize, bound or 2.0) + bias, atol=2e-5)
+
+
+@pytest.mark.parametrize("out", [3, 6])
+def test_gradients_are_those_of_the_dense_graph(out):
+    A, x, kernel = symmetric(), normal(1, N, F), normal(2, K, F, out)
+    graph = graph_of(A, "static")
+
+    def dense(values, x, kernel):
+        S = graph.with_values(values).todense()
+        degrees = S.sum(1)
+        root = jnp.where(degrees > 0, 1 / jnp.sqrt(jnp.where(degrees > 0, degrees, 1)), 0)
+        L = -root[:, None] * S * root
+        terms = [x, L @ x]
+        for _ in range(K - 2):
+            terms.append(2 * L @ terms[-1] - terms[-2])
+        return jnp.cos(sum(z @ w for z, w in zip(terms, kernel, strict=True))).sum()
+
+    def sparse(values, x, kernel):
+        return jnp.cos(nn.cheb_conv(graph.with_values(values), x, kernel)).sum()
+
+    given = graph.values, x, kernel
+    for found, expected in zip(jax.grad(sparse, (0, 1, 2))(*given), jax.grad(dense, (0, 1, 2))(*given), strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-4)
+
+
+def test_narrow_floats_are_rounded_once():
+    """64 equal neighbours: sums in bfloat16 would stop at 256 times the smallest term."""
+    n = 65
+    A = jnp.ones((n, n), jnp.bfloat16) - jnp.eye(n, dtype=jnp.bfloat16)
+    x, kernel = jnp.full((n, 1), 1.0078125, jnp.bfloat16), jnp.ones((3, 1, 1), jnp.bfloat16)
+    found = nn.cheb_conv(graph_of(A, "static"), x, kernel)
+    wide = nn.cheb_conv(graph_of(A.astype(jnp.float32), "static"), x.astype(jnp.float32), kernel.astype(jnp.float32))
+    assert found.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(found, wide.astype(jnp.bfloat16))
+
+
+def test_errors():
+    graph, x = graph_of(symmetric(), "static"), normal(1, N, F)
+    with pytest.raises(ShapeError, match=r"kernel \(K, 4, out\) in cheb_conv"):
+        nn.cheb_conv(graph, x, normal(2, 3, F + 1, 2))
+    with pytest.raises(ShapeError, match="lambda_max=, the largest eigenvalue of D - A"):
+        nn.cheb_conv(graph, x, normal(2, 3, F, 2), normalize=False)
+    with pytest.raises(ShapeError, match="positive lambda_max in ChebConv"):
+        nn.ChebConv(F, 2, 3, lambda_max=0.0)
+    with pytest.raises(ShapeError, match="Expected order to be a positive integer in ChebConv"):
+        nn.ChebConv(F, 2, 0)
+    with pytest.raises(ShapeError, match="square"):
+        nn.cheb_conv(graph_of(weights(N, N - 1), "static"), normal(1, N - 1, F), normal(2, 3, F, 2))
