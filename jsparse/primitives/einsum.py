@@ -14,7 +14,14 @@ A batch axis is one more index variable. So one primitive is closed under differ
 
 The dtypes of factors and result may differ: a cotangent has the dtype of its factor. Nothing is conjugated, by JAX's
 convention for cotangents of complex numbers, so the transpose of a product is the same as for real numbers.
-By a semiring other than (+, ·) a product is not linear; `primitives.semiring_jvp` has its derivative.
+By a semiring other than (+, ·) a product is not linear; `primitives.semiring_jvp` has its derivative. That is made of
+einsums under a condition, which is around the innermost product (`semiring.EqualityMask`):
+
+    R = Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · Yₘ
+
+With T = min or max of X₁ ⊗ … ⊗ Xₙ over the summed index variables, the mask selects the combinations that attain T, and
+no Y counts them. X and T are only compared, so R is piecewise constant in them. It is linear in each Y, with the JVP
+and the transpose above under the same mask.
 """
 
 from __future__ import annotations
@@ -42,7 +49,8 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
     out = einsum_p.bind(*_compat.same_varying(primals), spec=spec)
     if not spec.semiring.is_linear:
         return out, semiring_jvp(einsum_p, primals, tangents, out, spec.unscheduled)
-    return out, tangent(einsum_p, primals, tangents, out, spec.unscheduled)
+    compared = 0 if spec.mask is None else spec.mask.operands
+    return out, tangent(einsum_p, primals, tangents, out, spec.unscheduled, first=compared)
 
 
 _compat.cache_weakly(Spec, Pattern)

@@ -165,8 +165,9 @@ def _compared(jaxpr: Any) -> set[Any]:
     found = set[Any]()
     for equation in reversed(jaxpr.eqns):
         name, read = equation.primitive.name, [v for v in equation.invars if not isinstance(v, _compat.Literal)]
-        compares = name == "jsparse_masked_einsum" or (name in COMPARISONS and len(read) > 1)
-        copies = name in COPIES or name == "jsparse_einsum"
+        is_einsum = name == "jsparse_einsum"
+        compares = (is_einsum and equation.params["spec"].mask) or (name in COMPARISONS and len(read) > 1)
+        copies = name in COPIES or is_einsum
         if compares or (copies and not found.isdisjoint(equation.outvars)):
             found.update(read)
     return found

@@ -24,7 +24,6 @@ from jsparse import _compat
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.errors import NotYetSupportedError
-from jsparse.primitives.masked_einsum import masked_einsum_p
 from jsparse.primitives.spec import Spec
 
 __all__ = ["semiring_jvp"]
@@ -42,7 +41,7 @@ def semiring_jvp(
     if not changes:
         return _compat.add_tangents([], out)
     if spec.semiring.is_selective:
-        return _selection_jvp(factors, index, changes, out, spec)
+        return _selection_jvp(einsum, factors, index, changes, out, spec)
     if spec.semiring.add == "*" and len(factors) == 1:
         return _product_jvp(einsum, factors[0], index, changes[0], out, spec)
     raise NotYetSupportedError(
@@ -51,7 +50,14 @@ def semiring_jvp(
     )
 
 
-def _selection_jvp(factors: Sequence[Any], index: Sequence[Any], changes: dict[int, Any], out: Any, spec: Spec) -> Any:
+def _selection_jvp(
+    einsum: _compat.Primitive,
+    factors: Sequence[Any],
+    index: Sequence[Any],
+    changes: dict[int, Any],
+    out: Any,
+    spec: Spec,
+) -> Any:
     mask = EqualityMask(spec.semiring.multiply, len(factors))
     compared = replace(spec, factors=(*spec.factors, spec.result), semiring=PLUS_TIMES, mask=mask)
 
@@ -59,7 +65,7 @@ def _selection_jvp(factors: Sequence[Any], index: Sequence[Any], changes: dict[i
         stated = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in multiplied)))
         taken = (*factors, out, *arrays)
         stated = stated.with_dtype(unrounded(out.dtype.name), [x.dtype for x in taken])
-        return masked_einsum_p.bind(*_compat.same_varying((*taken, *index)), spec=stated)
+        return einsum.bind(*_compat.same_varying((*taken, *index)), spec=stated)
 
     parts = []
     for n_changed, change in changes.items():

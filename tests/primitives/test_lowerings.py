@@ -17,9 +17,6 @@ D = jsparse.asarray(DENSE, format="csr", dynamic=True, nse=6)
 
 PROGRAMS = {
     "jsparse_einsum": lambda x: A @ x,
-    "jsparse_masked_einsum": lambda x: jax.grad(lambda x: jsparse.einsum("ij,j->i", A, x, semiring="max_times").sum())(
-        x
-    ),
     "jsparse_entries": lambda x: jsparse.einsum("ij,jk->ik", D * 1.0, D.with_values(D.values * x[0]), nse=9).values,
     "jsparse_output_pattern": lambda x: jsparse.einsum("ij,ik,j->jk", D, D, x, nse=9).values,
     "jsparse_permute_values": lambda x: (B * x[0]).asformat("csc").values,

@@ -31,7 +31,6 @@ from jsparse.primitives.execute import make_plan
 from jsparse.primitives.flatten import flattened
 from jsparse.primitives.fused import fused_p
 from jsparse.primitives.map_values import map_p
-from jsparse.primitives.masked_einsum import masked_einsum_p
 from jsparse.primitives.output_pattern import output_pattern_p
 from jsparse.primitives.parts import real_products
 from jsparse.primitives.permute_values import permute_values_p
@@ -178,7 +177,6 @@ def _nothing(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
 
 EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
     einsum_p: _einsum,
-    masked_einsum_p: _einsum,
     entries_p: _entries,
     output_pattern_p: _output_pattern,
     permute_values_p: _permutation,

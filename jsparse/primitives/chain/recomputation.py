@@ -106,7 +106,8 @@ class Recomputation:
 
 
 def _spec(equation: Any) -> Spec | None:
-    return equation.params["spec"] if equation.primitive.name == "jsparse_einsum" else None
+    spec = equation.params["spec"] if equation.primitive.name == "jsparse_einsum" else None
+    return None if spec is None or spec.mask is not None else spec
 
 
 def _summed_levels(equation: Any) -> tuple[Any, tuple[int, ...]] | None:
