@@ -13,10 +13,11 @@ import numpy as np
 from jsparse.base.memo import remembered
 from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem, TensorType
-from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term
+from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term, column_problem
 from jsparse.compiler.runtime.bound_arrays import OPERAND
+from jsparse.compiler.runtime.kernel_call import chunk_counts, run_recipe
+from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.runtime.routine import parameters
-from jsparse.compiler.runtime.symbolic import assembled_columns
 from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.schedule.stored import Stored, pattern_type
@@ -193,3 +194,18 @@ def _source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]]
     if all(isinstance(count, np.ndarray) for count in counts):
         return [np.asarray(max(counts))] if counts else []
     return [reduce(jnp.maximum, counts)]
+
+
+def assembled_columns(plan: Plan, index_dtype: str, backend: str) -> list[np.ndarray]:
+    """The coordinates that a plan over static patterns reaches, one array for each dimension of the target."""
+    counts = chunk_counts(plan.problem, (plan.schedule,), _index(plan), backend)
+    total = int(counts.sum())
+    rows = np.empty((len(plan.problem.target.indices), total), index_dtype)
+    if total:
+        recipe = write_recipe(column_problem(plan.problem, index_dtype), (plan.schedule,), backend)
+        run_recipe(recipe, [*_index(plan), np.cumsum(counts) - counts, rows])
+    return list(rows)
+
+
+def _index(plan: Plan) -> list[np.ndarray]:
+    return [array for used in plan.patterns if isinstance(used, Pattern) for array in used.arrays]

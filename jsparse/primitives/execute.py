@@ -1,4 +1,7 @@
-"""The CPU lowering of a spec: reorder operands into the plan's storage order, call the kernel, reorder the result."""
+"""The CPU lowering of einsums and of entries.
+
+Operands are brought into the plan's storage order, its kernel is called, and the result is brought back.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
 from jsparse.compiler.wide_accumulation import wide_accumulation_plan
-from jsparse.formats import DynamicType
+from jsparse.formats import DynamicType, Pattern
+from jsparse.primitives.assembly import assemble_with, ordered_assembly
+from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.flatten import with_operands
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, static_patterns, value_permutations
@@ -29,7 +34,7 @@ from jsparse.primitives.spec import Spec, Term, problem_of
 from jsparse.primitives.storage import stored_in
 from jsparse.settings import config
 
-__all__ = ["execute", "make_plan"]
+__all__ = ["execute", "execute_entries", "make_plan"]
 
 
 @remembered(maxsize=256)
@@ -117,3 +122,27 @@ def _flags(
             last, capacity = limit
             found.append((walk.lead, arrays[last][..., -1] > capacity))
     return found
+
+
+def execute_entries(*operands: Any, work: Entries) -> list[Any]:
+    """Permute values to the storage orders in which their patterns are walked, then call the kernel once."""
+    dtypes = work.dtypes(operands)
+    chosen = entries_plan(work, dtypes)
+    factors, index = work.split(operands)
+    moves = value_permutations(work.reached.walks, chosen.patterns, index)
+    moved = []
+    for arrays, spec, patterns in zip(factors, work.specs, work.reached.terms, strict=True):
+        for x, of in zip(arrays, spec.factors, strict=True):
+            move = None if of.on is None else moves[patterns[of.on]]
+            moved.append(x if move is None else move.apply(x, 0, spec.slot_size(of), back=False))
+    if isinstance(work.result, Pattern):
+        return [_values_on(work.result, work, chosen, moved, np.dtype(dtypes[0]))]
+    found = ordered_assembly(work.reached, chosen)
+    return list(assemble_with(work.reached, found, index, work.result, moved, np.dtype(dtypes[0])))
+
+
+def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Sequence[Any], dtype: np.dtype) -> jax.Array:
+    """The values on a static pattern."""
+    walks = work.reached.walks
+    call = call_of(chosen.problem, (chosen.schedule,), bound_names(walks, chosen.patterns), config.backend)
+    return call_kernel(call, factors, (result.nse,), dtype, (*static_patterns(walks), result))

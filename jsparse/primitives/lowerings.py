@@ -20,8 +20,7 @@ from jsparse.compiler.dtypes import is_complex
 from jsparse.errors import NotYetSupportedError
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
-from jsparse.primitives.execute import execute
-from jsparse.primitives.execute_entries import execute_entries
+from jsparse.primitives.execute import execute, execute_entries
 from jsparse.primitives.execute_permutation import execute_permutation
 from jsparse.primitives.fused import as_chain, evaluate_fused, execute_fused, fused_p
 from jsparse.primitives.host import host_arrays, is_on_host, on_device

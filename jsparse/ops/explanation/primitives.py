@@ -15,7 +15,6 @@ from jsparse._compat import Primitive
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.problem import Problem
 from jsparse.formats import DynamicType, Pattern, Relayout
-from jsparse.ops.explanation.entrywise import bytes_of, explained_map, explained_softmax
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.place import Place
 from jsparse.ops.explanation.traffic import Traffic
@@ -25,6 +24,7 @@ from jsparse.primitives.chain.execute import planned
 from jsparse.primitives.chain.grouping import Step, groups, refusal
 from jsparse.primitives.chain.translate import translated
 from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.elementwise_function import ElementwiseFunction
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.execute import make_plan
@@ -35,7 +35,7 @@ from jsparse.primitives.output_pattern import output_pattern_p
 from jsparse.primitives.parts import real_products
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import routine_p
-from jsparse.primitives.softmax import logsumexp_p, softmax_p
+from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import PatternAccess, Spec
 from jsparse.settings import config
 
@@ -175,20 +175,6 @@ def _nothing(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
     return iter(())
 
 
-EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
-    einsum_p: _einsum,
-    entries_p: _entries,
-    output_pattern_p: _output_pattern,
-    permute_values_p: _permutation,
-    routine_p: _routine,
-    map_p: explained_map,
-    softmax_p: explained_softmax,
-    logsumexp_p: explained_softmax,
-    fused_p: lambda equation: explained_fused(equation, lambda inner: EXPLAINED.get(inner.primitive, _nothing)(inner)),
-}
-"""The functions that explain the equations of each primitive."""
-
-
 Explain = Callable[[JaxprEqn], Iterator[ExplainedKernel]]
 
 
@@ -225,3 +211,61 @@ def _chain(closed: Any, cut: str) -> ExplainedKernel:
     )
     patterns = tuple(repr(walk.pattern) for walk in chain.walks)
     return ExplainedKernel(title, None, patterns, moves=moved, fused=planned(chain), cut=cut and f"then {cut}")
+
+
+def explained_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+    """A function of the values on one pattern. A program for one number of slots serves all patterns that have it."""
+    function: ElementwiseFunction = equation.params["function"]
+    padding = equation.params["padding"]
+    arguments = equation.invars if padding is None else equation.invars[:-1]
+    out: Any = equation.outvars[0].aval
+    slots = f"{int(prod(out.shape)):,} slots of a {'static' if padding is None else 'dynamic'} pattern"
+    moves = Traffic(
+        operands=(("values", sum(bytes_of(var.aval) for var in arguments)),),
+        results=bytes_of(out),
+        by_capacity=padding is not None,
+        computes=False,
+    )
+    title = f"map of '{function.name}' over the {slots}"
+    yield ExplainedKernel(title, None, moves=moves, function=str(function.jaxpr))
+
+
+def explained_softmax(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+    """The softmax of the stored entries of each row, say, or the logarithm of their sum of exponentials."""
+    spec: Spec = equation.params["spec"]
+    is_softmax = equation.primitive is not logsumexp_p
+    over, pattern = equation.params["over"], spec.walks[0].pattern
+    values, *index = (bytes_of(var.aval) for var in equation.invars)
+    is_static = isinstance(pattern, Pattern)
+    moves = Traffic(
+        operands=(("values", values),),
+        index=pattern.nbytes() if isinstance(pattern, Pattern) else sum(index),
+        results=sum(bytes_of(var.aval) for var in equation.outvars),
+        by_capacity=not is_static,
+        computes=False,
+    )
+    access, kept = spec.access("A", spec.factors[0]), kept_variables(spec, over)
+    result = str(spec.access("S", spec.factors[0])) if is_softmax else f"L[{', '.join(kept)}]"
+    formats = ((str(access), pattern.format.name), (result, pattern.format.name if is_softmax else "dense"))
+    name, formula = ("softmax", "exp(x) / Σ exp(x)") if is_softmax else ("logsumexp", "log Σ exp(x)")
+    title = f"{name} over {', '.join(over)} of the stored entries of {access}"
+    yield ExplainedKernel(title, None, (repr(pattern),), formats, moves=moves, function=formula)
+
+
+def bytes_of(aval: Any) -> int:
+    """The bytes of an array."""
+    return int(prod(aval.shape)) * np.dtype(aval.dtype).itemsize
+
+
+EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
+    einsum_p: _einsum,
+    entries_p: _entries,
+    output_pattern_p: _output_pattern,
+    permute_values_p: _permutation,
+    routine_p: _routine,
+    map_p: explained_map,
+    softmax_p: explained_softmax,
+    logsumexp_p: explained_softmax,
+    fused_p: lambda equation: explained_fused(equation, lambda inner: EXPLAINED.get(inner.primitive, _nothing)(inner)),
+}
+"""The functions that explain the equations of each primitive."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import jax
@@ -15,13 +15,13 @@ import numpy as np
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import padded_arrays
 from jsparse.formats.retype import extended_type, transposed_type
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.shape import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
-from jsparse.ops.relocation.joined import joined_arrays
 from jsparse.ops.relocation.values import gathered, is_known
 from jsparse.primitives.host import first, is_on_host, on_device, padded
 from jsparse.primitives.routine import expand
@@ -266,3 +266,66 @@ def _moved_entries(tensor: SparseTensor, lead: Lead, one: CoordinateMap, target:
     flat = jnp.stack([jnp.broadcast_to(jnp.where(used, row, -1), shape).reshape(-1) for row in kept])
     blocks = tensor.values.reshape(len(used), lead.elements)
     return flat, jnp.repeat(blocks, shape[1], axis=0) if len(shape) > 1 else blocks
+
+
+def joined_arrays(
+    parts: Sequence[Stored], maps: Sequence[CoordinateMap], shape: tuple[int, ...], format: Format
+) -> tuple[np.ndarray, ...] | None:
+    """The index arrays of the tensor that has the entries of all parts, in their order, at the mapped coordinates.
+
+    The result is None unless the parts have its format and follow one another along the dimension that is stored first.
+    Then each of them has parents of its own in all levels below.
+    """
+    offsets = [[by or 0 for by in one.offsets] for one in maps if isinstance(one, Offset)]
+    if len(offsets) < len(maps) or any(part.format != format for part in parts):
+        return None
+    moves = list(zip(*offsets, strict=True))  # by dimension
+    if not _follow(parts, moves, shape, format):
+        return None
+    found: list[np.ndarray] = []
+    arrays = [iter(part.arrays) for part in parts]
+    parents: int | None = None  # the positions of the level above; None at the root, which all parts share
+    for level in format.levels:
+        if level.kind.is_full:
+            parents = shape[level.dim] * (1 if parents is None else parents)
+            continue
+        pointers = [next(own) for own in arrays] if level.kind.has_pointers else None
+        coordinates = [next(own) for own in arrays]
+        counts = [len(own) for own in coordinates]
+        dtype = index_dtype(shape, [total := sum(counts), parents or 0])
+        if pointers is not None:
+            found.append(_pointers(pointers, counts, parents, dtype))
+        joined = np.concatenate(coordinates, dtype=dtype)
+        if any(moves[level.dim]):
+            joined += np.repeat(np.array(moves[level.dim], dtype), counts)
+        found.append(joined)
+        parents = total
+    return tuple(found)
+
+
+def _follow(parts: Sequence[Stored], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format) -> bool:
+    """Whether the parts follow one another, so that the entries of each are behind all entries of those before it."""
+    if format.is_dense or not format.appends:
+        return False
+    outer, *inner = format.levels
+    sizes = [part.shape[outer.dim] for part in parts]
+    starts = moves[outer.dim]
+    if outer.kind.is_full:  # no gap between the parts: their parents are numbered through
+        if list(starts) != [0, *accumulate(sizes[:-1])]:
+            return False
+    elif any(start + size > after for (start, after), size in zip(pairwise(starts), sizes, strict=False)):
+        return False
+    return all(part.shape[level.dim] == shape[level.dim] for level in inner if level.kind.is_full for part in parts)
+
+
+def _pointers(given: Sequence[np.ndarray], counts: Sequence[int], parents: int | None, dtype: np.dtype) -> np.ndarray:
+    """The pointers of all parts, one after the other, and those below the other ones of the `parents`, if any."""
+    total = sum(counts)
+    if parents is None:
+        return np.array([0, total], dtype)
+    ends = np.concatenate([own[1:] for own in given], dtype=dtype)
+    pointers = np.empty(parents + 1, dtype)
+    pointers[0], pointers[len(ends) + 1 :] = 0, total
+    before = np.array([0, *accumulate(counts[:-1])], dtype)
+    np.add(ends, np.repeat(before, [len(own) - 1 for own in given]), out=pointers[1 : len(ends) + 1])
+    return pointers

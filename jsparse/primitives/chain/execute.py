@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -15,7 +17,9 @@ from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.innermost import with_lanes_innermost
-from jsparse.compiler.schedule.operands import with_moved_operands
+from jsparse.compiler.schedule.select import plan
+from jsparse.compiler.schedule.sharing import is_sum, shared_loops
+from jsparse.compiler.statement import Statement
 from jsparse.compiler.timing import stage
 from jsparse.compiler.wide_accumulation import wide_accumulation_schedules
 from jsparse.formats import DynamicType
@@ -120,3 +124,28 @@ def _placed(result: Result, found: list[Any], operands: Any) -> Any:
     else:
         x = found[result.number]
     return jnp.broadcast_to(jnp.transpose(x, kept).reshape(sizes), result.shape)
+
+
+def with_moved_operands(problem: Problem) -> Problem:
+    """The problem in which dense operands are stored as the one dense product that reads them prefers.
+
+    The axes of a moved operand are those of the given one in another order.
+    """
+    shared = shared_loops(problem)
+    readers = Counter(name for s in problem.statements for name in {access.tensor for access in s.reads})
+    movable = {t.name for t in problem.operands if t.positions is None and readers[t.name] == 1}
+    moved: dict[str, TensorType] = {}
+    for number, statement in enumerate(problem.statements):
+        if statement.patterns or not _is_product(statement) or any(is_sum(problem, number, var) for var in shared):
+            continue
+        stored = plan(problem.alone(number), (), outer=shared).problem
+        changed = {t.name: t for t in stored.tensors if t.axes != problem.type_of[t.name].axes}
+        if movable.issuperset(changed):
+            moved |= changed
+    return replace(problem, tensors=tuple(moved.get(t.name, t) for t in problem.tensors)) if moved else problem
+
+
+def _is_product(statement: Statement) -> bool:
+    """Whether a statement sums over products of several tensors."""
+    summed = {v for access in statement.reads for v in access.variables()} - set(statement.target.variables())
+    return bool(summed) and len(statement.reads) > 1
