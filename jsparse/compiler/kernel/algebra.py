@@ -7,20 +7,7 @@ flattened. A scalar that meets a vector is broadcast. A ramp plus a scalar is a 
 
 from __future__ import annotations
 
-from jsparse.compiler.kernel.nodes import (
-    Binary,
-    Block,
-    Buffer,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Gather,
-    Load,
-    Ramp,
-    Splat,
-    Stmt,
-)
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.types import BOOL, I64, Type
 
 __all__ = [
@@ -43,127 +30,127 @@ __all__ = [
 ]
 
 
-def const(value: int) -> Const:
+def const(value: int) -> ir.Const:
     """A 64-bit integer."""
-    return Const(value, I64)
+    return ir.Const(value, I64)
 
 
-def zero(type_: Type) -> Const:
+def zero(type_: Type) -> ir.Const:
     """Zero of a type."""
-    return Const(0, type_)
+    return ir.Const(0, type_)
 
 
-def broadcast(value: Expr, lanes: int) -> Expr:
+def broadcast(value: ir.Expr, lanes: int) -> ir.Expr:
     """A scalar in `lanes` lanes; a vector stays as it is."""
-    return value if not lanes or value.type.lanes else Splat(value, lanes)
+    return value if not lanes or value.type.lanes else ir.Splat(value, lanes)
 
 
-def ramp(first: Expr, lanes: int) -> Expr:
+def ramp(first: ir.Expr, lanes: int) -> ir.Expr:
     """Consecutive integers from `first` on; `first` itself without lanes."""
-    return Ramp(first, lanes) if lanes else first
+    return ir.Ramp(first, lanes) if lanes else first
 
 
-def element(buffer: Buffer, index: Expr) -> Expr:
+def element(buffer: ir.Buffer, index: ir.Expr) -> ir.Expr:
     """`buffer[index]`, in as many lanes as the index has."""
-    if isinstance(index, Ramp):
-        return Load(buffer, index.first, index.lanes)
-    return Gather(buffer, index) if index.type.lanes else Load(buffer, index)
+    if isinstance(index, ir.Ramp):
+        return ir.Load(buffer, index.first, index.lanes)
+    return ir.Gather(buffer, index) if index.type.lanes else ir.Load(buffer, index)
 
 
-def _number(expr: Expr) -> float | None:
-    return expr.value if isinstance(expr, Const) else None
+def _number(expr: ir.Expr) -> float | None:
+    return expr.value if isinstance(expr, ir.Const) else None
 
 
-def _alike(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+def _alike(left: ir.Expr, right: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
     """Two operands in as many lanes as the wider of them."""
     lanes = max(left.type.lanes, right.type.lanes)
     return broadcast(left, lanes), broadcast(right, lanes)
 
 
-def cast(value: Expr, dtype: str) -> Expr:
+def cast(value: ir.Expr, dtype: str) -> ir.Expr:
     """The value in another dtype."""
-    return value if value.type.dtype == dtype else Cast(value, dtype)
+    return value if value.type.dtype == dtype else ir.Cast(value, dtype)
 
 
-def add(left: Expr, right: Expr) -> Expr:
+def add(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """left + right"""
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
-        return Const(a + b, left.type)
+        return ir.Const(a + b, left.type)
     if a == 0 or b == 0:
         return right if a == 0 else left
-    if isinstance(left, Ramp) and not right.type.lanes:
-        return Ramp(add(left.first, right), left.lanes)
-    if isinstance(right, Ramp) and not left.type.lanes:
-        return Ramp(add(left, right.first), right.lanes)
-    return Binary("+", *_alike(left, right))
+    if isinstance(left, ir.Ramp) and not right.type.lanes:
+        return ir.Ramp(add(left.first, right), left.lanes)
+    if isinstance(right, ir.Ramp) and not left.type.lanes:
+        return ir.Ramp(add(left, right.first), right.lanes)
+    return ir.Binary("+", *_alike(left, right))
 
 
-def sub(left: Expr, right: Expr) -> Expr:
+def sub(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """left - right"""
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
-        return Const(a - b, left.type)
-    if isinstance(left, Ramp) and not right.type.lanes:
-        return Ramp(sub(left.first, right), left.lanes)
-    return left if b == 0 else Binary("-", *_alike(left, right))
+        return ir.Const(a - b, left.type)
+    if isinstance(left, ir.Ramp) and not right.type.lanes:
+        return ir.Ramp(sub(left.first, right), left.lanes)
+    return left if b == 0 else ir.Binary("-", *_alike(left, right))
 
 
-def mul(left: Expr, right: Expr) -> Expr:
+def mul(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """left * right of integers"""
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
-        return Const(a * b, left.type)
+        return ir.Const(a * b, left.type)
     if 0 in (a, b):
         return zero(left.type.scalar)
-    return right if a == 1 else left if b == 1 else Binary("*", *_alike(left, right))
+    return right if a == 1 else left if b == 1 else ir.Binary("*", *_alike(left, right))
 
 
-def floor_div(left: Expr, right: Expr) -> Expr:
+def floor_div(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """left // right of non-negative integers"""
     a, b = _number(left), _number(right)
     if a is not None and b:
-        return Const(a // b, left.type)
-    return left if b == 1 else Binary("//", left, right)
+        return ir.Const(a // b, left.type)
+    return left if b == 1 else ir.Binary("//", left, right)
 
 
-def ceil_div(left: Expr, divisor: int) -> Expr:
+def ceil_div(left: ir.Expr, divisor: int) -> ir.Expr:
     """⌈left / divisor⌉. The sum may exceed int64, but not uint64, in which division is done."""
     return floor_div(add(left, const(divisor - 1)), const(divisor))
 
 
-def minimum(left: Expr, right: Expr) -> Expr:
+def minimum(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """The smaller integer."""
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
-        return Const(min(a, b), left.type)
-    return left if left == right else Binary("min", *_alike(left, right))
+        return ir.Const(min(a, b), left.type)
+    return left if left == right else ir.Binary("min", *_alike(left, right))
 
 
-def at_most(left: Expr, right: Expr) -> Expr:
+def at_most(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """left <= right"""
-    return Compare("<=", *_alike(left, right))
+    return ir.Compare("<=", *_alike(left, right))
 
 
-def less(left: Expr, right: Expr) -> Expr:
+def less(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """left < right"""
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
-        return Const(int(a < b), BOOL)
-    return Compare("<", *_alike(left, right))
+        return ir.Const(int(a < b), BOOL)
+    return ir.Compare("<", *_alike(left, right))
 
 
-def both(left: Expr, right: Expr) -> Expr:
+def both(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """left and right, which are bool"""
     a, b = _number(left), _number(right)
     if 0 in (a, b):
-        return Const(0, BOOL)
-    return right if a == 1 else left if b == 1 else Binary("&", *_alike(left, right))
+        return ir.Const(0, BOOL)
+    return right if a == 1 else left if b == 1 else ir.Binary("&", *_alike(left, right))
 
 
-def block(*stmts: Stmt) -> Stmt:
+def block(*stmts: ir.Stmt) -> ir.Stmt:
     """The statements one after the other."""
-    flat: list[Stmt] = []
+    flat: list[ir.Stmt] = []
     for stmt in stmts:
-        flat.extend(stmt.stmts if isinstance(stmt, Block) else (stmt,))
-    return flat[0] if len(flat) == 1 else Block(tuple(flat))
+        flat.extend(stmt.stmts if isinstance(stmt, ir.Block) else (stmt,))
+    return flat[0] if len(flat) == 1 else ir.Block(tuple(flat))

@@ -13,44 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.jam import with_jams
 from jsparse.compiler.kernel.kernel import Kernel
-from jsparse.compiler.kernel.nodes import (
-    FILTER_LANES,
-    Binary,
-    Block,
-    Borrow,
-    Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Declare,
-    Expr,
-    Extent,
-    Filter,
-    For,
-    Gather,
-    HorizontalReduce,
-    If,
-    Let,
-    Load,
-    LocalArray,
-    LowestBit,
-    Parallel,
-    Prefetch,
-    Ramp,
-    Select,
-    Set,
-    Splat,
-    Stmt,
-    Store,
-    Threads,
-    Var,
-    Vector,
-    While,
-    Widen,
-)
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.operations import meaning_of
 
@@ -157,111 +122,111 @@ class _Machine:
     ) -> None:
         self.flat, self.shapes, self.threads, self.run_chunks = flat, shapes, threads, run_chunks
 
-    def run(self, stmt: Stmt, env: dict[str, Any]) -> None:
+    def run(self, stmt: ir.Stmt, env: dict[str, Any]) -> None:
         match stmt:
-            case Block(stmts=stmts):
+            case ir.Block(stmts=stmts):
                 for inner in stmts:
                     self.run(inner, env)
-            case Let(var=var, value=value) | Declare(var=var, value=value) | Set(var=var, value=value):
+            case ir.Let(var=var, value=value) | ir.Declare(var=var, value=value) | ir.Set(var=var, value=value):
                 env[var.name] = self.value(value, env)
-            case Store():
+            case ir.Store():
                 self.store(stmt, env)
-            case For(var=var, start=start, stop=stop, step=step, body=body):
+            case ir.For(var=var, start=start, stop=stop, step=step, body=body):
                 for n in range(self.value(start, env), self.value(stop, env), step):
                     env[var.name] = n
                     self.run(body, env)
-            case Filter():
+            case ir.Filter():
                 self.filter(stmt, env)
-            case While(condition=condition, body=body):
+            case ir.While(condition=condition, body=body):
                 while self.value(condition, env):
                     self.run(body, env)
-            case If(condition=condition, then=then, otherwise=otherwise):
+            case ir.If(condition=condition, then=then, otherwise=otherwise):
                 chosen = then if self.value(condition, env) else otherwise
                 if chosen is not None:
                     self.run(chosen, env)
-            case Parallel(var=var, count=count, body=body):
+            case ir.Parallel(var=var, count=count, body=body):
                 self.run_chunks(self.value(count, env), lambda n: self.run(body, env | {var.name: n}))
-            case LocalArray(buffer=buffer, length=length):
+            case ir.LocalArray(buffer=buffer, length=length):
                 self.flat[buffer.name] = np.full(length, 77, buffer.type.dtype)
-            case Borrow(buffer=buffer, length=length, body=body):
+            case ir.Borrow(buffer=buffer, length=length, body=body):
                 content = 0 if stmt.zeros else 77
                 self.flat[buffer.name] = np.full(self.value(length, env), content, buffer.type.dtype)
                 self.run(body, env)
                 if stmt.stays_empty and self.flat[buffer.name].any():
                     raise ValueError(f"{buffer.name} is not empty at the end")
                 del self.flat[buffer.name]
-            case Prefetch():
+            case ir.Prefetch():
                 pass
 
-    def store(self, stmt: Store, env: dict[str, Any]) -> None:
+    def store(self, stmt: ir.Store, env: dict[str, Any]) -> None:
         value, where = self.value(stmt.value, env), self.location(stmt.buffer, stmt.index, stmt.value.type.lanes, env)
         flat = self.flat[stmt.buffer.name]
         flat[where] = _OPERATORS[stmt.op](flat[where], value) if stmt.accumulate else value
 
-    def filter(self, stmt: Filter, env: dict[str, Any]) -> None:
+    def filter(self, stmt: ir.Filter, env: dict[str, Any]) -> None:
         start, stop, count = self.value(stmt.start, env), self.value(stmt.stop, env), env[stmt.count.name]
-        self.checked(stmt.found, count, max(stop - start, 0) + FILTER_LANES)
+        self.checked(stmt.found, count, max(stop - start, 0) + ir.FILTER_LANES)
         for n in range(start, stop):
             if self.value(stmt.mark, env | {stmt.var.name: n}):
                 self.flat[stmt.found.name][count] = n - start
                 count += 1
         env[stmt.count.name] = count
 
-    def location(self, buffer: Buffer, index: Expr, lanes: int, env: dict[str, Any]) -> slice | int:
+    def location(self, buffer: ir.Buffer, index: ir.Expr, lanes: int, env: dict[str, Any]) -> slice | int:
         start = self.checked(buffer, int(self.value(index, env)), max(lanes, 1))
         return slice(start, start + lanes) if lanes else start
 
-    def checked(self, buffer: Buffer, start: int, length: int = 1) -> int:
+    def checked(self, buffer: ir.Buffer, start: int, length: int = 1) -> int:
         """The index, if as many elements of the buffer follow it."""
         if not 0 <= start <= self.flat[buffer.name].size - length:
             raise IndexError(f"{buffer.name}[{start} : {length}] of {self.flat[buffer.name].size}")
         return start
 
-    def value(self, expr: Expr, env: dict[str, Any]) -> Any:
+    def value(self, expr: ir.Expr, env: dict[str, Any]) -> Any:
         match expr:
-            case Const(value=value):
+            case ir.Const(value=value):
                 if not expr.type.is_float:
                     value = bool(value) if expr.type.dtype == "bool" else _wrapped(int(value), expr.type)
                 if expr.type.lanes:
                     return np.full(expr.type.lanes, value, expr.type.dtype)
                 return np.dtype(expr.type.dtype).type(value) if expr.type.is_float else value
-            case Var(name=name):
+            case ir.Var(name=name):
                 return env[name]
-            case Binary(op=op, left=left, right=right):
+            case ir.Binary(op=op, left=left, right=right):
                 return _wrapped(_OPERATORS[op](self.value(left, env), self.value(right, env)), left.type)
-            case Compare(op=op, left=left, right=right):
+            case ir.Compare(op=op, left=left, right=right):
                 return _OPERATORS[op](self.value(left, env), self.value(right, env))
-            case LowestBit(value=value):
+            case ir.LowestBit(value=value):
                 bits = self.value(value, env)
                 return (bits & -bits).bit_length() - 1
-            case Select(condition=condition, then=then, otherwise=otherwise):
+            case ir.Select(condition=condition, then=then, otherwise=otherwise):
                 chosen, one, other = (self.value(x, env) for x in (condition, then, otherwise))
                 return np.where(chosen, one, other) if condition.type.lanes else one if chosen else other
-            case Call(function=function, arguments=arguments):
+            case ir.Call(function=function, arguments=arguments):
                 result = meaning_of(function)(*(self.value(x, env) for x in arguments))
                 return result if expr.type.lanes or _is_float(expr.type) else _wrapped(result.item(), expr.type)
-            case Load(buffer=buffer, index=index, lanes=lanes):
+            case ir.Load(buffer=buffer, index=index, lanes=lanes):
                 loaded = self.flat[buffer.name][self.location(buffer, index, lanes, env)]
                 return loaded.copy() if lanes else loaded if _is_float(buffer.type) else loaded.item()
-            case Gather(buffer=buffer, index=index):
+            case ir.Gather(buffer=buffer, index=index):
                 return np.stack([self.flat[buffer.name][self.checked(buffer, n)] for n in self.value(index, env)])
-            case Ramp(first=first, lanes=lanes):
+            case ir.Ramp(first=first, lanes=lanes):
                 return self.value(first, env) + np.arange(lanes)
-            case Cast(value=value, dtype=dtype):
+            case ir.Cast(value=value, dtype=dtype):
                 with np.errstate(over="ignore"):
                     cast = np.asarray(self.value(value, env)).astype(dtype)
                 return cast if cast.ndim else cast[()] if _is_float(expr.type) else cast.item()
-            case Splat(value=value, lanes=lanes):
+            case ir.Splat(value=value, lanes=lanes):
                 return np.full(lanes, self.value(value, env), expr.type.dtype)
-            case Widen(value=value, lanes=lanes, fill=fill):
+            case ir.Widen(value=value, lanes=lanes, fill=fill):
                 narrow = self.value(value, env)
                 return np.concatenate([narrow, np.full(lanes - len(narrow), fill, narrow.dtype)])
-            case HorizontalReduce(value=value, op=op, lanes=lanes):
+            case ir.HorizontalReduce(value=value, op=op, lanes=lanes):
                 folded = _folded(self.value(value, env), op, max(lanes, 1))
                 return folded if lanes else folded[0] if _is_float(expr.type) else folded[0].item()
-            case Vector(values=values):
+            case ir.Vector(values=values):
                 return np.array([self.value(value, env) for value in values], expr.type.dtype)
-            case Extent(buffer=buffer, axis=axis):
+            case ir.Extent(buffer=buffer, axis=axis):
                 return self.shapes[buffer.name][axis]
-            case Threads():
+            case ir.Threads():
                 return self.threads

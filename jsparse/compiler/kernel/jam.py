@@ -30,35 +30,16 @@ from typing import Any
 
 import numpy as np
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, floor_div, mul, sub, zero
 from jsparse.compiler.kernel.kernel import Kernel
-from jsparse.compiler.kernel.nodes import (
-    Binary,
-    Block,
-    Borrow,
-    Const,
-    Declare,
-    Expr,
-    Filter,
-    For,
-    If,
-    Let,
-    Load,
-    LocalArray,
-    Parallel,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    While,
-)
 from jsparse.compiler.kernel.traverse import nodes, rebuilt, variables
 from jsparse.compiler.kernel.types import Type
 
 __all__ = ["jammed", "with_jams"]
 
 NO_LIMIT = 1 << 30
-STATEMENTS = Block | Borrow | For | If | Parallel | While  # those that have others inside
+STATEMENTS = ir.Block | ir.Borrow | ir.For | ir.If | ir.Parallel | ir.While  # those that have others inside
 
 
 def with_jams(kernel: Kernel, most_bytes: int = NO_LIMIT) -> Kernel:
@@ -71,17 +52,17 @@ def _with_jams(node: Any, most_bytes: int) -> Any:
     if not isinstance(node, STATEMENTS):
         return node
     found = rebuilt(node, lambda child: _with_jams(child, most_bytes))
-    if not isinstance(found, For) or found.copies == 1:
+    if not isinstance(found, ir.For) or found.copies == 1:
         return found
     fitting = most_bytes // max(_changed_bytes(found.body), 1)
     return jammed(replace(found, copies=1), min(found.copies, max(fitting, 2)))
 
 
-def _changed_bytes(body: Stmt) -> int:
+def _changed_bytes(body: ir.Stmt) -> int:
     """The bytes of the vectors that innermost loops change, which stay in registers meanwhile."""
-    loops = [n for n in nodes(body) if isinstance(n, For | While)]
-    innermost = [loop for loop in loops if sum(isinstance(n, For | While) for n in nodes(loop)) == 1]
-    changed = [{n.var for n in nodes(loop) if isinstance(n, Set)} for loop in innermost]
+    loops = [n for n in nodes(body) if isinstance(n, ir.For | ir.While)]
+    innermost = [loop for loop in loops if sum(isinstance(n, ir.For | ir.While) for n in nodes(loop)) == 1]
+    changed = [{n.var for n in nodes(loop) if isinstance(n, ir.Set)} for loop in innermost]
     return max((sum(_bytes(var.type) for var in own) for own in changed), default=0)
 
 
@@ -89,7 +70,7 @@ def _bytes(type_: Type) -> int:
     return max(type_.lanes, 1) * np.dtype(type_.dtype).itemsize
 
 
-def jammed(loop: For, copies: int) -> Stmt:
+def jammed(loop: ir.For, copies: int) -> ir.Stmt:
     """The loop with `copies` iterations at a time. It is unchanged if they depend on each other, or neither share an
     inner loop nor add to the same register."""
     if copies < 2 or loop.step != 1:
@@ -100,80 +81,81 @@ def jammed(loop: For, copies: int) -> Stmt:
     body = jam.stmt(loop.body)
     if not jam.shared:
         return loop
-    every, end = Var(f"{loop.var.name}.all"), Var(f"{loop.var.name}.end")
-    each = (Let(jam.named(loop.var, n), add(every, const(n))) for n in range(copies))
+    every, end = ir.Var(f"{loop.var.name}.all"), ir.Var(f"{loop.var.name}.end")
+    each = (ir.Let(jam.named(loop.var, n), add(every, const(n))) for n in range(copies))
     inner = block(*each, body)
-    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+    if isinstance(loop.start, ir.Const) and isinstance(loop.stop, ir.Const):
         left = int(loop.stop.value - loop.start.value) % copies
         stop = const(int(loop.stop.value) - left)
         rest = jammed(replace(loop, start=stop), left) if left else block()
-        return block(For(every, loop.start, stop, inner, copies), rest)
+        return block(ir.For(every, loop.start, stop, inner, copies), rest)
     return block(
-        Let(end, add(loop.start, _whole(loop, copies))),
-        For(every, loop.start, end, inner, copies),
-        For(loop.var, end, loop.stop, loop.body),
+        ir.Let(end, add(loop.start, _whole(loop, copies))),
+        ir.For(every, loop.start, end, inner, copies),
+        ir.For(loop.var, end, loop.stop, loop.body),
     )
 
 
-def _whole(loop: For, copies: int) -> Expr:
+def _whole(loop: ir.For, copies: int) -> ir.Expr:
     """The number of iterations that run `copies` at a time."""
-    count = Binary("max", sub(loop.stop, loop.start), const(0))
+    count = ir.Binary("max", sub(loop.stop, loop.start), const(0))
     return mul(floor_div(count, const(copies)), const(copies))
 
 
-def _interleaved(loop: For, copies: int) -> Stmt:
+def _interleaved(loop: ir.For, copies: int) -> ir.Stmt:
     """The loop where iterations that add to the same registers add to one each. It is unchanged if it does anything
     else that iterations could depend on, or has loops inside."""
     sums = _sums(loop.body)
     if not sums:
         return loop
-    bound = {n.var.name for n in nodes(loop.body) if isinstance(n, Let | Declare)} | {loop.var.name}
-    every, end = Var(f"{loop.var.name}.all", loop.var.type), Var(f"{loop.var.name}.end", loop.var.type)
+    bound = {n.var.name for n in nodes(loop.body) if isinstance(n, ir.Let | ir.Declare)} | {loop.var.name}
+    every, end = ir.Var(f"{loop.var.name}.all", loop.var.type), ir.Var(f"{loop.var.name}.end", loop.var.type)
 
     def copied(node: Any, copy: int) -> Any:
-        if isinstance(node, Var):
+        if isinstance(node, ir.Var):
             own = node.name in bound or (copy and node.name in sums)
-            return Var(f"{node.name}.{copy}", node.type) if own else node
+            return ir.Var(f"{node.name}.{copy}", node.type) if own else node
         return rebuilt(node, lambda child: copied(child, copy))
 
     own = [(var, copied(var, copy)) for var in sums.values() for copy in range(1, copies)]
     bodies = (
-        block(Let(copied(loop.var, copy), add(every, const(copy))), copied(loop.body, copy)) for copy in range(copies)
+        block(ir.Let(copied(loop.var, copy), add(every, const(copy))), copied(loop.body, copy))
+        for copy in range(copies)
     )
     return block(
-        Let(end, add(loop.start, _whole(loop, copies))),
-        *(Declare(other, zero(other.type)) for _, other in own),
-        For(every, loop.start, end, block(*bodies), copies),
-        *(Set(var, Binary("+", var, other)) for var, other in own),
-        For(loop.var, end, loop.stop, loop.body),
+        ir.Let(end, add(loop.start, _whole(loop, copies))),
+        *(ir.Declare(other, zero(other.type)) for _, other in own),
+        ir.For(every, loop.start, end, block(*bodies), copies),
+        *(ir.Set(var, ir.Binary("+", var, other)) for var, other in own),
+        ir.For(loop.var, end, loop.stop, loop.body),
     )
 
 
-def _sums(body: Stmt) -> dict[str, Var]:
+def _sums(body: ir.Stmt) -> dict[str, ir.Var]:
     """The registers declared outside that a body adds to, if it does nothing else that a later iteration could see."""
     every = list(nodes(body))
-    declared = {n.var.name for n in every if isinstance(n, Declare)}
-    changed = [n for n in every if isinstance(n, Set) and n.var.name not in declared]
+    declared = {n.var.name for n in every if isinstance(n, ir.Declare)}
+    changed = [n for n in every if isinstance(n, ir.Set) and n.var.name not in declared]
     sums = {n.var.name: n.var for n in changed}
-    reads = [n.name for n in every if isinstance(n, Var) and n.name in sums]
-    adds = all(isinstance(n.value, Binary) and n.value.op == "+" and n.value.left == n.var for n in changed)
+    reads = [n.name for n in every if isinstance(n, ir.Var) and n.name in sums]
+    adds = all(isinstance(n.value, ir.Binary) and n.value.op == "+" and n.value.left == n.var for n in changed)
     # each of these assignments has its register twice: where it is set, and as the left operand
     if not adds or len(reads) != 2 * len(changed):
         return {}
-    others = For | While | Parallel | Borrow | Filter | Store | LocalArray
+    others = ir.For | ir.While | ir.Parallel | ir.Borrow | ir.Filter | ir.Store | ir.LocalArray
     return {} if any(isinstance(n, others) for n in every) else sums
 
 
-def _are_apart(body: Stmt) -> bool:
+def _are_apart(body: ir.Stmt) -> bool:
     """Whether no iteration reads what another one writes. Accumulation in memory is allowed: its order stays."""
     every = list(nodes(body))
-    own = {n.buffer.name for n in every if isinstance(n, LocalArray)}
-    declared = {n.var.name for n in every if isinstance(n, Declare)}
-    stored = {n.buffer.name for n in every if isinstance(n, Store)} - own
+    own = {n.buffer.name for n in every if isinstance(n, ir.LocalArray)}
+    declared = {n.var.name for n in every if isinstance(n, ir.Declare)}
+    stored = {n.buffer.name for n in every if isinstance(n, ir.Store)} - own
     return not any(
-        isinstance(n, Parallel | Borrow | Filter)
-        or (isinstance(n, Set) and n.var.name not in declared)
-        or (isinstance(n, Load) and n.buffer.name in stored)
+        isinstance(n, ir.Parallel | ir.Borrow | ir.Filter)
+        or (isinstance(n, ir.Set) and n.var.name not in declared)
+        or (isinstance(n, ir.Load) and n.buffer.name in stored)
         for n in every
     )
 
@@ -186,67 +168,67 @@ class _Jam:
         shared: whether an inner loop was fused.
     """
 
-    def __init__(self, loop: For, copies: int) -> None:
+    def __init__(self, loop: ir.For, copies: int) -> None:
         self.copies, self.shared = copies, False
-        self.arrays = {n.buffer.name for n in nodes(loop.body) if isinstance(n, LocalArray)}
+        self.arrays = {n.buffer.name for n in nodes(loop.body) if isinstance(n, ir.LocalArray)}
         self.own, before = {loop.var.name}, 0
         while len(self.own) > before:
             before = len(self.own)
             self.find(loop.body, False)
 
-    def find(self, stmt: Stmt, apart: bool) -> None:
+    def find(self, stmt: ir.Stmt, apart: bool) -> None:
         """Add to `own` the names that depend on names in it.
 
         `apart`: the statement is inside control flow that depends on such names. Iterations diverge there, so every
         name that it sets gets a copy.
         """
         match stmt:
-            case Block(stmts=stmts):
+            case ir.Block(stmts=stmts):
                 for inner in stmts:
                     self.find(inner, apart)
-            case Let(var=var, value=value) | Declare(var=var, value=value) | Set(var=var, value=value):
+            case ir.Let(var=var, value=value) | ir.Declare(var=var, value=value) | ir.Set(var=var, value=value):
                 if apart or not self.is_common(value):
                     self.own.add(var.name)
-            case For(var=var, start=start, stop=stop, body=body):
+            case ir.For(var=var, start=start, stop=stop, body=body):
                 apart = apart or not (self.is_common(start) and self.is_common(stop))
                 self.own.update({var.name} if apart else ())
                 self.find(body, apart)
-            case While(condition=condition, body=body):
+            case ir.While(condition=condition, body=body):
                 self.find(body, apart or not self.is_common(condition))
-            case If(condition=condition, then=then, otherwise=otherwise):
+            case ir.If(condition=condition, then=then, otherwise=otherwise):
                 apart = apart or not self.is_common(condition)
                 self.find(then, apart)
                 self.find(block() if otherwise is None else otherwise, apart)
 
-    def stmt(self, stmt: Stmt) -> Stmt:
+    def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
         match stmt:
-            case Block(stmts=stmts):
+            case ir.Block(stmts=stmts):
                 return block(*map(self.stmt, stmts))
-            case Let(var=var) | Declare(var=var) | Set(var=var) if var.name not in self.own:
+            case ir.Let(var=var) | ir.Declare(var=var) | ir.Set(var=var) if var.name not in self.own:
                 return stmt
-            case For(var=var) if var.name not in self.own:
+            case ir.For(var=var) if var.name not in self.own:
                 self.shared = True
                 return replace(stmt, body=self.stmt(stmt.body))
-            case While(condition=condition) if self.is_common(condition):
+            case ir.While(condition=condition) if self.is_common(condition):
                 return replace(stmt, body=self.stmt(stmt.body))
-            case If(condition=condition) if self.is_common(condition):
+            case ir.If(condition=condition) if self.is_common(condition):
                 otherwise = None if stmt.otherwise is None else self.stmt(stmt.otherwise)
-                return If(condition, self.stmt(stmt.then), otherwise, stmt.rare)
+                return ir.If(condition, self.stmt(stmt.then), otherwise, stmt.rare)
             case _:
                 return block(*(self.copy(stmt, n) for n in range(self.copies)))
 
-    def is_common(self, expr: Expr) -> bool:
-        loaded = (n.buffer.name for n in nodes(expr) if isinstance(n, Load))
+    def is_common(self, expr: ir.Expr) -> bool:
+        loaded = (n.buffer.name for n in nodes(expr) if isinstance(n, ir.Load))
         return self.own.isdisjoint(variables(expr)) and self.arrays.isdisjoint(loaded)
 
-    def named(self, var: Var, copy: int) -> Var:
-        return Var(f"{var.name}.{copy}", var.type)
+    def named(self, var: ir.Var, copy: int) -> ir.Var:
+        return ir.Var(f"{var.name}.{copy}", var.type)
 
     def copy(self, node: Any, copy: int) -> Any:
         """The node with the names and arrays of iteration `copy`."""
-        if isinstance(node, Var):
+        if isinstance(node, ir.Var):
             return self.named(node, copy) if node.name in self.own else node
         copied = rebuilt(node, lambda child: self.copy(child, copy))
-        if isinstance(node, Load | Store | LocalArray) and node.buffer.name in self.arrays:
+        if isinstance(node, ir.Load | ir.Store | ir.LocalArray) and node.buffer.name in self.arrays:
             return replace(copied, buffer=replace(node.buffer, name=f"{node.buffer.name}.{copy}"))
         return copied

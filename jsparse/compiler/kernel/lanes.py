@@ -9,30 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, ramp
 from jsparse.compiler.kernel.kernel import Kernel
-from jsparse.compiler.kernel.nodes import (
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Declare,
-    Expr,
-    Gather,
-    HorizontalReduce,
-    Let,
-    Load,
-    Ramp,
-    Select,
-    Set,
-    Splat,
-    Stmt,
-    Store,
-    Var,
-    Vector,
-    Widen,
-)
 from jsparse.compiler.kernel.traverse import nodes, rebuilt
 from jsparse.compiler.kernel.types import Type
 
@@ -42,13 +21,13 @@ __all__ = ["in_pieces", "lane"]
 def in_pieces(kernel: Kernel) -> Kernel:
     """The kernel with vectors whose lengths are powers of two. It is unchanged if it widens a vector of another
     length."""
-    widened = (n for n in nodes(kernel.body) if isinstance(n, Widen))
-    if any(_is_odd(n.type) or any(isinstance(m, Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
+    widened = (n for n in nodes(kernel.body) if isinstance(n, ir.Widen))
+    if any(_is_odd(n.type) or any(isinstance(m, ir.Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
         return kernel
     return replace(kernel, body=_changed(kernel.body))
 
 
-def lane(expr: Expr, number: int) -> Expr:
+def lane(expr: ir.Expr, number: int) -> ir.Expr:
     """One lane of a vector's expression, which contains no names of vectors, as a scalar."""
     return _piece(expr, number, 0)
 
@@ -70,65 +49,65 @@ def _runs(lanes: int) -> list[tuple[int, int]]:
 def _changed(node: Any) -> Any:
     """A statement, or a scalar expression, with its vectors split into pieces."""
     match node:
-        case Let(var=var) | Declare(var=var) | Set(var=var) if _is_odd(var.type):
+        case ir.Let(var=var) | ir.Declare(var=var) | ir.Set(var=var) if _is_odd(var.type):
             return _each(node, var.type.lanes)
-        case Store(value=value) if _is_odd(value.type):
+        case ir.Store(value=value) if _is_odd(value.type):
             return _each(node, value.type.lanes)
-        case HorizontalReduce(value=value, op=op) if _is_odd(value.type):
+        case ir.HorizontalReduce(value=value, op=op) if _is_odd(value.type):
             folded = [_piece(value, *run) for run in _runs(value.type.lanes)]
-            total, *rest = (HorizontalReduce(part, op) if part.type.lanes else part for part in folded)
+            total, *rest = (ir.HorizontalReduce(part, op) if part.type.lanes else part for part in folded)
             for part in rest:
-                total = Binary(op, total, part)
+                total = ir.Binary(op, total, part)
             return total
     return rebuilt(node, _changed)
 
 
-def _each(stmt: Let | Declare | Set | Store, lanes: int) -> Stmt:
+def _each(stmt: ir.Let | ir.Declare | ir.Set | ir.Store, lanes: int) -> ir.Stmt:
     """The statement, repeated for each piece."""
-    parts: list[Stmt] = []
+    parts: list[ir.Stmt] = []
     for first, length in _runs(lanes):
         value = _piece(stmt.value, first, length)
-        if isinstance(stmt, Store):
+        if isinstance(stmt, ir.Store):
             parts.append(replace(stmt, index=add(_changed(stmt.index), const(first)), value=value))
         else:
             parts.append(replace(stmt, var=_part(stmt.var, first, length), value=value))
     return block(*parts)
 
 
-def _part(var: Var, first: int, lanes: int) -> Var:
-    return Var(f"{var.name}:{first}", var.type.widened(lanes))
+def _part(var: ir.Var, first: int, lanes: int) -> ir.Var:
+    return ir.Var(f"{var.name}:{first}", var.type.widened(lanes))
 
 
-def _piece(expr: Expr, first: int, lanes: int) -> Expr:
+def _piece(expr: ir.Expr, first: int, lanes: int) -> ir.Expr:
     """Lanes `first` to `first + lanes` of a vector; the scalar at `first` if `lanes` is 0."""
     match expr:
         case _ if not expr.type.lanes:
             return _changed(expr)
-        case Var():
+        case ir.Var():
             return _part(expr, first, lanes)
-        case Const(value=value, type=type_):
-            return Const(value, type_.widened(lanes))
-        case Load(buffer=buffer, index=index):
-            return Load(buffer, add(_changed(index), const(first)), lanes)
-        case Ramp(first=start):
+        case ir.Const(value=value, type=type_):
+            return ir.Const(value, type_.widened(lanes))
+        case ir.Load(buffer=buffer, index=index):
+            return ir.Load(buffer, add(_changed(index), const(first)), lanes)
+        case ir.Ramp(first=start):
             return ramp(add(_changed(start), const(first)), lanes)
-        case Gather(buffer=buffer, index=index):
+        case ir.Gather(buffer=buffer, index=index):
             part = _piece(index, first, lanes)
-            return Gather(buffer, part) if lanes else Load(buffer, part)
-        case Splat(value=value):
-            return Splat(_changed(value), lanes) if lanes else _changed(value)
-        case Binary(op=op, left=left, right=right):
-            return Binary(op, _piece(left, first, lanes), _piece(right, first, lanes))
-        case Compare(op=op, left=left, right=right):
-            return Compare(op, _piece(left, first, lanes), _piece(right, first, lanes))
-        case Select(condition=condition, then=then, otherwise=otherwise):
+            return ir.Gather(buffer, part) if lanes else ir.Load(buffer, part)
+        case ir.Splat(value=value):
+            return ir.Splat(_changed(value), lanes) if lanes else _changed(value)
+        case ir.Binary(op=op, left=left, right=right):
+            return ir.Binary(op, _piece(left, first, lanes), _piece(right, first, lanes))
+        case ir.Compare(op=op, left=left, right=right):
+            return ir.Compare(op, _piece(left, first, lanes), _piece(right, first, lanes))
+        case ir.Select(condition=condition, then=then, otherwise=otherwise):
             chosen = condition if not condition.type.lanes else _piece(condition, first, lanes)
-            return Select(_changed(chosen), _piece(then, first, lanes), _piece(otherwise, first, lanes))
-        case Call(function=function, arguments=arguments):
-            return Call(function, tuple(_piece(argument, first, lanes) for argument in arguments))
-        case Cast(value=value, dtype=dtype):
-            return Cast(_piece(value, first, lanes), dtype)
-        case Vector(values=values):
+            return ir.Select(_changed(chosen), _piece(then, first, lanes), _piece(otherwise, first, lanes))
+        case ir.Call(function=function, arguments=arguments):
+            return ir.Call(function, tuple(_piece(argument, first, lanes) for argument in arguments))
+        case ir.Cast(value=value, dtype=dtype):
+            return ir.Cast(_piece(value, first, lanes), dtype)
+        case ir.Vector(values=values):
             found = tuple(_changed(value) for value in values[first : first + max(lanes, 1)])
-            return Vector(found) if lanes else found[0]
+            return ir.Vector(found) if lanes else found[0]
     raise TypeError(f"Expected an expression that splits into pieces, but got {type(expr).__name__}.")

@@ -27,6 +27,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import prod
 
+from jsparse.compiler.loops import nest
 from jsparse.compiler.loops.chain import path_to
 from jsparse.compiler.loops.domain import (
     Derivation,
@@ -40,16 +41,6 @@ from jsparse.compiler.loops.domain import (
     Runs,
     Tiles,
 )
-from jsparse.compiler.loops.nest import (
-    Assign,
-    Forall,
-    Pack,
-    Scatter,
-    Stmt,
-    Where,
-    Workspace,
-    with_children,
-)
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.scalar import replaced
 from jsparse.notation.assignment import Access
@@ -60,7 +51,7 @@ BLOCK = 64  # terms of one run
 TOTAL = "float64"
 
 
-def blocked_sums(stmt: Stmt, problem: Problem, short: Collection[tuple[int, int]] = ()) -> Stmt:
+def blocked_sums(stmt: nest.Stmt, problem: Problem, short: Collection[tuple[int, int]] = ()) -> nest.Stmt:
     """The statement with long float32 sums in blocks. Segments of the (pattern, level) in `short` have at most `BLOCK`
     entries."""
     return _Blocking(problem, short).stmt(stmt)
@@ -72,18 +63,18 @@ class _Blocking:
         self.panels: dict[tuple[int, int], int] = {}  # the positions in a panel of a level, in the loops around
         self.coordinates: dict[str, int] = {}  # the coordinates in a panel of a variable
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Forall) and isinstance(stmt.domain, PositionPanels):
+    def stmt(self, stmt: nest.Stmt) -> nest.Stmt:
+        if isinstance(stmt, nest.Forall) and isinstance(stmt.domain, PositionPanels):
             self.panels[stmt.domain.pattern, stmt.domain.level] = stmt.domain.size
-        if isinstance(stmt, Forall) and isinstance(stmt.domain, Panels):
+        if isinstance(stmt, nest.Forall) and isinstance(stmt.domain, Panels):
             self.coordinates[stmt.var] = stmt.domain.size
-        if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
+        if isinstance(stmt, nest.Where) and isinstance(stmt.workspace, nest.Workspace):
             inner = replace(stmt, producer=self.stmt(stmt.producer), consumer=self.stmt(stmt.consumer))
             sums = stmt.workspace.dtype == "float32" and stmt.workspace.monoid.add == "+"
             return self.blocked(inner, stmt.workspace) if sums else inner
-        return with_children(stmt, self.stmt)
+        return nest.with_children(stmt, self.stmt)
 
-    def blocked(self, where: Where, workspace: Workspace) -> Where:
+    def blocked(self, where: nest.Where, workspace: nest.Workspace) -> nest.Where:
         """The workspace's sums in runs, and a total around them."""
         name, path = workspace.name, path_to(where.producer, workspace.name) or []
         turns = [self.turns(loop) for loop in path]
@@ -93,27 +84,27 @@ class _Blocking:
         depth, size = cut
         outer = 0 if workspace.var is not None or all(n == 1 for n in turns[:depth]) else depth
         total = replace(workspace, name=f"{name}_total", dtype=TOTAL)
-        flush: Stmt = Assign(total.access(), workspace.access(), workspace.dtype)
+        flush: nest.Stmt = nest.Assign(total.access(), workspace.access(), workspace.dtype)
         if workspace.var is not None:  # whose tiles may be among the loops
-            flush = Forall(
+            flush = nest.Forall(
                 workspace.var, HorizontalReduce() if any(isinstance(x.domain, Tiles) for x in path) else Lanes(), flush
             )
 
         fits = 0 < outer == depth and turns[depth] is not None and (turns[depth] or 0) <= size
 
-        def in_runs(loop: Forall) -> Forall | Where:
+        def in_runs(loop: nest.Forall) -> nest.Forall | nest.Where:
             domain = path[depth].domain
             if fits:  # each execution of the loop is one run
-                return Where(workspace, loop, flush)
+                return nest.Where(workspace, loop, flush)
             assert isinstance(domain, Range | LevelIteration | Tiles)
-            body = Where(workspace, replace(loop, parallel=None), flush)
-            return Forall(path[depth].var, Runs(domain, size * max(path[depth].lanes, 1)), body, loop.parallel)
+            body = nest.Where(workspace, replace(loop, parallel=None), flush)
+            return nest.Forall(path[depth].var, Runs(domain, size * max(path[depth].lanes, 1)), body, loop.parallel)
 
         producer = _with(where.producer, name, depth, lambda loop: replace(loop, run=not fits))
         producer = _with(producer, name, outer, in_runs)
-        return Where(total, producer, _renamed(where.consumer, workspace.access(), total.access()))
+        return nest.Where(total, producer, _renamed(where.consumer, workspace.access(), total.access()))
 
-    def cut(self, path: list[Forall], turns: list[int | None]) -> tuple[int, int] | None:
+    def cut(self, path: list[nest.Forall], turns: list[int | None]) -> tuple[int, int] | None:
         """The depth of the loop to cut and the iterations of a run; None if there are at most `BLOCK` terms in all.
 
         No loop outside one over stored entries is cut: its segments may have a single entry, and runs of few terms.
@@ -129,19 +120,19 @@ class _Blocking:
             terms, inside = terms * max(count, 1), here
         return None
 
-    def is_sparse(self, loop: Forall) -> bool:
+    def is_sparse(self, loop: nest.Forall) -> bool:
         """Whether a loop runs over a sparse level's entries."""
         domain = loop.domain
         if not isinstance(domain, LevelIteration):
             return False
         return not self.problem.patterns[domain.pattern].levels[domain.level].kind.is_full
 
-    def turns(self, loop: Forall) -> int | None:
+    def turns(self, loop: nest.Forall) -> int | None:
         """An upper bound of a loop's trip count, of each lane by itself; None if there is none."""
         most = self.iterations(loop)
         return None if most is None else -(-most // max(loop.lanes, 1))
 
-    def iterations(self, loop: Forall) -> int | None:
+    def iterations(self, loop: nest.Forall) -> int | None:
         """An upper bound of the number of coordinates; None if there is none."""
         domain, size = loop.domain, self.problem.size.get(loop.var)
         match domain:
@@ -172,22 +163,22 @@ class _Blocking:
         return size
 
 
-def _with(stmt: Stmt, name: str, depth: int, change: Callable[[Forall], Stmt]) -> Stmt:
+def _with(stmt: nest.Stmt, name: str, depth: int, change: Callable[[nest.Forall], nest.Stmt]) -> nest.Stmt:
     """The statement with `change` of the loop at `depth` of the path to the workspace."""
     match stmt:
-        case Forall(body=body):
+        case nest.Forall(body=body):
             return replace(stmt, body=_with(body, name, depth - 1, change)) if depth else change(stmt)
-        case Where(producer=producer, consumer=consumer):
+        case nest.Where(producer=producer, consumer=consumer):
             if path_to(consumer, name) is None:
                 return replace(stmt, producer=_with(producer, name, depth, change))
             return replace(stmt, consumer=_with(consumer, name, depth, change))
-        case Pack(body=body) | Scatter(body=body):
+        case nest.Pack(body=body) | nest.Scatter(body=body):
             return replace(stmt, body=_with(body, name, depth, change))
     raise ValueError(f"no loop stands around what adds to {name}")
 
 
-def _renamed(stmt: Stmt, old: Access, new: Access) -> Stmt:
+def _renamed(stmt: nest.Stmt, old: Access, new: Access) -> nest.Stmt:
     """The statement with one workspace read in place of another."""
-    if isinstance(stmt, Assign):
+    if isinstance(stmt, nest.Assign):
         return stmt if stmt.value is None else replace(stmt, value=replaced(stmt.value, {old: new}))
-    return with_children(stmt, lambda inner: _renamed(inner, old, new))
+    return nest.with_children(stmt, lambda inner: _renamed(inner, old, new))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from jsparse.compiler.loops import nest
 from jsparse.compiler.loops.domain import Coiteration, Domain, Lanes, LevelIteration, Panels, PositionPanels, Tiles
-from jsparse.compiler.loops.nest import Assign, Forall, Pack, Scatter, Stmt, TermGuard, Where, with_children
 from jsparse.compiler.problem import Problem
 from jsparse.notation.assignment import IndexVar
 
@@ -21,31 +21,31 @@ def outer_name(problem: Problem, var: IndexVar) -> str:
     return name
 
 
-def loop_name(loop: Forall, problem: Problem) -> str:
+def loop_name(loop: nest.Forall, problem: Problem) -> str:
     """The name of a loop in schedules: its variable, or for the outer loop of a split the name of that."""
     is_outer = isinstance(loop.domain, Tiles | Panels | PositionPanels)
     return outer_name(problem, loop.var) if is_outer else loop.var
 
 
-def chain(stmt: Stmt) -> tuple[list[Forall], Stmt]:
+def chain(stmt: nest.Stmt) -> tuple[list[nest.Forall], nest.Stmt]:
     """The loops around a statement, outermost first, and the statement inside all of them."""
-    loops: list[Forall] = []
-    while isinstance(stmt, Forall) and not isinstance(stmt.domain, Lanes):
+    loops: list[nest.Forall] = []
+    while isinstance(stmt, nest.Forall) and not isinstance(stmt.domain, Lanes):
         loops.append(stmt)
         stmt = stmt.body
     return loops, stmt
 
 
-def nested(loops: Iterable[Forall], inner: Stmt) -> Stmt:
+def nested(loops: Iterable[nest.Forall], inner: nest.Stmt) -> nest.Stmt:
     """The statement inside of the loops, whose own bodies are left out."""
     for loop in reversed(list(loops)):
         inner = replace(loop, body=inner)
     return inner
 
 
-def groups(loops: Sequence[Forall]) -> list[list[Forall]]:
+def groups(loops: Sequence[nest.Forall]) -> list[list[nest.Forall]]:
     """The loops in groups: each loop with the lookups behind it, which it makes possible."""
-    found: list[list[Forall]] = []
+    found: list[list[nest.Forall]] = []
     for loop in loops:
         if loop.is_lookup and found:
             found[-1].append(loop)
@@ -54,30 +54,32 @@ def groups(loops: Sequence[Forall]) -> list[list[Forall]]:
     return found
 
 
-def path_to(stmt: Stmt, tensor: str) -> list[Forall] | None:
+def path_to(stmt: nest.Stmt, tensor: str) -> list[nest.Forall] | None:
     """The loops around the assignment to a tensor or a workspace; None if there is none."""
     match stmt:
-        case Assign(target=target):
+        case nest.Assign(target=target):
             return [] if target.tensor == tensor else None
-        case Forall(body=body):
+        case nest.Forall(body=body):
             below = path_to(body, tensor)
             return None if below is None else [stmt, *below]
-        case Where(producer=producer, consumer=consumer):
+        case nest.Where(producer=producer, consumer=consumer):
             below = path_to(consumer, tensor)
             return path_to(producer, tensor) if below is None else below
-        case Pack(body=body) | Scatter(body=body) | TermGuard(body=body):
+        case nest.Pack(body=body) | nest.Scatter(body=body) | nest.TermGuard(body=body):
             return path_to(body, tensor)
     return None
 
 
-def loops_over(stmt: Stmt, pattern: int, level: int) -> list[Forall]:
+def loops_over(stmt: nest.Stmt, pattern: int, level: int) -> list[nest.Forall]:
     """The loops over a pattern's level, and the lookups in it."""
-    found: list[Forall] = []
+    found: list[nest.Forall] = []
 
-    def visit(inner: Stmt) -> Stmt:
-        if isinstance(inner, Forall) and any((x.pattern, x.level) == (pattern, level) for x in _levels(inner.domain)):
+    def visit(inner: nest.Stmt) -> nest.Stmt:
+        if isinstance(inner, nest.Forall) and any(
+            (x.pattern, x.level) == (pattern, level) for x in _levels(inner.domain)
+        ):
             found.append(inner)
-        return with_children(inner, visit)
+        return nest.with_children(inner, visit)
 
     visit(stmt)
     return found
@@ -93,9 +95,9 @@ def _levels(domain: Domain) -> Iterable[LevelIteration]:
     return ()
 
 
-def with_loop(stmt: Stmt, name: str, problem: Problem, change: Callable[[Forall], Stmt]) -> Stmt:
+def with_loop(stmt: nest.Stmt, name: str, problem: Problem, change: Callable[[nest.Forall], nest.Stmt]) -> nest.Stmt:
     """The statement with `change` of each loop of that name. Lookups and lanes have no names."""
-    is_named = isinstance(stmt, Forall) and not stmt.is_lookup and not isinstance(stmt.domain, Lanes)
-    if is_named and isinstance(stmt, Forall) and loop_name(stmt, problem) == name:
+    is_named = isinstance(stmt, nest.Forall) and not stmt.is_lookup and not isinstance(stmt.domain, Lanes)
+    if is_named and isinstance(stmt, nest.Forall) and loop_name(stmt, problem) == name:
         return change(stmt)
-    return with_children(stmt, lambda inner: with_loop(inner, name, problem, change))
+    return nest.with_children(stmt, lambda inner: with_loop(inner, name, problem, change))

@@ -35,22 +35,10 @@ from collections.abc import Iterable
 from collections.abc import Sequence as Items
 from dataclasses import replace
 
+from jsparse.compiler.loops import nest
 from jsparse.compiler.loops.canonical import visits_all
 from jsparse.compiler.loops.chain import loop_name, path_to
 from jsparse.compiler.loops.domain import LevelIteration, Panels, Range
-from jsparse.compiler.loops.nest import (
-    ArrayWorkspace,
-    Assign,
-    Clear,
-    Forall,
-    Sequence,
-    Stmt,
-    Where,
-    Workspace,
-    assignments,
-    children,
-    with_children,
-)
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.compiler.scalar import Scalar, replaced
 from jsparse.compiler.semiring import Monoid
@@ -64,7 +52,7 @@ class FusionError(Exception):
     """The reason why two statements cannot share loops."""
 
 
-def fused(problem: Problem, parts: Items[Stmt], shared: Items[str | None]) -> Stmt:
+def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) -> nest.Stmt:
     """The nests of a problem's statements, one after the other, where some share loops with the next one.
 
     Args:
@@ -74,7 +62,7 @@ def fused(problem: Problem, parts: Items[Stmt], shared: Items[str | None]) -> St
 
     Raises FusionError if loops differ, or if a statement would read what a later iteration writes.
     """
-    groups: list[Stmt] = []
+    groups: list[nest.Stmt] = []
     members: list[Statement] = []  # of the first group
     for statement, part, loop in reversed(list(zip(problem.statements, parts, shared, strict=True))):
         if loop is None:
@@ -91,28 +79,28 @@ def fused(problem: Problem, parts: Items[Stmt], shared: Items[str | None]) -> St
     return _sequence(groups)
 
 
-def _split(stmt: Stmt) -> tuple[tuple[Stmt, ...], Stmt]:
+def _split(stmt: nest.Stmt) -> tuple[tuple[nest.Stmt, ...], nest.Stmt]:
     """The clearing of targets in front of a nest, and the nest."""
-    if isinstance(stmt, Sequence):
-        clears = tuple(s for s in stmt.stmts if isinstance(s, Clear))
-        rest = tuple(s for s in stmt.stmts if not isinstance(s, Clear))
+    if isinstance(stmt, nest.Sequence):
+        clears = tuple(s for s in stmt.stmts if isinstance(s, nest.Clear))
+        rest = tuple(s for s in stmt.stmts if not isinstance(s, nest.Clear))
         return clears, _sequence(rest)
     return (), stmt
 
 
-def _sequence(stmts: Iterable[Stmt]) -> Stmt:
-    flat: list[Stmt] = []
+def _sequence(stmts: Iterable[nest.Stmt]) -> nest.Stmt:
+    flat: list[nest.Stmt] = []
     for stmt in stmts:
-        flat += stmt.stmts if isinstance(stmt, Sequence) else (stmt,)
-    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+        flat += stmt.stmts if isinstance(stmt, nest.Sequence) else (stmt,)
+    return flat[0] if len(flat) == 1 else nest.Sequence(tuple(flat))
 
 
-def _joined(problem: Problem, first: Stmt, second: Stmt, name: str, around: tuple[str, ...]) -> Stmt:
+def _joined(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str, around: tuple[str, ...]) -> nest.Stmt:
     """One nest of both, which share the loops down to `name`. Of several nests in a panel, the first one is joined."""
-    if around and isinstance(second, Sequence):
+    if around and isinstance(second, nest.Sequence):
         nearest, *others = second.stmts
         return _sequence((_joined(problem, first, nearest, name, around), *others))
-    if not (isinstance(first, Forall) and isinstance(second, Forall)):
+    if not (isinstance(first, nest.Forall) and isinstance(second, nest.Forall)):
         inside = f"inside {around[-1]}" if around else "outermost"
         raise FusionError(f"not both statements have a loop {inside}")
     if first.parallel is not None or (second.parallel is not None and second.parallel.mode == "split"):
@@ -132,7 +120,9 @@ def _joined(problem: Problem, first: Stmt, second: Stmt, name: str, around: tupl
     return replace(second, domain=domain, body=body, prefetch=0)
 
 
-def _agreed(problem: Problem, first: Forall, second: Forall) -> tuple[Range | LevelIteration | Panels, Stmt, Stmt]:
+def _agreed(
+    problem: Problem, first: nest.Forall, second: nest.Forall
+) -> tuple[Range | LevelIteration | Panels, nest.Stmt, nest.Stmt]:
     """The domain of a shared loop, and what each statement does in it.
 
     A statement that walks another pattern, or none, looks the coordinate up where both visit every coordinate.
@@ -150,11 +140,16 @@ def _agreed(problem: Problem, first: Forall, second: Forall) -> tuple[Range | Le
     return leader, _located(first, leader), _located(second, leader)
 
 
-def _continues(problem: Problem, stmt: Stmt, var: IndexVar) -> bool:
+def _continues(problem: Problem, stmt: nest.Stmt, var: IndexVar) -> bool:
     """Whether loops over a variable's panel walk on in a sparse level from where they ended in the panel before."""
-    if isinstance(stmt, Forall) and stmt.var == var and isinstance(stmt.domain, LevelIteration) and stmt.domain.panel:
+    if (
+        isinstance(stmt, nest.Forall)
+        and stmt.var == var
+        and isinstance(stmt.domain, LevelIteration)
+        and stmt.domain.panel
+    ):
         return not problem.patterns[stmt.domain.pattern].levels[stmt.domain.level].kind.is_full
-    return any(_continues(problem, inner, var) for inner in children(stmt))
+    return any(_continues(problem, inner, var) for inner in nest.children(stmt))
 
 
 def _visits_all(problem: Problem, domain: object) -> bool:
@@ -164,21 +159,21 @@ def _visits_all(problem: Problem, domain: object) -> bool:
     return domain.level == 0 and problem.patterns[domain.pattern].levels[0].kind.is_full
 
 
-def _located(loop: Forall, leader: object) -> Stmt:
+def _located(loop: nest.Forall, leader: object) -> nest.Stmt:
     """The body of a loop inside of one over the same variable."""
     if loop.domain == leader or not isinstance(loop.domain, LevelIteration):
         return loop.body
-    return Forall(loop.var, replace(loop.domain, bound=True, panel=False), loop.body)
+    return nest.Forall(loop.var, replace(loop.domain, bound=True, panel=False), loop.body)
 
 
-def _variables_to(stmt: Stmt, name: str, problem: Problem) -> tuple[IndexVar, ...]:
+def _variables_to(stmt: nest.Stmt, name: str, problem: Problem) -> tuple[IndexVar, ...]:
     """The variables of the loops down to `name`."""
     found: list[IndexVar] = []
-    while isinstance(stmt, Forall):
+    while isinstance(stmt, nest.Forall):
         found += stmt.variables
         if loop_name(stmt, problem) == name:
             break
-        stmt = stmt.body.stmts[0] if isinstance(stmt.body, Sequence) else stmt.body
+        stmt = stmt.body.stmts[0] if isinstance(stmt.body, nest.Sequence) else stmt.body
     return tuple(found)
 
 
@@ -206,10 +201,10 @@ def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Acce
     return None
 
 
-def _check_owners(problem: Problem, stmt: Stmt, members: Items[Statement]) -> None:
+def _check_owners(problem: Problem, stmt: nest.Stmt, members: Items[Statement]) -> None:
     """Raise FusionError if threads divide a loop whose iterations do not own what each statement writes, unless chunks
     have copies of what they add to."""
-    while isinstance(stmt, Forall):
+    while isinstance(stmt, nest.Forall):
         for member in members if stmt.parallel is not None else ():
             missing = set(stmt.variables) - problem.with_parts(member.target.variables())
             copied = stmt.parallel is not None and stmt.parallel.mode == "reduced" and has_copies(problem, member)
@@ -226,7 +221,7 @@ def has_copies(problem: Problem, statement: Statement) -> bool:
     return statement.add == "+" and target.positions is None and not statement.target.nested()
 
 
-def contracted(problem: Problem, stmt: Stmt) -> Stmt:
+def contracted(problem: Problem, stmt: nest.Stmt) -> nest.Stmt:
     """The nest where temporaries that one iteration writes and reads take the memory of one iteration."""
     for name in problem.temporaries:
         stmt = _Contraction(problem, name).stmt(stmt, ())
@@ -240,43 +235,47 @@ class _Contraction:
         self.problem, self.name = problem, name
         (self.statement,) = (s for s in problem.statements if s.target.tensor == name)
 
-    def stmt(self, stmt: Stmt, around: tuple[Forall, ...], cleared: bool = False) -> Stmt:
+    def stmt(self, stmt: nest.Stmt, around: tuple[nest.Forall, ...], cleared: bool = False) -> nest.Stmt:
         """The statement with the workspace. `cleared`: elements that nothing writes are read as the zero of sums."""
         match stmt:
-            case Forall(body=body):
+            case nest.Forall(body=body):
                 return replace(stmt, body=self.stmt(body, (*around, stmt), cleared))
-            case Where(producer=producer, consumer=consumer) if not (self.uses(producer) and self.uses(consumer)):
-                return with_children(stmt, lambda x: self.stmt(x, around, cleared) if self.uses(x) else x)
-            case Where():
+            case nest.Where(producer=producer, consumer=consumer) if not (self.uses(producer) and self.uses(consumer)):
+                return nest.with_children(stmt, lambda x: self.stmt(x, around, cleared) if self.uses(x) else x)
+            case nest.Where():
                 return self.placed((stmt,), 1, around, cleared) or stmt
-            case Sequence(stmts=stmts):
+            case nest.Sequence(stmts=stmts):
                 return self.sequence(stmts, around, cleared)
-        return with_children(stmt, lambda inner: self.stmt(inner, around, cleared))
+        return nest.with_children(stmt, lambda inner: self.stmt(inner, around, cleared))
 
-    def uses(self, stmt: Stmt) -> bool:
+    def uses(self, stmt: nest.Stmt) -> bool:
         """Whether a statement writes or reads the temporary."""
-        return self.writes(stmt) or any(access.tensor == self.name for a in assignments(stmt) for access in a.reads)
+        return self.writes(stmt) or any(
+            access.tensor == self.name for a in nest.assignments(stmt) for access in a.reads
+        )
 
-    def writes(self, stmt: Stmt) -> bool:
+    def writes(self, stmt: nest.Stmt) -> bool:
         """Whether a statement writes the temporary."""
-        return any(a.target.tensor == self.name for a in assignments(stmt))
+        return any(a.target.tensor == self.name for a in nest.assignments(stmt))
 
-    def sequence(self, stmts: tuple[Stmt, ...], around: tuple[Forall, ...], cleared: bool) -> Stmt:
+    def sequence(self, stmts: tuple[nest.Stmt, ...], around: tuple[nest.Forall, ...], cleared: bool) -> nest.Stmt:
         users = [n for n, inner in enumerate(stmts) if self.uses(inner)]
         if not users:
-            return Sequence(stmts)
+            return nest.Sequence(stmts)
         first, last = users[0], users[-1]
         cleared = cleared or any(_clears(s, self.name) for s in stmts[:first])
         if first == last:
-            found: Stmt | None = self.stmt(stmts[first], around, cleared)
+            found: nest.Stmt | None = self.stmt(stmts[first], around, cleared)
         else:
             written = next(n for n in users if self.writes(stmts[n]))
             found = self.placed(stmts[first : last + 1], written + 1 - first, around, cleared)
         if found is None or found == stmts[first]:
-            return Sequence(stmts)
+            return nest.Sequence(stmts)
         return _sequence((*(s for s in stmts[:first] if not _clears(s, self.name)), found, *stmts[last + 1 :]))
 
-    def placed(self, stmts: tuple[Stmt, ...], count: int, around: tuple[Forall, ...], cleared: bool) -> Stmt | None:
+    def placed(
+        self, stmts: tuple[nest.Stmt, ...], count: int, around: tuple[nest.Forall, ...], cleared: bool
+    ) -> nest.Stmt | None:
         """The statements with a workspace, which the first `count` of them fill; None if nothing is saved."""
         target = self.statement.target
         bound = {var for loop in around if not isinstance(loop.domain, Panels) for var in loop.variables}
@@ -297,16 +296,16 @@ class _Contraction:
         producer, consumer = _sequence(stmts[:count]), _sequence(stmts[count:])
         if kept:
             if cleared and (positions is None or self.adds(producer) or not self.covers(stmts[count - 1])):
-                producer = _sequence((Clear(target, Monoid.of(self.statement.add, dtype)), producer))
-            return Where(ArrayWorkspace(target, dtype, tuple(kept), below), producer, consumer)
-        scalar = Workspace(f"{self.name}_at_{around[-1].var}", dtype, Monoid.of(self.statement.add, dtype))
-        return Where(scalar, self.renamed(producer, scalar), self.renamed(consumer, scalar))
+                producer = _sequence((nest.Clear(target, Monoid.of(self.statement.add, dtype)), producer))
+            return nest.Where(nest.ArrayWorkspace(target, dtype, tuple(kept), below), producer, consumer)
+        scalar = nest.Workspace(f"{self.name}_at_{around[-1].var}", dtype, Monoid.of(self.statement.add, dtype))
+        return nest.Where(scalar, self.renamed(producer, scalar), self.renamed(consumer, scalar))
 
-    def adds(self, stmt: Stmt) -> bool:
+    def adds(self, stmt: nest.Stmt) -> bool:
         """Whether a statement adds to the temporary in memory."""
-        return any(a.accumulate and a.target.tensor == self.name for a in assignments(stmt))
+        return any(a.accumulate and a.target.tensor == self.name for a in nest.assignments(stmt))
 
-    def covers(self, stmt: Stmt) -> bool:
+    def covers(self, stmt: nest.Stmt) -> bool:
         """Whether a statement writes the temporary at every entry of its pattern, padding aside."""
         positions = self.problem.type_of[self.name].positions
         loops = path_to(stmt, self.name)
@@ -314,7 +313,7 @@ class _Contraction:
             visits_all(loop, self.problem, None if positions is None else positions.pattern) for loop in loops
         )
 
-    def below(self, around: tuple[Forall, ...]) -> LevelIteration | None:
+    def below(self, around: tuple[nest.Forall, ...]) -> LevelIteration | None:
         """The innermost level of the temporary's pattern that the loops around walk."""
         positions = self.problem.type_of[self.name].positions
         if positions is None:
@@ -335,10 +334,10 @@ class _Contraction:
         full = self.problem.patterns[positions.pattern].levels[level].kind.is_full
         return LevelIteration(positions.pattern, level, panel=True) if is_next and full else None
 
-    def renamed(self, stmt: Stmt, scalar: Workspace) -> Stmt:
+    def renamed(self, stmt: nest.Stmt, scalar: nest.Workspace) -> nest.Stmt:
         """The statement with the scalar in place of the temporary."""
-        if not isinstance(stmt, Assign):
-            return with_children(stmt, lambda inner: self.renamed(inner, scalar))
+        if not isinstance(stmt, nest.Assign):
+            return nest.with_children(stmt, lambda inner: self.renamed(inner, scalar))
 
         def of(value: Scalar | None) -> Scalar | None:
             return None if value is None else replaced(value, {self.statement.target: scalar.access()})
@@ -353,5 +352,5 @@ def _variables(target: Access, axis: Dense | Positions) -> tuple[IndexVar, ...]:
     return tuple(v for dim in dims for v in Access("", (target.indices[dim],)).variables())
 
 
-def _clears(stmt: Stmt, name: str) -> bool:
-    return isinstance(stmt, Clear) and stmt.target.tensor == name
+def _clears(stmt: nest.Stmt, name: str) -> bool:
+    return isinstance(stmt, nest.Clear) and stmt.target.tensor == name

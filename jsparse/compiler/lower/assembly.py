@@ -12,8 +12,8 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const, less, minimum, mul, zero
-from jsparse.compiler.kernel.nodes import Block, Compare, Declare, Expr, Extent, For, If, Let, Set, Stmt, Store, Var
 from jsparse.compiler.kernel.types import I64
 from jsparse.compiler.loops.nest import (
     MAX_CHUNKS,
@@ -47,14 +47,14 @@ UNBOUNDED = 2**61  # more entries than there is memory for
 class Lowering(Protocol):
     """The lowering of loop nests, as this module needs it."""
 
-    def stmt(self, stmt: LoopStmt, scope: Scope) -> Stmt:
+    def stmt(self, stmt: LoopStmt, scope: Scope) -> ir.Stmt:
         """Any statement."""
 
-    def forall(self, loop: Forall, scope: Scope, partials: Partials | None) -> Stmt:
+    def forall(self, loop: Forall, scope: Scope, partials: Partials | None) -> ir.Stmt:
         """A loop, divided into chunks by `partials`."""
 
 
-def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> Stmt:
+def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> ir.Stmt:
     """The kernel's body: the loops, with each chunk's write positions in registers."""
     scope = outer = Scope(storage)
     cursors = [outer.fresh("cursor") for _ in range(_depth(nest.problem))]
@@ -64,15 +64,15 @@ def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> Stmt:
     if row is not None:
         scope = new_workspace(scope, row)
 
-    def own(chunk: Expr, loops: Stmt) -> Stmt:
+    def own(chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
         worked = loops if row is None else with_memory(scope, row, loops)
         return _counted(storage, cursors, chunk, worked) if _counts(nest) else _written(scope, cursors, chunk, worked)
 
-    def lowered(stmt: LoopStmt, scope: Scope) -> Stmt:
+    def lowered(stmt: LoopStmt, scope: Scope) -> ir.Stmt:
         if isinstance(stmt, Scatter):
             return scattered(stmt, scope, lambda inner: lowered(stmt.body, inner))
         if isinstance(stmt, Forall) and stmt.parallel is not None:
-            return lowerer.forall(stmt, scope, Partials(own, lambda chunks: Block(())))
+            return lowerer.forall(stmt, scope, Partials(own, lambda chunks: ir.Block(())))
         return own(const(0), lowerer.stmt(stmt, scope))
 
     body = lowered(nest.body, scope)
@@ -83,21 +83,21 @@ def _counts(nest: LoopNest) -> bool:
     return isinstance(nest.problem.output, Count)
 
 
-def _counted(storage: Storage, cursors: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
+def _counted(storage: Storage, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
     """A chunk's loops that count its entries."""
-    return block(Declare(cursors[-1], zero(I64)), loops, Store(storage.target, chunk, cursors[-1]))
+    return block(ir.Declare(cursors[-1], zero(I64)), loops, ir.Store(storage.target, chunk, cursors[-1]))
 
 
-def _written(scope: Scope, cursors: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
+def _written(scope: Scope, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
     """A chunk's loops that write from the chunk's starts on. If `starts` is written, it becomes the ends, and a chunk
     that starts at a negative position is left out."""
     starts = scope.storage.by_name["starts"]
     at = [add(const(level * MAX_CHUNKS), chunk) for level in range(len(cursors))]
-    begin = [Declare(cursor, scope.load_index(starts, here)) for cursor, here in zip(cursors, at, strict=True)]
+    begin = [ir.Declare(cursor, scope.load_index(starts, here)) for cursor, here in zip(cursors, at, strict=True)]
     if not starts.written:
         return block(*begin, loops)
-    end = [Store(starts, here, cursor) for cursor, here in zip(cursors, at, strict=True)]
-    return block(*begin, If(Compare("<=", const(0), cursors[-1]), block(loops, *end)))
+    end = [ir.Store(starts, here, cursor) for cursor, here in zip(cursors, at, strict=True)]
+    return block(*begin, ir.If(ir.Compare("<=", const(0), cursors[-1]), block(loops, *end)))
 
 
 def _depth(problem: Problem) -> int:
@@ -121,33 +121,33 @@ def _row(stmt: LoopStmt) -> SparseWorkspace | None:
     return None
 
 
-def _clear(storage: Storage, n: Var) -> Stmt:
+def _clear(storage: Storage, n: ir.Var) -> ir.Stmt:
     """Zero all counts: there may be fewer chunks than `MAX_CHUNKS`."""
-    return For(n, const(0), const(MAX_CHUNKS), Store(storage.target, n, zero(I64)))
+    return ir.For(n, const(0), const(MAX_CHUNKS), ir.Store(storage.target, n, zero(I64)))
 
 
-def append(stmt: AppendCoord, scope: Scope) -> Stmt:
+def append(stmt: AppendCoord, scope: Scope) -> ir.Stmt:
     """Write the coordinates and the value, unless entries are only counted, and advance the write position."""
     storage = scope.storage
     cursor = scope.registers[stmt.target.tensor]
-    stores: list[Stmt] = []
+    stores: list[ir.Stmt] = []
     if storage.problem.builds_levels:
         stores.append(_coordinate(scope, len(stmt.target.indices) - 1, str(stmt.last), cursor))
     elif storage.problem.output == Write(Coordinates.COLUMNS):
         stores += [_coordinate(scope, row, str(var), cursor) for row, var in enumerate(stmt.target.indices)]
     if stmt.value is not None:
         value = cast(scope.registers[stmt.value.tensor], storage.target.type.dtype)
-        stores.append(Store(storage.target, cursor, value))
-    return block(*stores, Set(cursor, add(cursor, const(1))))
+        stores.append(ir.Store(storage.target, cursor, value))
+    return block(*stores, ir.Set(cursor, add(cursor, const(1))))
 
 
-def reserve(stmt: ReserveUpperBound, scope: Scope) -> Stmt:
+def reserve(stmt: ReserveUpperBound, scope: Scope) -> ir.Stmt:
     """Advance the count by an upper bound: the lengths of segments."""
     cursor = scope.registers[scope.storage.problem.target.tensor]
-    before: list[Stmt] = []
-    every: list[Expr] = []
+    before: list[ir.Stmt] = []
+    every: list[ir.Expr] = []
     for term in stmt.terms:
-        lengths: list[Expr] = []
+        lengths: list[ir.Expr] = []
         for level in term:
             prelude, length = LevelWalk(scope, level, stmt.var).length()
             before += prelude
@@ -155,23 +155,23 @@ def reserve(stmt: ReserveUpperBound, scope: Scope) -> Stmt:
         every.append(reduce(minimum, lengths) if lengths else scope.storage.size(stmt.var))
     size = scope.storage.problem.size[stmt.var]
     if size is not None and size <= SMALL:
-        return block(*before, Set(cursor, add(cursor, reduce(add, every))))
-    return block(*before, *(Set(cursor, minimum(add(cursor, length), const(UNBOUNDED))) for length in every))
+        return block(*before, ir.Set(cursor, add(cursor, reduce(add, every))))
+    return block(*before, *(ir.Set(cursor, minimum(add(cursor, length), const(UNBOUNDED))) for length in every))
 
 
-def append_edges(stmt: AppendEdges, scope: Scope, body: Stmt) -> Stmt:
+def append_edges(stmt: AppendEdges, scope: Scope, body: ir.Stmt) -> ir.Stmt:
     """The body; then one item of this level, if the body wrote items a level below."""
     cursor, below = (scope.registers[_cursor(scope.storage.problem, stmt.level + n)] for n in (0, 1))
     before, ends = scope.fresh("before"), scope.storage.by_name["ends"]
     item = block(
         _coordinate(scope, stmt.level, stmt.indices[-1], cursor),
-        Store(ends, add(mul(const(stmt.level), Extent(ends, 1)), cursor), below),
-        Set(cursor, add(cursor, const(1))),
+        ir.Store(ends, add(mul(const(stmt.level), ir.Extent(ends, 1)), cursor), below),
+        ir.Set(cursor, add(cursor, const(1))),
     )
-    return block(Let(before, below), body, If(less(before, below), item))
+    return block(ir.Let(before, below), body, ir.If(less(before, below), item))
 
 
-def _coordinate(scope: Scope, row: int, var: str, cursor: Expr) -> Stmt:
+def _coordinate(scope: Scope, row: int, var: str, cursor: ir.Expr) -> ir.Stmt:
     columns = scope.storage.columns
     narrow = cast(scope.indices[var], columns.type.dtype)
-    return Store(columns, add(mul(const(row), Extent(columns, 1)), cursor), narrow)
+    return ir.Store(columns, add(mul(const(row), ir.Extent(columns, 1)), cursor), narrow)

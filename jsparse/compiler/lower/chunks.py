@@ -9,27 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, at_most, block, ceil_div, const, floor_div, less, minimum, mul, sub
-from jsparse.compiler.kernel.nodes import (
-    Binary,
-    Buffer,
-    Compare,
-    Const,
-    Declare,
-    Expr,
-    For,
-    If,
-    Let,
-    Load,
-    LocalArray,
-    Parallel,
-    Select,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    While,
-)
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower.scope import Scope
 
@@ -40,39 +21,45 @@ __all__ = ["Partials", "at_weight", "chunked", "in_chunks", "lower_bound", "with
 class Partials:
     """A reduction over chunks: `own(chunk, loops)` gives a chunk its accumulator, `combine(chunks)` adds these up."""
 
-    own: Callable[[Expr, Stmt], Stmt]
-    combine: Callable[[Expr], Stmt]
+    own: Callable[[ir.Expr, ir.Stmt], ir.Stmt]
+    combine: Callable[[ir.Expr], ir.Stmt]
 
 
 def chunked(
-    scope: Scope, work: Expr, grain: int, body: Callable[[Expr, Expr], Stmt], partials: Partials | None
-) -> Stmt:
+    scope: Scope, work: ir.Expr, grain: int, body: Callable[[ir.Expr, ir.Expr], ir.Stmt], partials: Partials | None
+) -> ir.Stmt:
     """Run `body(chunk, chunks)` for each of min(MAX_CHUNKS, ⌈work / grain⌉) chunks, at least one."""
     chunks, chunk = scope.fresh("chunks"), scope.fresh("chunk")
-    wanted = Binary("max", minimum(ceil_div(work, max(grain, 1)), const(MAX_CHUNKS)), const(1))
+    wanted = ir.Binary("max", minimum(ceil_div(work, max(grain, 1)), const(MAX_CHUNKS)), const(1))
     inner = body(chunk, chunks)
     if partials is None:
-        return block(Let(chunks, wanted), Parallel(chunk, chunks, inner))
-    return block(Let(chunks, wanted), Parallel(chunk, chunks, partials.own(chunk, inner)), partials.combine(chunks))
+        return block(ir.Let(chunks, wanted), ir.Parallel(chunk, chunks, inner))
+    return block(
+        ir.Let(chunks, wanted), ir.Parallel(chunk, chunks, partials.own(chunk, inner)), partials.combine(chunks)
+    )
 
 
 def in_chunks(
-    scope: Scope, size: Expr, grain: int, body: Callable[[Expr, Expr], Stmt], partials: Partials | None = None
-) -> Stmt:
+    scope: Scope,
+    size: ir.Expr,
+    grain: int,
+    body: Callable[[ir.Expr, ir.Expr], ir.Stmt],
+    partials: Partials | None = None,
+) -> ir.Stmt:
     """Divide `range(size)` into equal chunks, and run `body(start, stop)` for each."""
 
-    def part(chunk: Expr, chunks: Expr) -> Stmt:
+    def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
         start, stop = scope.fresh("start"), scope.fresh("stop")
         return block(
-            Let(start, _before(chunk, chunks, size)),
-            Let(stop, _before(add(chunk, const(1)), chunks, size)),
+            ir.Let(start, _before(chunk, chunks, size)),
+            ir.Let(stop, _before(add(chunk, const(1)), chunks, size)),
             body(start, stop),
         )
 
     return chunked(scope, size, grain, part, partials)
 
 
-def _before(chunk: Expr, chunks: Expr, whole: Expr) -> Expr:
+def _before(chunk: ir.Expr, chunks: ir.Expr, whole: ir.Expr) -> ir.Expr:
     """⌊chunk · whole / chunks⌋, the share of `whole` that the chunks before have.
 
     The product may exceed 64 bits. With whole = chunks · q + r it is chunk · q + ⌊chunk · r / chunks⌋, which does not.
@@ -82,7 +69,9 @@ def _before(chunk: Expr, chunks: Expr, whole: Expr) -> Expr:
     return add(mul(chunk, each), floor_div(mul(chunk, rest), chunks))
 
 
-def lower_bound(scope: Scope, first: Expr, stop: Expr, reaches: Callable[[Expr], Expr]) -> tuple[Stmt, Var]:
+def lower_bound(
+    scope: Scope, first: ir.Expr, stop: ir.Expr, reaches: Callable[[ir.Expr], ir.Expr]
+) -> tuple[ir.Stmt, ir.Var]:
     """The smallest n in [first, stop] for which `reaches(n)` holds (false, …, false, true, …), by bisection.
 
     A processor would mispredict every other branch of a bisection. So each step selects without a branch, and the
@@ -93,16 +82,21 @@ def lower_bound(scope: Scope, first: Expr, stop: Expr, reaches: Callable[[Expr],
     lo, left, half = scope.fresh("lo"), scope.fresh("left"), scope.fresh("half")
     reached = reaches(sub(add(lo, half), const(1)))
     body = block(
-        Let(half, sub(left, floor_div(left, const(2)))),
-        Set(lo, Select(reached, lo, add(lo, half))),
-        Set(left, sub(left, half)),
+        ir.Let(half, sub(left, floor_div(left, const(2)))),
+        ir.Set(lo, ir.Select(reached, lo, add(lo, half))),
+        ir.Set(left, sub(left, half)),
     )
-    return block(Declare(lo, first), Declare(left, sub(stop, first)), While(less(const(0), left), body)), lo
+    return block(ir.Declare(lo, first), ir.Declare(left, sub(stop, first)), ir.While(less(const(0), left), body)), lo
 
 
 def at_weight(
-    scope: Scope, part: tuple[Expr, Expr], total: Expr, size: Expr, weight: Callable[[Expr], Expr], grows: bool
-) -> tuple[list[Stmt], Var, Var]:
+    scope: Scope,
+    part: tuple[ir.Expr, ir.Expr],
+    total: ir.Expr,
+    size: ir.Expr,
+    weight: Callable[[ir.Expr], ir.Expr],
+    grows: bool,
+) -> tuple[list[ir.Stmt], ir.Var, ir.Var]:
     """The boundary at which chunk `part[0]` of `part[1]` chunks of equal weight begins.
 
     Args:
@@ -114,32 +108,32 @@ def at_weight(
     Returns statements that find it, the weight that the chunks before should have, and the position.
     """
     (chunk, chunks), goal = part, scope.fresh("goal")
-    search, found = lower_bound(scope, const(0), size, lambda n: Compare("<=", goal, weight(n)))
-    stmts: list[Stmt] = [Let(goal, _before(chunk, chunks, total)), search]
-    return stmts if grows else [*stmts, If(at_most(chunks, chunk), Set(found, size))], goal, found
+    search, found = lower_bound(scope, const(0), size, lambda n: ir.Compare("<=", goal, weight(n)))
+    stmts: list[ir.Stmt] = [ir.Let(goal, _before(chunk, chunks, total)), search]
+    return stmts if grows else [*stmts, ir.If(at_most(chunks, chunk), ir.Set(found, size))], goal, found
 
 
-def with_partials(scope: Scope, loop: Callable[[Scope, Partials], Stmt]) -> Stmt:
+def with_partials(scope: Scope, loop: Callable[[Scope, Partials], ir.Stmt]) -> ir.Stmt:
     """Give each chunk of `loop` its own copy of the workspace in production, and add the copies chunk by chunk."""
     workspace = scope.produced
     if workspace is None:
         raise ValueError("a reduction in parallel needs a workspace to reduce into")
     total, monoid = scope.registers[workspace.name], workspace.monoid
     own = scope.fresh(workspace.name, total.type)
-    copies = Buffer(scope.fresh("copies").name, total.type.scalar, -1, written=True)
+    copies = ir.Buffer(scope.fresh("copies").name, total.type.scalar, -1, written=True)
     lanes = total.type.lanes
 
-    def own_copy(chunk: Expr, inner: Stmt) -> Stmt:
+    def own_copy(chunk: ir.Expr, inner: ir.Stmt) -> ir.Stmt:
         return block(
-            Declare(own, Const(monoid.zero, own.type)),
+            ir.Declare(own, ir.Const(monoid.zero, own.type)),
             inner,
-            Store(copies, mul(chunk, const(max(lanes, 1))), own),
+            ir.Store(copies, mul(chunk, const(max(lanes, 1))), own),
         )
 
-    def add_copies(chunks: Expr) -> Stmt:
+    def add_copies(chunks: ir.Expr) -> ir.Stmt:
         n = scope.fresh("n")
-        copy = Load(copies, mul(n, const(max(lanes, 1))), lanes)
-        return For(n, const(0), chunks, Set(total, Binary(monoid.add, total, copy)))
+        copy = ir.Load(copies, mul(n, const(max(lanes, 1))), lanes)
+        return ir.For(n, const(0), chunks, ir.Set(total, ir.Binary(monoid.add, total, copy)))
 
     body = loop(scope.with_register(workspace.name, own), Partials(own_copy, add_copies))
-    return block(LocalArray(copies, MAX_CHUNKS * max(lanes, 1)), body)
+    return block(ir.LocalArray(copies, MAX_CHUNKS * max(lanes, 1)), body)

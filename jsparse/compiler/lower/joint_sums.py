@@ -18,19 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const, ramp
-from jsparse.compiler.kernel.nodes import (
-    Binary,
-    Const,
-    Declare,
-    Expr,
-    For,
-    HorizontalReduce,
-    Let,
-    Stmt,
-    Var,
-    Vector,
-)
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
@@ -43,8 +32,8 @@ from jsparse.compiler.scalar import Number
 
 __all__ = ["JointSum", "joint_coordinates", "joint_sum", "joint_sums"]
 
-Lower = Callable[[LoopStmt, Scope], Stmt]
-Ahead = Callable[[Entry], list[Stmt]]  # the prefetches at an entry
+Lower = Callable[[LoopStmt, Scope], ir.Stmt]
+Ahead = Callable[[Entry], list[ir.Stmt]]  # the prefetches at an entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,43 +58,45 @@ def joint_sum(stmt: LoopStmt) -> JointSum | None:
     return None
 
 
-def joint_sums(scope: Scope, domain: LevelIteration, loop: Forall, parts: JointSum, lower: Lower, ahead: Ahead) -> Stmt:
+def joint_sums(
+    scope: Scope, domain: LevelIteration, loop: Forall, parts: JointSum, lower: Lower, ahead: Ahead
+) -> ir.Stmt:
     """The loop over the positions of a segment."""
     return _JointSums(scope, domain, loop, parts, lower, ahead).segment()
 
 
-def joint_coordinates(scope: Scope, loop: Forall, size: int, parts: JointSum, lower: Lower) -> Stmt:
+def joint_coordinates(scope: Scope, loop: Forall, size: int, parts: JointSum, lower: Lower) -> ir.Stmt:
     """The loop over the coordinates of a dense index of a known size. What remains runs one by one."""
     n, whole = scope.fresh(loop.var), size // loop.lanes * loop.lanes
-    stmts: list[Stmt] = []
-    sums: list[Var] = []
+    stmts: list[ir.Stmt] = []
+    sums: list[ir.Var] = []
     for number in range(loop.lanes):
         register = _register(scope, parts.acc)
         inner = scope.with_index(loop.var, add(n, const(number))).with_workspace_register(parts.acc, register)
         stmts += [_empty(register, parts.acc), lower(parts.sum, inner)]
         sums.append(register)
     there = scope.with_index(loop.var, ramp(n, loop.lanes)).with_lanes_of(loop.lanes, None)
-    together = For(n, const(0), const(whole), block(*stmts, _stored(there, parts, sums, lower)), loop.lanes)
+    together = ir.For(n, const(0), const(whole), block(*stmts, _stored(there, parts, sums, lower)), loop.lanes)
     rest = scope.fresh(loop.var)
     one = lower(loop.body, scope.with_index(loop.var, rest))
-    return block(together, *([For(rest, const(whole), const(size), one)] if whole < size else []))
+    return block(together, *([ir.For(rest, const(whole), const(size), one)] if whole < size else []))
 
 
-def _register(scope: Scope, acc: Workspace) -> Var:
+def _register(scope: Scope, acc: Workspace) -> ir.Var:
     return scope.fresh(acc.name, Type(acc.dtype, scope.lanes or acc.lanes))
 
 
-def _empty(register: Var, acc: Workspace) -> Stmt:
-    return Declare(register, Const(acc.monoid.zero, register.type))
+def _empty(register: ir.Var, acc: Workspace) -> ir.Stmt:
+    return ir.Declare(register, ir.Const(acc.monoid.zero, register.type))
 
 
-def _stored(scope: Scope, parts: JointSum, sums: list[Var], lower: Lower) -> Stmt:
+def _stored(scope: Scope, parts: JointSum, sums: list[ir.Var], lower: Lower) -> ir.Stmt:
     """Fold the sums together, and store what follows from them."""
     total = parts.total
-    folded = Vector(tuple(HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
+    folded = ir.Vector(tuple(ir.HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
     totals = scope.fresh(total.name, folded.type)
-    value = Binary(total.monoid.add, Const(total.monoid.zero, folded.type), folded)
-    return block(Declare(totals, value), lower(parts.store, scope.with_register(total.name, totals)))
+    value = ir.Binary(total.monoid.add, ir.Const(total.monoid.zero, folded.type), folded)
+    return block(ir.Declare(totals, value), lower(parts.store, scope.with_register(total.name, totals)))
 
 
 class _JointSums:
@@ -116,37 +107,37 @@ class _JointSums:
         self.lower, self.ahead = lower, ahead
         self.walk, self.lanes = LevelWalk(scope, domain, loop.var), domain.lanes
 
-    def segment(self) -> Stmt:
+    def segment(self) -> ir.Stmt:
         found = self.walk.segment
         stop = end_of_segment(self.walk, found.first, found.stop)
         return block(*found.prelude, by_lanes(self.walk, self.lanes, found.first, stop, self.at, self.alone))
 
-    def inside(self, coordinate: Expr, position: Expr) -> Scope:
+    def inside(self, coordinate: ir.Expr, position: ir.Expr) -> Scope:
         """The scope at an entry, or at several."""
         return self.scope.with_positions(self.domain, PositionRange(position)).with_index(self.loop.var, coordinate)
 
-    def alone(self, position: Expr) -> Stmt:
+    def alone(self, position: ir.Expr) -> ir.Stmt:
         """The body at a position."""
 
-        def one(entry: Entry) -> Stmt:
+        def one(entry: Entry) -> ir.Stmt:
             inner = self.inside(entry.coordinate, position)
             return block(*self.ahead(entry), self.lower(self.loop.body, inner))
 
         zero = replace(self.parts.store, value=Number(self.parts.store.monoid.zero), condition=None)
         return self.walk.one(position, one, otherwise=self.lower(zero, self.inside(const(0), position)))
 
-    def at(self, first: Expr) -> Stmt:
+    def at(self, first: ir.Expr) -> ir.Stmt:
         """The body at as many positions as there are lanes, from `first` on."""
         start = self.scope.fresh("first")
-        stmts: list[Stmt] = [Let(start, first)]
-        sums: list[Var] = []
+        stmts: list[ir.Stmt] = [ir.Let(start, first)]
+        sums: list[ir.Var] = []
         for n in range(self.lanes):
             position, coordinate = add(start, const(n)), self.scope.fresh(self.loop.var)
             found, _ = coordinates_in_lanes(self.walk, position)
             register = _register(self.scope, self.parts.acc)
             inner = self.inside(coordinate, position).with_workspace_register(self.parts.acc, register)
             stmts += [
-                Let(coordinate, found),
+                ir.Let(coordinate, found),
                 *self.ahead(Entry(coordinate, PositionRange(position), position)),
                 _empty(register, self.parts.acc),
                 self.lower(self.parts.sum, inner),
@@ -154,7 +145,7 @@ class _JointSums:
             sums.append(register)
         return block(*stmts, self.stored(start, sums))
 
-    def stored(self, start: Expr, sums: list[Var]) -> Stmt:
+    def stored(self, start: ir.Expr, sums: list[ir.Var]) -> ir.Stmt:
         """What follows from the sums, at consecutive positions."""
         positions = ramp(start, self.lanes)
         coordinate, counts = coordinates_in_lanes(self.walk, positions)

@@ -8,29 +8,8 @@ from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, at_most, block, both, cast, const, less, minimum, mul, sub
-from jsparse.compiler.kernel.nodes import (
-    FILTER_LANES,
-    Binary,
-    Buffer,
-    Cast,
-    Compare,
-    Const,
-    Declare,
-    Expr,
-    Extent,
-    Filter,
-    For,
-    If,
-    Let,
-    Load,
-    LocalArray,
-    Select,
-    Set,
-    Stmt,
-    Var,
-    While,
-)
 from jsparse.compiler.kernel.types import BOOL, I64, Type
 from jsparse.compiler.levels import PositionRange, Segment, functions_of
 from jsparse.compiler.loops.domain import LevelIteration
@@ -49,19 +28,19 @@ class Entry:
     """An entry of a level: its coordinate and its positions. `position` is set where a plain loop runs over stored
     coordinates, which can be prefetched."""
 
-    coordinate: Expr
+    coordinate: ir.Expr
     positions: PositionRange
-    position: Expr | None = None
+    position: ir.Expr | None = None
 
 
 TESTED = 256  # positions that are tested before the body runs for those found
 DISTANCES = Type("int32")  # of positions found from the first one that is tested
 
-Body = Callable[[Entry], Stmt]
-Walk = Callable[[Expr, Expr], Stmt]  # a loop over the positions from the first to the second
+Body = Callable[[Entry], ir.Stmt]
+Walk = Callable[[ir.Expr, ir.Expr], ir.Stmt]  # a loop over the positions from the first to the second
 
 
-def each_entry(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
+def each_entry(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> ir.Stmt:
     """The loop over the level's entries below the present positions of the level above, parallel if `loop` is."""
     run = scope.runs[loop.var] if loop.run else None
     level = LevelWalk(scope, domain, loop.var, loop.jam, run, loop.unroll, _filter(loop, scope))
@@ -98,7 +77,7 @@ class LevelWalk:
         self.functions = functions_of(self.kind)
         self.above = scope.positions.get((domain.pattern, domain.level - 1), PositionRange(const(0)))
 
-    def serial(self, body: Body) -> Stmt:
+    def serial(self, body: Body) -> ir.Stmt:
         written = self.written_out() if self.unroll else None
         if written is not None:
             return block(*(counted(self.run, body(entry)) for entry in written))
@@ -118,7 +97,11 @@ class LevelWalk:
     def written_out(self) -> list[Entry] | None:
         """All entries, if the pattern's content and the position above are compile-time constants; else None."""
         above = self.above.stop or self.above.first
-        if not self.type.constant_indices or not isinstance(self.above.first, Const) or not isinstance(above, Const):
+        if (
+            not self.type.constant_indices
+            or not isinstance(self.above.first, ir.Const)
+            or not isinstance(above, ir.Const)
+        ):
             return None
         parent, size = int(self.above.first.value), self.scope.storage.problem.size[self.var]
         end = parent + 1 if self.above.stop is None else int(above.value)
@@ -129,24 +112,24 @@ class LevelWalk:
         runs = [list(run) for _, run in groupby(found, itemgetter(0))]
         return [Entry(const(run[0][0]), PositionRange(const(run[0][1]), const(run[-1][1] + 1))) for run in runs]
 
-    def lookup(self, segment: Segment, body: Body) -> Stmt:
+    def lookup(self, segment: Segment, body: Body) -> ir.Stmt:
         """Locate the entry of the bound coordinate: by arithmetic, or by bisection of the sorted segment."""
         wanted, first, stop = self.scope.indices[self.var], segment.first, segment.stop
         if segment.position is not None:
             position = self.scope.fresh("at")
-            inside = both(Compare("<=", first, position), less(position, stop))
-            located = If(inside, body(Entry(wanted, PositionRange(position))))
-            return block(Let(position, segment.position(wanted)), located)
-        search, found = lower_bound(self.scope, first, stop, lambda n: Compare("<=", wanted, self.coordinate(n)))
+            inside = both(ir.Compare("<=", first, position), less(position, stop))
+            located = ir.If(inside, body(Entry(wanted, PositionRange(position))))
+            return block(ir.Let(position, segment.position(wanted)), located)
+        search, found = lower_bound(self.scope, first, stop, lambda n: ir.Compare("<=", wanted, self.coordinate(n)))
         end = self.scope.fresh("end")
-        here = Compare("==", self.coordinate(found), wanted)
+        here = ir.Compare("==", self.coordinate(found), wanted)
         if not self.repeats:
-            return block(search, If(less(found, stop), If(here, body(Entry(wanted, PositionRange(found))))))
+            return block(search, ir.If(less(found, stop), ir.If(here, body(Entry(wanted, PositionRange(found))))))
         rest, behind = lower_bound(self.scope, found, stop, lambda n: less(wanted, self.coordinate(n)))
-        run = block(rest, Let(end, behind), body(Entry(wanted, PositionRange(found, end))))
-        return block(search, If(less(found, stop), If(here, run)))
+        run = block(rest, ir.Let(end, behind), body(Entry(wanted, PositionRange(found, end))))
+        return block(search, ir.If(less(found, stop), ir.If(here, run)))
 
-    def in_map(self, map_: Map, body: Body) -> Stmt:
+    def in_map(self, map_: Map, body: Body) -> ir.Stmt:
         """The entry of the bound coordinate, if the map of the segment has one."""
         wanted = self.scope.indices[self.var]
         if map_.positions is None:
@@ -154,96 +137,98 @@ class LevelWalk:
         else:
             at = self.scope.fresh("at")
             position = self.scope.load_index(map_.positions, wanted)
-            found = block(Let(at, position), body(Entry(wanted, PositionRange(at))))
-        return If(map_.has(wanted), found)
+            found = block(ir.Let(at, position), body(Entry(wanted, PositionRange(at))))
+        return ir.If(map_.has(wanted), found)
 
     @cached_property
     def segment(self) -> Segment:
         """The positions below the position above."""
         return self.functions.segment(self, self.above)
 
-    def fresh(self, base: str) -> Var:
+    def fresh(self, base: str) -> ir.Var:
         """A name used nowhere else in the kernel."""
         return self.scope.fresh(base)
 
-    def extent(self) -> Expr:
+    def extent(self) -> ir.Expr:
         """The size of the level's dimension."""
         return self.scope.storage.size(self.var)
 
-    def limited(self, first: Expr, stop: Expr) -> tuple[Expr, Expr]:
+    def limited(self, first: ir.Expr, stop: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """The part of a segment inside the chunk's position bounds."""
         position_bounds = self.scope.position_bounds.get((self.domain.pattern, self.domain.level))
         if position_bounds is None:
             return first, stop
-        return Binary("max", first, position_bounds[0]), minimum(stop, position_bounds[1])
+        return ir.Binary("max", first, position_bounds[0]), minimum(stop, position_bounds[1])
 
-    def length(self) -> tuple[list[Stmt], Expr]:
+    def length(self) -> tuple[list[ir.Stmt], ir.Expr]:
         """An upper bound of the number of entries below the positions above."""
         if self.kind.is_full:
             return [], self.extent()
         found = self.segment
-        return found.prelude, Binary("max", sub(found.stop, found.first), const(0))
+        return found.prelude, ir.Binary("max", sub(found.stop, found.first), const(0))
 
-    def load(self, role: str, index: Expr) -> Expr:
+    def load(self, role: str, index: ir.Expr) -> ir.Expr:
         """An element of one of the level's index arrays, in the batch member that the leading indices choose."""
         array = self.scope.storage.index_array(self.domain.pattern, self.domain.level, role)
         batch = self.scope.storage.problem.batch_variables[self.domain.pattern]
-        offset: Expr = const(0)
+        offset: ir.Expr = const(0)
         for axis, var in enumerate(batch, start=1):
-            offset = mul(add(offset, self.scope.indices[var]), Extent(array, axis))
+            offset = mul(add(offset, self.scope.indices[var]), ir.Extent(array, axis))
         return self.scope.load_index(array, add(offset, index))
 
-    def capacity(self) -> Expr:
+    def capacity(self) -> ir.Expr:
         """The capacity of the level: how many positions its arrays can hold."""
         if not self.kind.counts_positions:
             return const(self.type.capacities[self.domain.level])
         coordinates = self.scope.storage.index_array(self.domain.pattern, self.domain.level, "coordinates")
-        return Extent(coordinates, self.type.batch_axes)
+        return ir.Extent(coordinates, self.type.batch_axes)
 
-    def clamped(self, position: Expr) -> Expr:
+    def clamped(self, position: ir.Expr) -> ir.Expr:
         """A position read from memory. Dynamic patterns may hold any number, so theirs is clamped to the capacity."""
         if not self.type.dynamic:
             return position
-        return Binary("max", minimum(position, self.capacity()), const(0))
+        return ir.Binary("max", minimum(position, self.capacity()), const(0))
 
-    def coordinate(self, position: Expr) -> Expr:
+    def coordinate(self, position: ir.Expr) -> ir.Expr:
         """The coordinate of a position of the level, which is not a full one."""
         return self.load("coordinates", position) if self.kind.has_coordinates else self.segment.coordinate(position)
 
-    def full_entry(self, coordinate: Expr) -> Entry:
+    def full_entry(self, coordinate: ir.Expr) -> Entry:
         """The entry of a full level at a coordinate."""
         position = add(mul(self.above.first, self.extent()), coordinate)
         return Entry(coordinate, PositionRange(position, None, self.above.present))
 
-    def full_loop(self, start: Expr, stop: Expr, body: Body) -> Stmt:
+    def full_loop(self, start: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
         n = self.scope.fresh(self.var)
         inner = body(self.full_entry(n))
-        return in_run(self.scope, self.run, start, stop, lambda lo, hi: For(n, lo, hi, inner, copies=self.jam))
+        return in_run(self.scope, self.run, start, stop, lambda lo, hi: ir.For(n, lo, hi, inner, copies=self.jam))
 
     def one(
         self,
-        position: Expr,
+        position: ir.Expr,
         body: Body,
-        stop: Expr | None = None,
+        stop: ir.Expr | None = None,
         plain: bool = False,
-        otherwise: Stmt | None = None,
-    ) -> Stmt:
+        otherwise: ir.Stmt | None = None,
+    ) -> ir.Stmt:
         """The body at one position (or run of positions), if the coordinate is in range, and the bound one; else what
         is done `otherwise`."""
         coordinate = self.scope.fresh(self.var)
         entry = Entry(
             coordinate, PositionRange(position, stop), position if plain and self.kind.has_coordinates else None
         )
-        wanted: Expr = Const(1, BOOL)
+        wanted: ir.Expr = ir.Const(1, BOOL)
         if self.domain.bound:
-            wanted = Compare("==", coordinate, self.scope.indices[self.var])
+            wanted = ir.Compare("==", coordinate, self.scope.indices[self.var])
         elif self.type.dynamic:
             wanted = self.in_range(coordinate)
         inner = body(entry)
-        always = isinstance(wanted, Const)
-        return block(Let(coordinate, self.coordinate(position)), inner if always else If(wanted, inner, otherwise))
+        always = isinstance(wanted, ir.Const)
+        return block(
+            ir.Let(coordinate, self.coordinate(position)), inner if always else ir.If(wanted, inner, otherwise)
+        )
 
-    def in_range(self, coordinate: Expr) -> Expr:
+    def in_range(self, coordinate: ir.Expr) -> ir.Expr:
         """Whether a coordinate is one of the dimension, or of the present panel. The segments of a dynamic pattern may
         be out of order, although they should not."""
         if self.domain.panel:
@@ -251,71 +236,71 @@ class LevelWalk:
             return both(at_most(panel.start, coordinate), less(coordinate, panel.stop))
         return both(at_most(const(0), coordinate), less(coordinate, self.extent()))
 
-    def stored_loop(self, first: Expr, stop: Expr, body: Body) -> Stmt:
+    def stored_loop(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
         if self.type.repeats(self.domain.level):
             return self.runs(first, stop, body)
         if self.filter is not None and self.jam == 1:
             return in_run(self.scope, self.run, first, stop, lambda lo, hi: self.found_loop(lo, hi, body))
         p = self.scope.fresh("p")
         inner = self.one(p, body, plain=True)
-        return in_run(self.scope, self.run, first, stop, lambda lo, hi: For(p, lo, hi, inner, copies=self.jam))
+        return in_run(self.scope, self.run, first, stop, lambda lo, hi: ir.For(p, lo, hi, inner, copies=self.jam))
 
-    def found_loop(self, first: Expr, stop: Expr, body: Body) -> Stmt:
+    def found_loop(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
         """The loop over those positions whose coordinates are in the map.
 
         A block of positions is tested first, and those found are gathered without a branch, which the processor could
         not predict. Then the body runs for them; its own lookup always succeeds.
         """
-        found = Buffer(self.scope.fresh("found").name, DISTANCES, -1, True)
-        array = LocalArray(found, TESTED + FILTER_LANES)
+        found = ir.Buffer(self.scope.fresh("found").name, DISTANCES, -1, True)
+        array = ir.LocalArray(found, TESTED + ir.FILTER_LANES)
         if self.run is not None and self.run.size <= TESTED:
             return block(array, self.found_from(first, stop, found, body))
         start, end = self.scope.fresh("start"), self.scope.fresh("end")
-        each = block(Let(end, minimum(add(start, const(TESTED)), stop)), self.found_from(start, end, found, body))
-        return block(array, For(start, first, stop, each, TESTED))
+        each = block(ir.Let(end, minimum(add(start, const(TESTED)), stop)), self.found_from(start, end, found, body))
+        return block(array, ir.For(start, first, stop, each, TESTED))
 
-    def found_from(self, start: Expr, stop: Expr, found: Buffer, body: Body) -> Stmt:
+    def found_from(self, start: ir.Expr, stop: ir.Expr, found: ir.Buffer, body: Body) -> ir.Stmt:
         """The body at those positions from `start` to `stop` whose coordinates are in the map. There are at most
         `TESTED`."""
         assert self.filter is not None
         n, count, p, tested = (self.scope.fresh(name) for name in ("n", "count", "p", "p"))
-        position = Let(p, add(start, cast(Load(found, n), I64.dtype)))
-        runs = For(n, const(0), count, block(position, self.one(p, body, plain=True)))
+        position = ir.Let(p, add(start, cast(ir.Load(found, n), I64.dtype)))
+        runs = ir.For(n, const(0), count, block(position, self.one(p, body, plain=True)))
         mark = self.filter.mark(self.looked_up(tested))
-        return block(Declare(count, const(0)), Filter(tested, start, stop, mark, found, count), runs)
+        return block(ir.Declare(count, const(0)), ir.Filter(tested, start, stop, mark, found, count), runs)
 
-    def looked_up(self, position: Expr) -> Expr:
+    def looked_up(self, position: ir.Expr) -> ir.Expr:
         """The coordinate whose mark is read for a position: the size of the dimension if it is out of range. Where
         marks are bytes the dimension is small, and coordinates keep their own dtype."""
         assert self.filter is not None
         wide = self.coordinate(position)
-        here = wide.value if self.filter.in_bytes and isinstance(wide, Cast) else wide
-        return Select(self.in_range(wide), here, cast(self.extent(), here.type.dtype)) if self.type.dynamic else here
+        here = wide.value if self.filter.in_bytes and isinstance(wide, ir.Cast) else wide
+        return ir.Select(self.in_range(wide), here, cast(self.extent(), here.type.dtype)) if self.type.dynamic else here
 
-    def runs(self, first: Expr, stop: Expr, body: Body) -> Stmt:
+    def runs(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
         """The loop over runs of positions that share a coordinate, so that loops below see each coordinate once."""
         p, run, end = self.scope.fresh("p"), self.scope.fresh("run"), self.scope.fresh("end")
-        same = Compare("==", self.coordinate(minimum(end, add(stop, const(-1)))), self.coordinate(run))
+        same = ir.Compare("==", self.coordinate(minimum(end, add(stop, const(-1)))), self.coordinate(run))
         return block(
-            Declare(p, first),
-            While(
+            ir.Declare(p, first),
+            ir.While(
                 less(p, stop),
                 block(
-                    Let(run, p),
-                    Declare(end, add(run, const(1))),
-                    While(Binary("&", less(end, stop), same), Set(end, add(end, const(1)))),
+                    ir.Let(run, p),
+                    ir.Declare(end, add(run, const(1))),
+                    ir.While(ir.Binary("&", less(end, stop), same), ir.Set(end, add(end, const(1)))),
                     counted(self.run, self.one(run, body, end)),
-                    Set(p, end),
+                    ir.Set(p, end),
                 ),
             ),
         )
 
-    def parallel(self, grain: int, body: Body, partials: Partials | None) -> Stmt:
+    def parallel(self, grain: int, body: Body, partials: Partials | None) -> ir.Stmt:
         """Divide the outermost level into chunks of about equal numbers of last-level entries."""
         size, prelude, loop = self.whole()
         return block(*prelude, self.divided(size, grain, lambda start, stop: loop(start, stop, body), partials))
 
-    def divided(self, size: Expr, grain: int, loop: Walk, partials: Partials | None) -> Stmt:
+    def divided(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
         """`loop` over the positions of each chunk."""
         if self.domain.level != 0 or self.domain.bound:
             raise ValueError(f"only the outermost level of a pattern is divided over threads, not {self.domain}")
@@ -323,7 +308,7 @@ class LevelWalk:
             return in_chunks(self.scope, size, grain, loop, partials)
         return self.weighted(size, grain, loop, partials)
 
-    def whole(self) -> tuple[Expr, list[Stmt], Callable[[Expr, Expr, Body], Stmt]]:
+    def whole(self) -> tuple[ir.Expr, list[ir.Stmt], Callable[[ir.Expr, ir.Expr, Body], ir.Stmt]]:
         """(number of positions, statements before, loop over a range of them) of the whole outermost level."""
         if self.kind.is_full:
             return self.extent(), [], self.full_loop
@@ -333,37 +318,37 @@ class LevelWalk:
     def repeats(self) -> bool:
         return self.type.repeats(self.domain.level)
 
-    def weighted(self, size: Expr, grain: int, loop: Walk, partials: Partials | None) -> Stmt:
+    def weighted(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
         """Chunks of equal weight: the weight of the first n positions is n plus the last-level entries below them."""
         total = self.scope.fresh("total")
 
-        def part(chunk: Expr, chunks: Expr) -> Stmt:
+        def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
             before, start = self.boundary(chunk, chunks, total, size)
             behind, stop = self.boundary(add(chunk, const(1)), chunks, total, size)
             return block(before, behind, loop(start, stop))
 
-        return block(Let(total, self.weight(size)), chunked(self.scope, total, grain, part, partials))
+        return block(ir.Let(total, self.weight(size)), chunked(self.scope, total, grain, part, partials))
 
-    def boundary(self, chunk: Expr, chunks: Expr, total: Expr, size: Expr) -> tuple[Stmt, Var]:
+    def boundary(self, chunk: ir.Expr, chunks: ir.Expr, total: ir.Expr, size: ir.Expr) -> tuple[ir.Stmt, ir.Var]:
         grows = not self.type.dynamic
         before, _, found = at_weight(self.scope, (chunk, chunks), total, size, self.weight, grows)
         if self.repeats:
             before.append(self.to_run_start(found, size))
         return block(*before), found
 
-    def to_run_start(self, boundary: Var, size: Expr) -> Stmt:
+    def to_run_start(self, boundary: ir.Var, size: ir.Expr) -> ir.Stmt:
         """Move a boundary to the next position where the coordinate changes: a run belongs to one chunk."""
         here = self.coordinate(minimum(boundary, add(size, const(-1))))
-        left = self.coordinate(Binary("max", add(boundary, const(-1)), const(0)))
-        inside = Binary("&", less(const(0), boundary), less(boundary, size))
-        move = While(Binary("&", inside, Compare("==", here, left)), Set(boundary, add(boundary, const(1))))
-        return If(less(const(0), size), move)
+        left = self.coordinate(ir.Binary("max", add(boundary, const(-1)), const(0)))
+        inside = ir.Binary("&", less(const(0), boundary), less(boundary, size))
+        move = ir.While(ir.Binary("&", inside, ir.Compare("==", here, left)), ir.Set(boundary, add(boundary, const(1))))
+        return ir.If(less(const(0), size), move)
 
-    def weight(self, position: Expr) -> Expr:
+    def weight(self, position: ir.Expr) -> ir.Expr:
         """The weight of all positions before one: monotone, and one load for each compressed level."""
         return add(position, self.leaf(position))
 
-    def leaf(self, position: Expr, first: int = 1, stop: int | None = None) -> Expr:
+    def leaf(self, position: ir.Expr, first: int = 1, stop: int | None = None) -> ir.Expr:
         """The number of positions of level `stop - 1` (default: the last) below the first `position` of `first - 1`."""
         leaf = position
         variables = self.scope.storage.problem.level_variables[self.domain.pattern]

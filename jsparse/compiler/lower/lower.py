@@ -5,30 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial, reduce
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, both, cast, const, element, floor_div, less, mul, sub
 from jsparse.compiler.kernel.kernel import Kernel
-from jsparse.compiler.kernel.nodes import Binary as Op
-from jsparse.compiler.kernel.nodes import (
-    Borrow,
-    Buffer,
-    Compare,
-    Const,
-    Declare,
-    Expr,
-    For,
-    If,
-    Let,
-    Load,
-    Parallel,
-    Ramp,
-    Select,
-    Set,
-    Stmt,
-    Store,
-    Threads,
-    Widen,
-)
-from jsparse.compiler.kernel.nodes import HorizontalReduce as ReduceLanes
 from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import (
     Coiteration,
@@ -91,7 +70,7 @@ from jsparse.notation.assignment import Access, IndexVar
 __all__ = ["kernel_buffers", "lower"]
 
 
-def kernel_buffers(problem: Problem) -> tuple[Buffer, ...]:
+def kernel_buffers(problem: Problem) -> tuple[ir.Buffer, ...]:
     """The buffers of a problem's kernel in order: operands' values, patterns' index arrays, the results' values."""
     return Storage(problem).buffers
 
@@ -110,7 +89,7 @@ def lower(nest: LoopNest) -> Kernel:
         if name in arrays or name not in named:
             continue
         access = next(s.target for s in nest.problem.statements if s.target.tensor == name)
-        body = Borrow(storage.by_name[name], storage.size_of(access), body)
+        body = ir.Borrow(storage.by_name[name], storage.size_of(access), body)
     return Kernel(storage.buffers, body)
 
 
@@ -118,20 +97,20 @@ class _Lowerer:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
-    def widened(self, stmt: Widened, scope: Scope) -> Stmt:
+    def widened(self, stmt: Widened, scope: Scope) -> ir.Stmt:
         """Work on a copy of the target in borrowed memory, which is zero; then narrow it."""
         storage, name = scope.storage, stmt.target.tensor
         size, target = storage.size_of(stmt.target), storage.by_name[name]
-        copy = Buffer(scope.fresh(f"{name} in float64").name, Type("float64"), -1, True)
+        copy = ir.Buffer(scope.fresh(f"{name} in float64").name, Type("float64"), -1, True)
         body = self.stmt(stmt.body, replace(scope, storage=storage.with_copies({name: copy})))
 
-        def narrowed(start: Expr, stop: Expr) -> Stmt:
+        def narrowed(start: ir.Expr, stop: ir.Expr) -> ir.Stmt:
             n = scope.fresh("n")
-            return For(n, start, stop, Store(target, n, cast(Load(copy, n), target.type.dtype)))
+            return ir.For(n, start, stop, ir.Store(target, n, cast(ir.Load(copy, n), target.type.dtype)))
 
-        return Borrow(copy, size, block(body, in_chunks(scope, size, CLEAR_GRAIN, narrowed)))
+        return ir.Borrow(copy, size, block(body, in_chunks(scope, size, CLEAR_GRAIN, narrowed)))
 
-    def stmt(self, stmt: LoopStmt, scope: Scope) -> Stmt:
+    def stmt(self, stmt: LoopStmt, scope: Scope) -> ir.Stmt:
         match stmt:
             case Assign():
                 return self.assign(stmt, scope)
@@ -156,7 +135,7 @@ class _Lowerer:
                 return block(*bound, add_if(scope.present[term], assign, value, scope))
             case TermGuard(term=term, body=body):
                 inner = self.stmt(body, scope)
-                return If(scope.present[term], inner) if term in scope.present else inner
+                return ir.If(scope.present[term], inner) if term in scope.present else inner
             case Where(workspace=SparseWorkspace() as row):
                 return sparse_where(stmt, row, scope, self.stmt)
             case Where(workspace=ArrayWorkspace() as array):
@@ -179,7 +158,7 @@ class _Lowerer:
             case Forall():
                 return self.forall(stmt, scope, None)
 
-    def where(self, where: Where, scope: Scope) -> Stmt:
+    def where(self, where: Where, scope: Scope) -> ir.Stmt:
         workspace, lanes = where.workspace, 0
         assert isinstance(workspace, Workspace)
         if workspace.var is not None:
@@ -189,13 +168,13 @@ class _Lowerer:
         inner = scope.with_register(added_flag(workspace.name), flag) if workspace.checked else scope
         inner = inner.with_workspace_register(workspace, register)
         return block(
-            *([Declare(flag, Const(0, BOOL))] if workspace.checked else []),
-            Declare(register, Const(workspace.monoid.zero, register.type)),
+            *([ir.Declare(flag, ir.Const(0, BOOL))] if workspace.checked else []),
+            ir.Declare(register, ir.Const(workspace.monoid.zero, register.type)),
             self.stmt(where.producer, inner),
             self.stmt(where.consumer, inner),
         )
 
-    def forall(self, loop: Forall, scope: Scope, partials: Partials | None) -> Stmt:
+    def forall(self, loop: Forall, scope: Scope, partials: Partials | None) -> ir.Stmt:
         match loop.domain:
             case Range():
                 return self.range(loop, scope, partials)
@@ -203,8 +182,8 @@ class _Lowerer:
                 narrow, size = self.tiles(loop, lanes, scope), self.problem.size[loop.var]
                 if not wide or size is None or loop.parallel is None:
                     return narrow
-                enough = Compare("<=", Threads(), const(size // wide))
-                return If(enough, self.tiles(loop, wide, scope), narrow)
+                enough = ir.Compare("<=", ir.Threads(), const(size // wide))
+                return ir.If(enough, self.tiles(loop, wide, scope), narrow)
             case Panels():
                 return panels(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner), partials)
             case PositionPanels():
@@ -222,18 +201,18 @@ class _Lowerer:
             case Lanes() | HorizontalReduce() | Runs():
                 return self.stmt(loop.body, scope)
 
-    def derivation(self, loop: Forall, domain: Derivation, scope: Scope) -> Stmt:
+    def derivation(self, loop: Forall, domain: Derivation, scope: Scope) -> ir.Stmt:
         """The body at the coordinate that other variables determine, if it is in range."""
         here = scope.fresh(loop.var)
         found = reduce(add, (mul(const(stride), scope.indices[part]) for stride, part in domain.derived.parts))
         inner = self.stmt(loop.body, scope.with_index(loop.var, here))
-        return block(Let(here, found), If(less(here, scope.storage.size(loop.var)), inner))
+        return block(ir.Let(here, found), ir.If(less(here, scope.storage.size(loop.var)), inner))
 
-    def range(self, loop: Forall, scope: Scope, partials: Partials | None) -> Stmt:
-        def body(start: Expr, stop: Expr) -> Stmt:
+    def range(self, loop: Forall, scope: Scope, partials: Partials | None) -> ir.Stmt:
+        def body(start: ir.Expr, stop: ir.Expr) -> ir.Stmt:
             n = scope.fresh(loop.var)
             inner, run = self.stmt(loop.body, scope.with_index(loop.var, n)), scope.runs[loop.var] if loop.run else None
-            return in_run(scope, run, start, stop, lambda lo, hi: For(n, lo, hi, inner, copies=loop.jam))
+            return in_run(scope, run, start, stop, lambda lo, hi: ir.For(n, lo, hi, inner, copies=loop.jam))
 
         size = scope.storage.size(loop.var)
         parts = joint_sum(loop.body) if loop.lanes else None
@@ -250,47 +229,49 @@ class _Lowerer:
             return body(const(0), size)
         return in_chunks(scope, size, loop.parallel.grain, body, partials)
 
-    def fused(self, loop: Forall, domain: Fused, scope: Scope, partials: Partials | None) -> Stmt:
+    def fused(self, loop: Forall, domain: Fused, scope: Scope, partials: Partials | None) -> ir.Stmt:
         """The body at every pair of coordinates."""
         outer, inner = scope.storage.size(domain.outer), scope.storage.size(domain.inner)
 
-        def body(start: Expr, stop: Expr) -> Stmt:
+        def body(start: ir.Expr, stop: ir.Expr) -> ir.Stmt:
             n, row, column = scope.fresh(loop.var), scope.fresh(domain.outer), scope.fresh(domain.inner)
             there = scope.with_index(domain.outer, row).with_index(domain.inner, column)
-            at = block(Let(row, floor_div(n, inner)), Let(column, sub(n, mul(row, inner))), self.stmt(loop.body, there))
-            return For(n, start, stop, at)
+            at = block(
+                ir.Let(row, floor_div(n, inner)), ir.Let(column, sub(n, mul(row, inner))), self.stmt(loop.body, there)
+            )
+            return ir.For(n, start, stop, at)
 
         size = mul(outer, inner)
         if loop.parallel is None:
             return body(const(0), size)
         return in_chunks(scope, size, loop.parallel.grain, body, partials)
 
-    def tiles(self, loop: Forall, lanes: int, scope: Scope) -> Stmt:
+    def tiles(self, loop: Forall, lanes: int, scope: Scope) -> ir.Stmt:
         """All full tiles, then one narrower tile: both widths are constants, so no lane is masked."""
         size = self.problem.size[loop.var]
         if size is None:
             raise ValueError(f"{loop.var} is tiled but its size is unknown")
         whole, rest = size // lanes * lanes, size % lanes
 
-        def body(start: Expr, width: int) -> Stmt:
+        def body(start: ir.Expr, width: int) -> ir.Stmt:
             return self.stmt(loop.body, scope.with_tile(loop.var, start, width))
 
         if loop.run:
             return tiles_in_run(scope, scope.runs[loop.var], whole, lanes, rest, body)
-        parts: list[Stmt] = []
+        parts: list[ir.Stmt] = []
         if whole == lanes:
             parts.append(body(const(0), lanes))
         elif whole and loop.parallel is not None:
             t = scope.fresh("tile")
-            parts.append(Parallel(t, const(whole // lanes), body(mul(t, const(lanes)), lanes)))
+            parts.append(ir.Parallel(t, const(whole // lanes), body(mul(t, const(lanes)), lanes)))
         elif whole:
             start = scope.fresh(loop.var)
-            parts.append(For(start, const(0), const(whole), body(start, lanes), lanes))
+            parts.append(ir.For(start, const(0), const(whole), body(start, lanes), lanes))
         if rest:
             parts.append(body(const(whole), rest))
         return block(*parts)
 
-    def stored(self, loop: Forall, domain: LevelIteration, scope: Scope, partials: Partials | None) -> Stmt:
+    def stored(self, loop: Forall, domain: LevelIteration, scope: Scope, partials: Partials | None) -> ir.Stmt:
         parts = joint_sum(loop.body) if domain.lanes else None
         if parts is not None:
             ahead = partial(self.ahead, loop, domain, scope)
@@ -302,16 +283,16 @@ class _Lowerer:
             return panel_entries(scope, domain, loop.var, scope.runs[loop.var] if loop.run else None, body)
         return each_entry(scope, domain, loop, body, partials)
 
-    def entry(self, loop: Forall, domain: LevelIteration, scope: Scope, entry: Entry) -> Stmt:
+    def entry(self, loop: Forall, domain: LevelIteration, scope: Scope, entry: Entry) -> ir.Stmt:
         """The body of a loop at one entry."""
         inner = scope.with_positions(domain, entry.positions).with_index(loop.var, entry.coordinate)
         return block(*self.ahead(loop, domain, scope, entry), self.stmt(loop.body, inner))
 
-    def ahead(self, loop: Forall, domain: LevelIteration, scope: Scope, entry: Entry) -> list[Stmt]:
+    def ahead(self, loop: Forall, domain: LevelIteration, scope: Scope, entry: Entry) -> list[ir.Stmt]:
         """The prefetches at an entry of a loop."""
         return prefetches(loop, domain, entry, scope) if loop.prefetch else []
 
-    def assign(self, assign: Assign, scope: Scope) -> Stmt:
+    def assign(self, assign: Assign, scope: Scope) -> ir.Stmt:
         """An assignment; its value contributes nothing if an indirect index is out of range."""
         if is_sparse_workspace(assign.target.tensor, scope):
             return self.row_assign(assign, scope)
@@ -325,62 +306,62 @@ class _Lowerer:
         store = block(*bound, self.put(assign, value, scope))
         if in_range is None:
             return store
-        empty = None if assign.accumulate else self.put(assign, Const(assign.monoid.zero, value.type), scope)
-        return block(*prelude, If(in_range, store, empty))
+        empty = None if assign.accumulate else self.put(assign, ir.Const(assign.monoid.zero, value.type), scope)
+        return block(*prelude, ir.If(in_range, store, empty))
 
-    def row_assign(self, assign: Assign, scope: Scope) -> Stmt:
+    def row_assign(self, assign: Assign, scope: Scope) -> ir.Stmt:
         """Add to a sparse workspace; mark it only, if it holds no values."""
         indices = assign.target.indices
         index = scope.indices[str(indices[0])] if indices else None
         bound, value = self.row_value(assign, scope)
         return block(*bound, add_to_workspace(assign, index, value, scope))
 
-    def row_value(self, assign: Assign, scope: Scope) -> tuple[list[Let], Expr | None]:
+    def row_value(self, assign: Assign, scope: Scope) -> tuple[list[ir.Let], ir.Expr | None]:
         return ([], None) if assign.value is None else self.value(assign, assign.value, scope)
 
     def runs_in_lanes(self, assign: Assign, scope: Scope) -> bool:
         return any(scope.tiled in access.variables() for access in (assign.target, *assign.reads)) and bool(scope.lanes)
 
-    def put(self, assign: Assign, value: Expr, scope: Scope) -> Stmt:
+    def put(self, assign: Assign, value: ir.Expr, scope: Scope) -> ir.Stmt:
         """Write to a register or to memory. Memory is added to in the dtype of arithmetic, and then narrowed."""
         register, operation = scope.registers.get(assign.target.tensor), assign.monoid.add
         if register is None:
             buffer = scope.storage.by_name[assign.target.tensor]
             address, same = self.address(assign.target, scope), buffer.type.dtype == value.type.dtype
-            address = address.first if isinstance(address, Ramp) else address
+            address = address.first if isinstance(address, ir.Ramp) else address
             if not same and assign.accumulate and assign.target.tensor in scope.storage.copies:
-                return Store(buffer, address, cast(value, buffer.type.dtype), True, operation)
+                return ir.Store(buffer, address, cast(value, buffer.type.dtype), True, operation)
             if same or not assign.accumulate:
                 stored = cast(value, buffer.type.dtype)
-                whole = Store(buffer, address, stored, assign.accumulate, operation)
+                whole = ir.Store(buffer, address, stored, assign.accumulate, operation)
                 return self.carried(assign, stored, whole, scope)
-            old = cast(Load(buffer, address, value.type.lanes), value.type.dtype)
-            return Store(buffer, address, cast(Op(operation, old, value), buffer.type.dtype))
+            old = cast(ir.Load(buffer, address, value.type.lanes), value.type.dtype)
+            return ir.Store(buffer, address, cast(ir.Binary(operation, old, value), buffer.type.dtype))
         value = cast(value, register.type.dtype)
         if value.type.lanes and not register.type.lanes:
-            value = ReduceLanes(value, operation)
+            value = ir.HorizontalReduce(value, operation)
         elif value.type.lanes < register.type.lanes:
-            value = Widen(value, register.type.lanes, assign.monoid.zero)
+            value = ir.Widen(value, register.type.lanes, assign.monoid.zero)
         added = scope.registers.get(added_flag(assign.target.tensor))
-        mark = [] if added is None else [Set(added, self.any_counted(added, scope))]
-        return block(Set(register, Op(operation, register, value) if assign.accumulate else value), *mark)
+        mark = [] if added is None else [ir.Set(added, self.any_counted(added, scope))]
+        return block(ir.Set(register, ir.Binary(operation, register, value) if assign.accumulate else value), *mark)
 
-    def any_counted(self, added: Expr, scope: Scope) -> Expr:
+    def any_counted(self, added: ir.Expr, scope: Scope) -> ir.Expr:
         """Whether a workspace was added to, here or before."""
         counts = scope.counts
         if counts is None:
-            return Const(1, BOOL)
-        return Op("|", added, ReduceLanes(counts, "|") if counts.type.lanes else counts)
+            return ir.Const(1, BOOL)
+        return ir.Binary("|", added, ir.HorizontalReduce(counts, "|") if counts.type.lanes else counts)
 
-    def carried(self, assign: Assign, value: Expr, whole: Stmt, scope: Scope) -> Stmt:
+    def carried(self, assign: Assign, value: ir.Expr, whole: ir.Stmt, scope: Scope) -> ir.Stmt:
         """Store the value to the target, or to the carry-out if the segment began in an earlier chunk."""
         going = scope.carry_in
         if going is None:
             return whole
         offset = self.address(assign.target, scope.with_index(going.var, const(0)))
-        return If(going.condition, Store(going.carry_out, add(going.base, offset), value), whole)
+        return ir.If(going.condition, ir.Store(going.carry_out, add(going.base, offset), value), whole)
 
-    def value(self, assign: Assign, value: Scalar, scope: Scope) -> tuple[list[Let], Expr]:
+    def value(self, assign: Assign, value: Scalar, scope: Scope) -> tuple[list[ir.Let], ir.Expr]:
         """The value of an assignment, in lanes if it runs in lanes, behind the statements that bind its local names.
 
         In a product, scalars come first, so that there is one broadcast, and the last factor fuses into a multiply-add.
@@ -388,21 +369,21 @@ class _Lowerer:
         """
         lanes = scope.together or (scope.lanes if self.runs_in_lanes(assign, scope) else 0)
 
-        def read(access: Access) -> Expr:
+        def read(access: Access) -> ir.Expr:
             return self.factor(access, scope, assign.dtype)
 
         return lowered_scalar(value, read, scope.fresh, assign.dtype, lanes, in_order=assign.monoid.is_selective)
 
-    def counted(self, assign: Assign, scalar: Scalar, scope: Scope) -> tuple[list[Let], Expr]:
+    def counted(self, assign: Assign, scalar: Scalar, scope: Scope) -> tuple[list[ir.Let], ir.Expr]:
         """The value where the condition holds and the coordinate is in range, else zero; `value` says what is bound."""
         bound, value = self.value(assign, scalar, scope)
         holds = scope.counts
         if assign.condition is not None:
             named, condition = self.value(assign, assign.condition, scope)
             bound, holds = [*bound, *named], condition if holds is None else both(holds, condition)
-        return bound, value if holds is None else Select(holds, value, Const(assign.monoid.zero, value.type))
+        return bound, value if holds is None else ir.Select(holds, value, ir.Const(assign.monoid.zero, value.type))
 
-    def factor(self, access: Access, scope: Scope, dtype: str) -> Expr:
+    def factor(self, access: Access, scope: Scope, dtype: str) -> ir.Expr:
         register = scope.registers.get(access.tensor)
         if register is not None:
             return cast(register, dtype)
@@ -412,7 +393,7 @@ class _Lowerer:
         if scope.tiled not in access.variables() or not scope.lanes:
             return cast(element(buffer, address), dtype)
         self.check_contiguous(access, scope.tiled)
-        return cast(Load(buffer, address, scope.lanes), dtype)
+        return cast(ir.Load(buffer, address, scope.lanes), dtype)
 
     def check_contiguous(self, access: Access, var: IndexVar | None) -> None:
         *outer, last = self.problem.type_of[access.tensor].axes
@@ -420,7 +401,7 @@ class _Lowerer:
         if not isinstance(last, Dense) or access.indices[last.dim] != var or inner:
             raise ValueError(f"{var} runs in lanes, but {access} does not store it innermost")
 
-    def address(self, access: Access, scope: Scope) -> Expr:
+    def address(self, access: Access, scope: Scope) -> ir.Expr:
         axes = self.problem.type_of[access.tensor].axes
         coordinates = [self.coordinate(access, axis, scope) for axis in axes]
         array = scope.arrays.get(access.tensor)
@@ -428,16 +409,16 @@ class _Lowerer:
             return scope.storage.address(access, coordinates)
         return address_in(array, coordinates)
 
-    def coordinate(self, access: Access, axis: Dense | Positions, scope: Scope) -> Expr:
+    def coordinate(self, access: Access, axis: Dense | Positions, scope: Scope) -> ir.Expr:
         if isinstance(axis, Positions):
             return scope.positions[axis.pattern, len(axis.dims) - 1].first
         index = access.indices[axis.dim]
         return scope.indirect[index] if isinstance(index, Access) else scope.indices[index]
 
-    def indirect(self, assign: Assign, scope: Scope) -> tuple[list[Stmt], Expr | None, Scope]:
+    def indirect(self, assign: Assign, scope: Scope) -> tuple[list[ir.Stmt], ir.Expr | None, Scope]:
         """(loads of indirect indices, whether all are in range, scope with their values)."""
-        prelude: list[Stmt] = []
-        in_range: Expr | None = None
+        prelude: list[ir.Stmt] = []
+        in_range: ir.Expr | None = None
         for access in (assign.target, *assign.reads):
             for number, axis in enumerate(self.axes(access, scope)):
                 index = access.indices[axis.dim] if isinstance(axis, Dense) else ""
@@ -447,11 +428,11 @@ class _Lowerer:
                     raise NotImplementedError(f"doubly indirect access {access}")
                 loaded = scope.fresh("index")
                 prelude.append(
-                    Let(loaded, scope.load_index(scope.storage.by_name[index.tensor], self.address(index, scope)))
+                    ir.Let(loaded, scope.load_index(scope.storage.by_name[index.tensor], self.address(index, scope)))
                 )
                 scope = scope.with_indirect(index, loaded)
                 extent = scope.storage.dense_extent(access, number)
-                inside = both(Compare("<=", const(0), loaded), less(loaded, extent))
+                inside = both(ir.Compare("<=", const(0), loaded), less(loaded, extent))
                 in_range = inside if in_range is None else both(in_range, inside)
         return prelude, in_range, scope
 

@@ -11,21 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum, mul, sub
-from jsparse.compiler.kernel.nodes import (
-    Binary,
-    Compare,
-    Declare,
-    Expr,
-    For,
-    If,
-    Let,
-    Select,
-    Set,
-    Stmt,
-    Var,
-    While,
-)
 from jsparse.compiler.kernel.types import BOOL
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration
@@ -36,11 +23,11 @@ from jsparse.compiler.lower.scope import Scope
 
 __all__ = ["merged_loop"]
 
-Body = Callable[[Scope], Stmt]
+Body = Callable[[Scope], ir.Stmt]
 LONG = 8  # a segment with so many times as many entries as another is searched, which mispredicts branches
 
 
-def merged_loop(scope: Scope, loop: Forall, domain: Coiteration, body: Body, partials: Partials | None) -> Stmt:
+def merged_loop(scope: Scope, loop: Forall, domain: Coiteration, body: Body, partials: Partials | None) -> ir.Stmt:
     """The loop, divided over threads if it is parallel; `body` receives the scope with each level's positions."""
     merge = _Merge(scope, loop, domain, body)
     if loop.parallel is None:
@@ -54,9 +41,9 @@ class _Cursor:
 
     walk: LevelWalk
     level: LevelIteration
-    position: Var
-    coordinate: Var
-    stop: Expr
+    position: ir.Var
+    coordinate: ir.Var
+    stop: ir.Expr
 
 
 class _Merge:
@@ -68,9 +55,9 @@ class _Merge:
         self.full = any(all(level not in self.sparse for level in term) for term in domain.terms)
         self.size = scope.storage.size(loop.var)
 
-    def between(self, lo: Expr, hi: Expr, whole: bool = False) -> Stmt:
+    def between(self, lo: ir.Expr, hi: ir.Expr, whole: bool = False) -> ir.Stmt:
         """All coordinates from `lo` to `hi`."""
-        prelude: list[Stmt] = []
+        prelude: list[ir.Stmt] = []
         cursors: list[_Cursor] = []
         for level in self.sparse:
             start, cursor = self.cursor(level, None if whole else (lo, hi))
@@ -83,16 +70,16 @@ class _Merge:
         if self.unites:
             prelude.append(self.together(cursors))
         for cursor in cursors:
-            prelude += [Declare(cursor.coordinate, self.size), self.read(cursor)]
+            prelude += [ir.Declare(cursor.coordinate, self.size), self.read(cursor)]
         if self.full:
             n = self.scope.fresh(self.var)
-            return block(*prelude, For(n, lo, hi, self.visit(n, cursors)))
+            return block(*prelude, ir.For(n, lo, hi, self.visit(n, cursors)))
         here = self.scope.fresh(self.var)
         found = self.scope.fresh("found")
-        step = block(Let(found, here), self.visit(found, cursors), Set(here, self.next(cursors)))
-        return block(*prelude, Declare(here, self.next(cursors)), While(less(here, hi), step))
+        step = block(ir.Let(found, here), self.visit(found, cursors), ir.Set(here, self.next(cursors)))
+        return block(*prelude, ir.Declare(here, self.next(cursors)), ir.While(less(here, hi), step))
 
-    def cursor(self, level: LevelIteration, between: tuple[Expr, Expr] | None) -> tuple[list[Stmt], _Cursor]:
+    def cursor(self, level: LevelIteration, between: tuple[ir.Expr, ir.Expr] | None) -> tuple[list[ir.Stmt], _Cursor]:
         """The level's segment, or the part of it between two coordinates, and the registers to run through it."""
         walk = self.walks[level]
         first, stop, start = walk.segment.first, walk.segment.stop, list(walk.segment.prelude)
@@ -103,41 +90,47 @@ class _Merge:
             search, first, stop = self.in_range(walk, first, stop)
             start.append(search)
         position, coordinate = self.scope.fresh("p"), self.scope.fresh(f"{self.var}_of")
-        return [*start, Declare(position, first)], _Cursor(walk, level, position, coordinate, stop)
+        return [*start, ir.Declare(position, first)], _Cursor(walk, level, position, coordinate, stop)
 
-    def part(self, walk: LevelWalk, first: Expr, stop: Expr, lo: Expr, hi: Expr) -> tuple[Stmt, Var, Var]:
+    def part(
+        self, walk: LevelWalk, first: ir.Expr, stop: ir.Expr, lo: ir.Expr, hi: ir.Expr
+    ) -> tuple[ir.Stmt, ir.Var, ir.Var]:
         """The part of a segment from coordinate `lo` to `hi`."""
-        search, begin = lower_bound(self.scope, first, stop, lambda n: Compare("<=", lo, walk.coordinate(n)))
-        rest, end = lower_bound(self.scope, begin, stop, lambda n: Compare("<=", hi, walk.coordinate(n)))
+        search, begin = lower_bound(self.scope, first, stop, lambda n: ir.Compare("<=", lo, walk.coordinate(n)))
+        rest, end = lower_bound(self.scope, begin, stop, lambda n: ir.Compare("<=", hi, walk.coordinate(n)))
         return block(search, rest), begin, end
 
-    def in_range(self, walk: LevelWalk, first: Expr, stop: Expr) -> tuple[Stmt, Var, Var]:
+    def in_range(self, walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> tuple[ir.Stmt, ir.Var, ir.Var]:
         """The part of a segment whose coordinates are in range: all of it, if its first and last coordinates are."""
         begin, end = self.scope.fresh("begin"), self.scope.fresh("end")
         search, inner, behind = self.part(walk, first, stop, const(0), self.size)
         last = add(stop, const(-1))
-        outside = Binary("|", less(walk.coordinate(first), const(0)), Compare("<=", self.size, walk.coordinate(last)))
-        cut = If(outside, block(search, Set(begin, inner), Set(end, behind)))
-        return block(Declare(begin, first), Declare(end, stop), If(less(first, stop), cut)), begin, end
+        outside = ir.Binary(
+            "|", less(walk.coordinate(first), const(0)), ir.Compare("<=", self.size, walk.coordinate(last))
+        )
+        cut = ir.If(outside, block(search, ir.Set(begin, inner), ir.Set(end, behind)))
+        return block(ir.Declare(begin, first), ir.Declare(end, stop), ir.If(less(first, stop), cut)), begin, end
 
-    def read(self, cursor: _Cursor) -> Stmt:
+    def read(self, cursor: _Cursor) -> ir.Stmt:
         """The coordinate at the cursor's position; the size if there is none."""
-        load = Set(cursor.coordinate, cursor.walk.coordinate(cursor.position))
-        return If(less(cursor.position, cursor.stop), load, Set(cursor.coordinate, self.size))
+        load = ir.Set(cursor.coordinate, cursor.walk.coordinate(cursor.position))
+        return ir.If(less(cursor.position, cursor.stop), load, ir.Set(cursor.coordinate, self.size))
 
     @property
     def follows(self) -> bool:
         """Whether a single term has one sparse level, which does not repeat coordinates."""
         return len(self.domain.terms) == 1 and [self.walks[level].repeats for level in self.sparse] == [False]
 
-    def alone(self, cursor: _Cursor) -> Stmt:
+    def alone(self, cursor: _Cursor) -> ir.Stmt:
         """A loop over the entries of the only sparse level. In a dynamic pattern it skips coordinates out of range."""
         here, position = self.scope.fresh(self.var), self.scope.fresh("at")
         scope = self.with_dense(self.scope.with_index(self.var, here), here)
         body = self.body(scope.with_positions(cursor.level, PositionRange(position)))
         if cursor.walk.type.dynamic:
-            body = If(both(Compare("<=", const(0), here), less(here, self.size)), body)
-        return For(position, cursor.position, cursor.stop, block(Let(here, cursor.walk.coordinate(position)), body))
+            body = ir.If(both(ir.Compare("<=", const(0), here), less(here, self.size)), body)
+        return ir.For(
+            position, cursor.position, cursor.stop, block(ir.Let(here, cursor.walk.coordinate(position)), body)
+        )
 
     @property
     def intersects(self) -> bool:
@@ -151,7 +144,7 @@ class _Merge:
         plain = not any(self.walks[level].repeats for level in self.sparse)
         return one_each and len(self.domain.terms) == len(self.sparse) > 1 and plain
 
-    def together(self, cursors: list[_Cursor]) -> Stmt:
+    def together(self, cursors: list[_Cursor]) -> ir.Stmt:
         """The loop while all levels have entries left. Cursors advance branch-free; branches would mispredict.
 
         An intersection runs the body where all levels have the coordinate, a union at every coordinate. In the union,
@@ -160,44 +153,48 @@ class _Merge:
         """
         here, least = self.scope.fresh(self.var), self.scope.fresh("least")
         scope = self.with_dense(self.scope.with_index(self.var, here), here)
-        step, met, advance = list[Stmt](), list[Stmt](), list[Stmt]()
-        coordinates: list[Expr] = []
+        step, met, advance = list[ir.Stmt](), list[ir.Stmt](), list[ir.Stmt]()
+        coordinates: list[ir.Expr] = []
         for cursor in cursors:
             coordinate, position = self.scope.fresh("coordinate"), self.scope.fresh("at")
-            there = Compare("==", coordinate, least)
+            there = ir.Compare("==", coordinate, least)
             coordinates.append(coordinate)
-            step.append(Let(coordinate, cursor.walk.coordinate(cursor.position)))
-            met.append(Let(position, cursor.position))
+            step.append(ir.Let(coordinate, cursor.walk.coordinate(cursor.position)))
+            met.append(ir.Let(position, cursor.position))
             behind, end = add(cursor.position, const(1)), None
             if cursor.walk.repeats:
                 end = self.scope.fresh("end")
-                step.append(Declare(end, behind))
+                step.append(ir.Declare(end, behind))
                 met.append(self.run_end(cursor, coordinate, end))
             scope = scope.with_positions(cursor.level, PositionRange(position, end, None if self.intersects else there))
-            advance.append(Set(cursor.position, Select(there, end or behind, cursor.position)))
+            advance.append(ir.Set(cursor.position, ir.Select(there, end or behind, cursor.position)))
             if self.unites:
                 scope = scope.with_readable(self.domain.terms.index((cursor.level,)), there)
-        body, before = block(Let(here, least), *met, self.body(scope)), list[Stmt]()
+        body, before = block(ir.Let(here, least), *met, self.body(scope)), list[ir.Stmt]()
         if self.intersects:
             greatest = self.scope.fresh("greatest")
-            most: list[Stmt] = [Let(greatest, reduce(lambda a, b: Binary("max", a, b), coordinates))]
-            body = block(*most, If(Compare("==", least, greatest), body))
+            most: list[ir.Stmt] = [ir.Let(greatest, reduce(lambda a, b: ir.Binary("max", a, b), coordinates))]
+            body = block(*most, ir.If(ir.Compare("==", least, greatest), body))
             for n, cursor in enumerate(cursors):
                 is_long = self.scope.fresh("long", BOOL)
-                before.append(Let(is_long, self.is_long(cursor, cursors)))
-                search = If(less(coordinates[n], greatest), self.searched(cursor, coordinates[n], greatest), advance[n])
-                advance[n] = If(is_long, search, advance[n])
+                before.append(ir.Let(is_long, self.is_long(cursor, cursors)))
+                search = ir.If(
+                    less(coordinates[n], greatest), self.searched(cursor, coordinates[n], greatest), advance[n]
+                )
+                advance[n] = ir.If(is_long, search, advance[n])
         going = reduce(both, [less(cursor.position, cursor.stop) for cursor in cursors])
-        return block(*before, While(going, block(*step, Let(least, reduce(minimum, coordinates)), body, *advance)))
+        return block(
+            *before, ir.While(going, block(*step, ir.Let(least, reduce(minimum, coordinates)), body, *advance))
+        )
 
     @staticmethod
-    def is_long(cursor: _Cursor, cursors: Sequence[_Cursor]) -> Expr:
+    def is_long(cursor: _Cursor, cursors: Sequence[_Cursor]) -> ir.Expr:
         """Whether a segment has `LONG` times as many entries left as the shortest other one."""
         left = {x.level: sub(x.stop, x.position) for x in cursors}
         others = reduce(minimum, [left[x.level] for x in cursors if x is not cursor])
         return less(mul(others, const(LONG)), left[cursor.level])
 
-    def searched(self, cursor: _Cursor, coordinate: Expr, greatest: Expr) -> Stmt:
+    def searched(self, cursor: _Cursor, coordinate: ir.Expr, greatest: ir.Expr) -> ir.Stmt:
         """Advance to the first entry from the coordinate `greatest` on, found by bisection.
 
         If coordinates differ, the entry is at most `greatest - coordinate` positions ahead, and at most as many before
@@ -208,27 +205,27 @@ class _Merge:
         if not cursor.walk.repeats:
             last = sub(cursor.stop, const(1))
             from_end = sub(last, sub(cursor.walk.coordinate(last), greatest))
-            first = Binary("max", first, minimum(from_end, cursor.stop))
-            stop = Binary("max", first, minimum(add(cursor.position, sub(greatest, coordinate)), cursor.stop))
+            first = ir.Binary("max", first, minimum(from_end, cursor.stop))
+            stop = ir.Binary("max", first, minimum(add(cursor.position, sub(greatest, coordinate)), cursor.stop))
         search, found = lower_bound(
-            self.scope, first, stop, lambda n: Compare("<=", greatest, cursor.walk.coordinate(n))
+            self.scope, first, stop, lambda n: ir.Compare("<=", greatest, cursor.walk.coordinate(n))
         )
-        return block(search, Set(cursor.position, found))
+        return block(search, ir.Set(cursor.position, found))
 
-    def next(self, cursors: list[_Cursor]) -> Expr:
+    def next(self, cursors: list[_Cursor]) -> ir.Expr:
         """The smallest coordinate at which a term may have entries; the size if all terms are at their ends."""
         of_terms = []
         for term in self.domain.terms:
-            own: list[Expr] = [c.coordinate for c in cursors if c.level in term]
+            own: list[ir.Expr] = [c.coordinate for c in cursors if c.level in term]
             least = reduce(minimum, own)
-            greatest = reduce(lambda a, b: Binary("max", a, b), own)
-            of_terms.append(least if len(own) == 1 else Select(less(greatest, self.size), least, self.size))
+            greatest = reduce(lambda a, b: ir.Binary("max", a, b), own)
+            of_terms.append(least if len(own) == 1 else ir.Select(less(greatest, self.size), least, self.size))
         return reduce(minimum, of_terms)
 
-    def visit(self, here: Expr, cursors: list[_Cursor]) -> Stmt:
+    def visit(self, here: ir.Expr, cursors: list[_Cursor]) -> ir.Stmt:
         """The body at one coordinate; then the cursors of present levels advance."""
-        scope, start, advance = self.scope.with_index(self.var, here), list[Stmt](), list[Stmt]()
-        present: dict[LevelIteration, Expr] = {}
+        scope, start, advance = self.scope.with_index(self.var, here), list[ir.Stmt](), list[ir.Stmt]()
+        present: dict[LevelIteration, ir.Expr] = {}
         for cursor in cursors:
             there, position, stop = (
                 self.scope.fresh("there", BOOL),
@@ -236,15 +233,15 @@ class _Merge:
                 self.scope.fresh("end"),
             )
             present[cursor.level] = there
-            start += [Let(there, Compare("==", cursor.coordinate, here)), Let(position, cursor.position)]
+            start += [ir.Let(there, ir.Compare("==", cursor.coordinate, here)), ir.Let(position, cursor.position)]
             if cursor.walk.repeats:
-                start += [Declare(stop, add(position, const(1))), If(there, self.run_end(cursor, here, stop))]
+                start += [ir.Declare(stop, add(position, const(1))), ir.If(there, self.run_end(cursor, here, stop))]
             else:
-                start.append(Let(stop, add(position, const(1))))
+                start.append(ir.Let(stop, add(position, const(1))))
             scope = scope.with_positions(
                 cursor.level, PositionRange(position, stop if cursor.walk.repeats else None, there)
             )
-            advance.append(If(there, block(Set(cursor.position, stop), self.read(cursor))))
+            advance.append(ir.If(there, block(ir.Set(cursor.position, stop), self.read(cursor))))
         scope = self.with_dense(scope, here)
         for n, term in enumerate(self.domain.terms):
             for level in term:
@@ -252,7 +249,7 @@ class _Merge:
                     scope = scope.with_present(n, present[level])
         return block(*start, self.guarded(self.body(scope), present), *advance)
 
-    def with_dense(self, scope: Scope, here: Expr) -> Scope:
+    def with_dense(self, scope: Scope, here: ir.Expr) -> Scope:
         """The scope with the positions of the dense levels that meet."""
         for level in self.levels:
             if level not in self.sparse:
@@ -260,49 +257,57 @@ class _Merge:
         return scope
 
     @staticmethod
-    def run_end(cursor: _Cursor, coordinate: Expr, stop: Var) -> Stmt:
+    def run_end(cursor: _Cursor, coordinate: ir.Expr, stop: ir.Var) -> ir.Stmt:
         """Advance `stop` to the end of the positions that have the coordinate of the cursor's."""
-        same = Compare("==", cursor.walk.coordinate(minimum(stop, sub(cursor.stop, const(1)))), coordinate)
-        return While(both(less(stop, cursor.stop), same), Set(stop, add(stop, const(1))))
+        same = ir.Compare("==", cursor.walk.coordinate(minimum(stop, sub(cursor.stop, const(1)))), coordinate)
+        return ir.While(both(less(stop, cursor.stop), same), ir.Set(stop, add(stop, const(1))))
 
-    def guarded(self, body: Stmt, present: dict[LevelIteration, Expr]) -> Stmt:
+    def guarded(self, body: ir.Stmt, present: dict[LevelIteration, ir.Expr]) -> ir.Stmt:
         """The body if a whole term is present: always so if each term has one sparse level, or one has none."""
         if self.full or all(len([level for level in term if level in present]) == 1 for term in self.domain.terms):
             return body
         terms = [reduce(both, [present[level] for level in term if level in present]) for term in self.domain.terms]
-        return If(reduce(lambda a, b: Binary("|", a, b), terms), body)
+        return ir.If(reduce(lambda a, b: ir.Binary("|", a, b), terms), body)
 
-    def parallel(self, grain: int, partials: Partials | None) -> Stmt:
+    def parallel(self, grain: int, partials: Partials | None) -> ir.Stmt:
         """Chunks of about equal numbers of entries; all levels share each chunk's range of coordinates."""
         if not self.levels:
             return in_chunks(self.scope, self.size, grain, self.between, partials)
         leader = self.sparse[0] if self.sparse else self.levels[0]
         walk = self.walks[leader]
         summed = [self.walks[level] for level in self.levels] if not self.sparse else [walk]
-        last, prelude = (self.size, list[Stmt]()) if not self.sparse else (walk.segment.stop, walk.segment.prelude)
+        last, prelude = (self.size, list[ir.Stmt]()) if not self.sparse else (walk.segment.stop, walk.segment.prelude)
 
-        def weight(n: Expr) -> Expr:
+        def weight(n: ir.Expr) -> ir.Expr:
             return reduce(add, (of.weight(n) for of in summed))
 
         total = self.scope.fresh("total")
 
-        def part(chunk: Expr, chunks: Expr) -> Stmt:
+        def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
             before, lo = self.boundary(chunk, chunks, total, last, weight, walk)
             behind, hi = self.boundary(add(chunk, const(1)), chunks, total, last, weight, walk)
             return block(*before, *behind, self.between(lo, hi))
 
-        return block(*prelude, Let(total, weight(last)), chunked(self.scope, total, grain, part, partials))
+        return block(*prelude, ir.Let(total, weight(last)), chunked(self.scope, total, grain, part, partials))
 
     def boundary(
-        self, chunk: Expr, chunks: Expr, total: Expr, last: Expr, weight: Callable[[Expr], Expr], walk: LevelWalk
-    ) -> tuple[list[Stmt], Expr]:
+        self,
+        chunk: ir.Expr,
+        chunks: ir.Expr,
+        total: ir.Expr,
+        last: ir.Expr,
+        weight: Callable[[ir.Expr], ir.Expr],
+        walk: LevelWalk,
+    ) -> tuple[list[ir.Stmt], ir.Expr]:
         """The first coordinate of a chunk: 0 for the first chunk, the size after the last."""
         grows = not any(of.type.dynamic for of in self.walks.values())
         start, _, found = at_weight(self.scope, (chunk, chunks), total, last, weight, grows)
         if not self.sparse:
             return start, found
         bound = self.scope.fresh("bound")
-        within = Binary("max", minimum(walk.coordinate(found), self.size), const(0))
-        start += [Declare(bound, self.size), If(less(found, last), Set(bound, within))]
-        at_ends = Select(Compare("==", chunk, const(0)), const(0), Select(less(chunk, chunks), bound, self.size))
+        within = ir.Binary("max", minimum(walk.coordinate(found), self.size), const(0))
+        start += [ir.Declare(bound, self.size), ir.If(less(found, last), ir.Set(bound, within))]
+        at_ends = ir.Select(
+            ir.Compare("==", chunk, const(0)), const(0), ir.Select(less(chunk, chunks), bound, self.size)
+        )
         return start, at_ends

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, ceil_div, const, floor_div, mul
-from jsparse.compiler.kernel.nodes import Binary, Borrow, Buffer, Expr, Extent, For, Let, Load, Stmt, Store
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Panels, Tiles
@@ -60,46 +60,46 @@ def _level(stmt: LoopStmt, var: IndexVar, scope: Scope) -> LevelIteration | None
     return next((found for found in (_level(inner, var, scope) for inner in children(stmt)) if found is not None), None)
 
 
-def with_panel_bounds(scope: Scope, divided: Divided, body: Callable[[Scope], Stmt]) -> Stmt:
+def with_panel_bounds(scope: Scope, divided: Divided, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
     """The body, where borrowed memory holds the bounds of the level's panels."""
     pattern = scope.storage.problem.patterns[divided.level.pattern]
     pointers = scope.storage.index_array(divided.level.pattern, divided.level.level, "pointers")
-    memory = Buffer(scope.fresh("bounds").name, Type(pattern.index_dtype), -1, True)
+    memory = ir.Buffer(scope.fresh("bounds").name, Type(pattern.index_dtype), -1, True)
     segments, panels = scope.fresh("segments"), scope.fresh("panels")
     bounds = Bounds(memory, segments)
 
-    def found(first: Expr, stop: Expr) -> Stmt:
+    def found(first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
         segment = scope.fresh("segment")
-        return For(segment, first, stop, _of_segment(scope, divided, bounds, panels, segment))
+        return ir.For(segment, first, stop, _of_segment(scope, divided, bounds, panels, segment))
 
     inner = block(in_chunks(scope, segments, GRAIN, found), body(scope.with_bounds(divided.var, bounds)))
     return block(
-        Let(segments, add(Extent(pointers, pattern.batch_axes), const(-1))),
-        Let(panels, ceil_div(scope.storage.size(divided.var), divided.size)),
-        Borrow(memory, mul(add(panels, const(1)), segments), inner),
+        ir.Let(segments, add(ir.Extent(pointers, pattern.batch_axes), const(-1))),
+        ir.Let(panels, ceil_div(scope.storage.size(divided.var), divided.size)),
+        ir.Borrow(memory, mul(add(panels, const(1)), segments), inner),
     )
 
 
-def _of_segment(scope: Scope, divided: Divided, bounds: Bounds, panels: Expr, segment: Expr) -> Stmt:
+def _of_segment(scope: Scope, divided: Divided, bounds: Bounds, panels: ir.Expr, segment: ir.Expr) -> ir.Stmt:
     """Find the bounds in one segment."""
     above = replace(divided.level, level=divided.level.level - 1)
     here = scope.with_positions(above, PositionRange(segment))
     walk = LevelWalk(here, replace(divided.level, panel=False), divided.var)
     positions = walk.segment
 
-    def stored(panel: Expr, position: Expr) -> Stmt:
-        return Store(bounds.memory, bounds.at(panel, segment), cast(position, bounds.memory.type.dtype))
+    def stored(panel: ir.Expr, position: ir.Expr) -> ir.Stmt:
+        return ir.Store(bounds.memory, bounds.at(panel, segment), cast(position, bounds.memory.type.dtype))
 
-    def behind(entry: Entry) -> Stmt:
+    def behind(entry: Entry) -> ir.Stmt:
         panel = floor_div(entry.coordinate, const(divided.size))
         return stored(add(panel, const(1)), add(entry.positions.first, const(1)))
 
     n = scope.fresh("n")
-    before = cast(Load(bounds.memory, bounds.at(add(n, const(-1)), segment)), I64.dtype)
-    largest = Binary("max", before, cast(Load(bounds.memory, bounds.at(n, segment)), I64.dtype))
+    before = cast(ir.Load(bounds.memory, bounds.at(add(n, const(-1)), segment)), I64.dtype)
+    largest = ir.Binary("max", before, cast(ir.Load(bounds.memory, bounds.at(n, segment)), I64.dtype))
     return block(
         *positions.prelude,
         stored(const(0), positions.first),
         walk.stored_loop(positions.first, positions.stop, behind),
-        For(n, const(1), add(panels, const(1)), stored(n, largest)),
+        ir.For(n, const(1), add(panels, const(1)), stored(n, largest)),
     )

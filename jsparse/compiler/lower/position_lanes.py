@@ -27,22 +27,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, at_most, block, const, less, minimum, ramp, sub
-from jsparse.compiler.kernel.nodes import (
-    Binary,
-    Const,
-    Declare,
-    Expr,
-    For,
-    HorizontalReduce,
-    If,
-    Let,
-    Select,
-    Set,
-    Stmt,
-    Var,
-    While,
-)
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Assign, Forall
@@ -53,48 +39,55 @@ from jsparse.compiler.lower.scope import Scope
 
 __all__ = ["by_lanes", "coordinates_in_lanes", "end_of_segment", "position_lanes"]
 
-Body = Callable[[Scope, Entry], Stmt]
+Body = Callable[[Scope, Entry], ir.Stmt]
 
 
-def end_of_segment(walk: LevelWalk, first: Expr, stop: Expr) -> Expr:
+def end_of_segment(walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> ir.Expr:
     """The end of a segment. A segment of a dynamic pattern is empty if its dimension is: then no coordinate is in
     range, and lanes could not read another element instead."""
     some = less(const(0), walk.extent())
-    known = not walk.type.dynamic or (isinstance(some, Const) and some.value)
-    return stop if known else Select(some, stop, first)
+    known = not walk.type.dynamic or (isinstance(some, ir.Const) and some.value)
+    return stop if known else ir.Select(some, stop, first)
 
 
-def coordinates_in_lanes(walk: LevelWalk, positions: Expr) -> tuple[Expr, Expr | None]:
+def coordinates_in_lanes(walk: LevelWalk, positions: ir.Expr) -> tuple[ir.Expr, ir.Expr | None]:
     """The coordinates at several positions, and which ones are in range; None if all are. The others are replaced by
     one in range, since what is read there does not count."""
     coordinate = walk.coordinate(positions)
     if not walk.type.dynamic:
         return coordinate, None
     nearest = minimum(coordinate, add(walk.extent(), const(-1)))
-    return Binary("max", nearest, Const(0, nearest.type)), walk.in_range(coordinate)
+    return ir.Binary("max", nearest, ir.Const(0, nearest.type)), walk.in_range(coordinate)
 
 
 def by_lanes(
-    walk: LevelWalk, lanes: int, first: Expr, stop: Expr, several: Callable[[Expr], Stmt], one: Callable[[Expr], Stmt]
-) -> Stmt:
+    walk: LevelWalk,
+    lanes: int,
+    first: ir.Expr,
+    stop: ir.Expr,
+    several: Callable[[ir.Expr], ir.Stmt],
+    one: Callable[[ir.Expr], ir.Stmt],
+) -> ir.Stmt:
     """What stores an element at each position from `first` to `stop`: `several(p)` at as many positions as there are
     lanes, `one(p)` at a single one. Both store a zero where the coordinate is out of range."""
     p, q = walk.fresh("p"), walk.fresh("p")
     after = add(p, const(lanes))
-    many = While(at_most(after, stop), block(several(p), Set(p, after)))
-    rest = If(less(p, stop), several(sub(stop, const(lanes))))
-    alone = For(q, p, stop, one(q))
-    return block(Declare(p, first), If(at_most(after, stop), block(many, rest), alone))
+    many = ir.While(at_most(after, stop), block(several(p), ir.Set(p, after)))
+    rest = ir.If(less(p, stop), several(sub(stop, const(lanes))))
+    alone = ir.For(q, p, stop, one(q))
+    return block(ir.Declare(p, first), ir.If(at_most(after, stop), block(many, rest), alone))
 
 
-def position_lanes(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
+def position_lanes(
+    scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None
+) -> ir.Stmt:
     """The loop over the positions of a segment, or over those of a chunk if it is parallel."""
     walk = LevelWalk(scope, domain, loop.var)
     lanes = _Lanes(scope, walk, loop, body)
     run, found = scope.runs[loop.var] if loop.run else None, walk.segment
     stop = end_of_segment(walk, found.first, found.stop)
 
-    def positions(first: Expr, end: Expr) -> Stmt:
+    def positions(first: ir.Expr, end: ir.Expr) -> ir.Stmt:
         if lanes.target is None:
             return lanes.stored(first, end)
         return in_run(scope, run, first, end, lanes.summed)
@@ -113,43 +106,43 @@ class _Lanes:
         self.name = loop.body.target.tensor
         self.target = scope.registers.get(self.name)  # None if the body stores to memory
 
-    def stored(self, first: Expr, stop: Expr) -> Stmt:
+    def stored(self, first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
         """Store the elements at all positions from `first` to `stop`."""
         several, one = (partial(self.at, self.scope, lanes=lanes) for lanes in (self.lanes, 0))
         return by_lanes(self.walk, self.lanes, first, stop, several, one)
 
-    def summed(self, first: Expr, stop: Expr) -> Stmt:
+    def summed(self, first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
         """Add the terms at all positions from `first` to `stop` to the target."""
         assert self.target is not None
         p, q, operation = self.scope.fresh("p"), self.scope.fresh("p"), self.monoid.add
         lanes, whole, rest = self.register("lanes", self.lanes), self.register("whole"), self.register("rest")
         after = add(p, const(self.lanes))
-        many = While(at_most(after, stop), block(self.together(lanes, p), Set(p, after)))
-        reduced = block(self.empty(lanes), many, Set(whole, HorizontalReduce(lanes, operation)))
+        many = ir.While(at_most(after, stop), block(self.together(lanes, p), ir.Set(p, after)))
+        reduced = block(self.empty(lanes), many, ir.Set(whole, ir.HorizontalReduce(lanes, operation)))
         scope = self.scope.with_register(self.name, rest)
         return block(
-            Declare(p, first),
+            ir.Declare(p, first),
             self.empty(whole),
             self.empty(rest),
-            If(at_most(after, stop), reduced),
-            For(q, p, stop, self.at(scope, q, 0)),
-            Set(self.target, Binary(operation, self.target, Binary(operation, whole, rest))),
+            ir.If(at_most(after, stop), reduced),
+            ir.For(q, p, stop, self.at(scope, q, 0)),
+            ir.Set(self.target, ir.Binary(operation, self.target, ir.Binary(operation, whole, rest))),
         )
 
-    def register(self, name: str, lanes: int = 0) -> Var:
+    def register(self, name: str, lanes: int = 0) -> ir.Var:
         """A name for accumulators in lanes, or for a scalar one."""
         assert self.target is not None
         return self.scope.fresh(name, self.target.type.widened(lanes))
 
-    def empty(self, total: Var) -> Stmt:
+    def empty(self, total: ir.Var) -> ir.Stmt:
         """Accumulators that nothing was added to."""
-        return Declare(total, Const(self.monoid.zero, total.type))
+        return ir.Declare(total, ir.Const(self.monoid.zero, total.type))
 
-    def together(self, total: Var, p: Var) -> Stmt:
+    def together(self, total: ir.Var, p: ir.Var) -> ir.Stmt:
         """Add the terms at as many positions as there are lanes."""
         return self.at(self.scope.with_register(self.name, total), p, self.lanes)
 
-    def at(self, scope: Scope, p: Expr, lanes: int) -> Stmt:
+    def at(self, scope: Scope, p: ir.Expr, lanes: int) -> ir.Stmt:
         """The body at that many positions from `p` on, or with 0 at `p` alone. What is out of range is a zero there: a
         branch could not be predicted, and loops with branches are not vectorized."""
         positions = ramp(p, lanes) if lanes else p
@@ -158,4 +151,4 @@ class _Lanes:
             return self.body(scope.with_lanes_of(lanes, inside), Entry(found, PositionRange(positions)))
         coordinate = scope.fresh(self.walk.var)
         here = self.body(scope.with_lanes_of(0, inside), Entry(coordinate, PositionRange(p)))
-        return block(Let(coordinate, found), here)
+        return block(ir.Let(coordinate, found), here)

@@ -18,8 +18,8 @@ from math import prod
 
 import numpy as np
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, minimum
-from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, For, Let, Prefetch, Stmt, Var
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, PositionPanels, Runs, Tiles
 from jsparse.compiler.loops.nest import Forall, Where, assignments, children
@@ -35,7 +35,7 @@ MOST = 256  # elements of a row, at most
 LINES = 128  # bytes of a segment: a short one may straddle two cache lines
 
 
-def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope) -> list[Stmt]:
+def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope) -> list[ir.Stmt]:
     """Prefetches for the entry `loop.prefetch` positions after `entry`; none in a loop over runs of positions."""
     level = LevelWalk(scope, domain, loop.var)
     if level.kind.is_full and not domain.bound:
@@ -46,12 +46,12 @@ def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope)
     ahead, position = scope.fresh("ahead"), minimum(add(entry.position, const(loop.prefetch)), last)
     derived, there, rows = _located_rows(loop, domain, position, ahead, scope)
     found = [*rows, *_segments(loop, there, level.type.dynamic), *_continued(loop.body, domain, there)]
-    return [Let(ahead, level.coordinate(position)), *derived, *found] if found else []
+    return [ir.Let(ahead, level.coordinate(position)), *derived, *found] if found else []
 
 
 def _located_rows(
-    loop: Forall, domain: LevelIteration, position: Expr, ahead: Var, scope: Scope
-) -> tuple[list[Stmt], Scope, list[Stmt]]:
+    loop: Forall, domain: LevelIteration, position: ir.Expr, ahead: ir.Var, scope: Scope
+) -> tuple[list[ir.Stmt], Scope, list[ir.Stmt]]:
     """The coordinates that follow from the one at a position of a level, the scope with all of them, and prefetches of
     the rows that they select."""
     there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(position))
@@ -61,7 +61,7 @@ def _located_rows(
     return derived, there, list(_rows(loop, there, own))
 
 
-def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: Expr, scope: Scope) -> list[Stmt]:
+def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: ir.Expr, scope: Scope) -> list[ir.Stmt]:
     """Prefetches of the rows that the entries of the panel from `start` on select, into all caches but the nearest,
     where they would push out the rows of the panel before."""
     walked = LevelIteration(domain.pattern, domain.level)
@@ -69,21 +69,23 @@ def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: Expr, scope
     inner = next(x for x in _loops(loop.body) if isinstance(x.domain, LevelIteration) and x.var == loop.var)
     position, ahead = scope.fresh("position"), scope.fresh("ahead")
     derived, _, rows = _located_rows(inner, walked, position, ahead, scope)
-    far = [replace(x, near=False) if isinstance(x, Prefetch) else x for x in rows]
+    far = [replace(x, near=False) if isinstance(x, ir.Prefetch) else x for x in rows]
     stop = minimum(add(start, const(domain.size)), level.capacity())
-    return [For(position, start, stop, block(Let(ahead, level.coordinate(position)), *derived, *far))] if far else []
+    return (
+        [ir.For(position, start, stop, block(ir.Let(ahead, level.coordinate(position)), *derived, *far))] if far else []
+    )
 
 
-def _ahead_of_all(loop: Forall, domain: LevelIteration, level: LevelWalk, entry: Entry, scope: Scope) -> list[Stmt]:
+def _ahead_of_all(loop: Forall, domain: LevelIteration, level: LevelWalk, entry: Entry, scope: Scope) -> list[ir.Stmt]:
     """Prefetches for the coordinate `loop.prefetch` ahead, in a loop over all coordinates."""
     ahead = scope.fresh("ahead")
     there = scope.with_index(loop.var, ahead).with_positions(domain, level.full_entry(ahead).positions)
     found = [*_rows(loop, there, {loop.var}), *_continued(loop.body, domain, there)]
     last = add(level.extent(), const(-1))
-    return [Let(ahead, minimum(add(entry.coordinate, const(loop.prefetch)), last)), *found] if found else []
+    return [ir.Let(ahead, minimum(add(entry.coordinate, const(loop.prefetch)), last)), *found] if found else []
 
 
-def _continued(stmt: LoopStmt, above: LevelIteration, there: Scope) -> Iterator[Stmt]:
+def _continued(stmt: LoopStmt, above: LevelIteration, there: Scope) -> Iterator[ir.Stmt]:
     """Prefetches of the entries with which the present panel continues the segment below a position."""
     below = replace(above, level=above.level + 1, panel=True)
     loop = next((x for x in _loops(stmt) if x.domain == below), None)
@@ -93,7 +95,7 @@ def _continued(stmt: LoopStmt, above: LevelIteration, there: Scope) -> Iterator[
     walk, storage = LevelWalk(there, below, loop.var), there.storage
     first = there.fresh("segment")
     parent = walk.above.first
-    yield Let(first, panel.bounds.load(add(panel.first_bound, parent)))
+    yield ir.Let(first, panel.bounds.load(add(panel.first_bound, parent)))
     if walk.kind.has_coordinates:
         yield _request(storage.index_array(below.pattern, below.level, "coordinates"), first)
     for tensor in storage.problem.operands if storage.problem.wants_values else ():
@@ -109,9 +111,9 @@ def _loops(stmt: LoopStmt) -> Iterator[Forall]:
         yield from _loops(inner)
 
 
-def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
+def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], Scope]:
     """Index variables that the entry determines through singleton and dense levels below it, and their loads."""
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
     while True:
         match stmt:
             case Where(producer=inner) | Forall(domain=Tiles() | Runs(), body=inner):
@@ -128,13 +130,13 @@ def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scop
             there = there.with_positions(domain, PositionRange(above.first))
             if not domain.bound:
                 ahead = there.fresh("ahead")
-                found.append(Let(ahead, level.coordinate(above.first)))
+                found.append(ir.Let(ahead, level.coordinate(above.first)))
                 there = there.with_index(var, ahead)
         else:
             return found, there
 
 
-def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[Stmt]:
+def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir.Stmt]:
     """Prefetches of dense rows located by the entry's `own` variables: the present tile, or as much as loops inside
     read from the row's beginning on; rows of the target that sums are scattered to."""
     problem = there.storage.problem
@@ -145,11 +147,11 @@ def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[St
             continue
         buffer, left = there.storage.by_name[access.tensor], [v for v in names if v not in there.indices]
         if not left and there.tiled in names:
-            yield Prefetch(buffer, there.dense_address(access), there.lanes)
+            yield ir.Prefetch(buffer, there.dense_address(access), there.lanes)
         elif left and walked.isdisjoint(left) and set(left) == set(_innermost(type_, access, len(left))):
             start = reduce(lambda scope, v: scope.with_index(v, const(0)), left, there)
             elements = prod(problem.size[v] or 1 for v in left)
-            yield Prefetch(buffer, start.dense_address(access), min(elements, MOST))
+            yield ir.Prefetch(buffer, start.dense_address(access), min(elements, MOST))
 
 
 def _innermost(tensor: TensorType, access: Access, count: int) -> list[object]:
@@ -165,7 +167,7 @@ def _accessed(stmt: LoopStmt, problem: Problem) -> list[Access]:
     return [access for access in dict.fromkeys((*reads, *adds)) if access.tensor in problem.type_of]
 
 
-def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[Stmt]:
+def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[ir.Stmt]:
     """Prefetches of other patterns' segments that the variable locates below a dense level, with their values."""
     storage, problem = there.storage, there.storage.problem
     for pattern in _located(loop.body, loop.var):
@@ -174,20 +176,20 @@ def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[Stmt]:
             continue
         if not levels[0].kind.is_full:  # the coordinate is no position
             continue
-        coordinate: Expr = there.indices[loop.var]
+        coordinate: ir.Expr = there.indices[loop.var]
         if dynamic:  # a coordinate out of range has no segment
-            coordinate = Binary("max", minimum(coordinate, add(size, const(-1))), const(0))
+            coordinate = ir.Binary("max", minimum(coordinate, add(size, const(-1))), const(0))
         inner = LevelWalk(there, LevelIteration(pattern, 1), loop.var)
         first = there.fresh("segment")
-        yield Let(first, inner.load("pointers", coordinate))
+        yield ir.Let(first, inner.load("pointers", coordinate))
         yield _request(storage.index_array(pattern, 1, "coordinates"), first)
         for tensor in problem.operands if problem.wants_values else ():
             if tensor.axes == (Positions(pattern, (0, 1)),):
                 yield _request(storage.by_name[tensor.name], first)
 
 
-def _request(buffer: Buffer, first: Expr) -> Stmt:
-    return Prefetch(buffer, first, LINES // np.dtype(buffer.type.dtype).itemsize)
+def _request(buffer: ir.Buffer, first: ir.Expr) -> ir.Stmt:
+    return ir.Prefetch(buffer, first, LINES // np.dtype(buffer.type.dtype).itemsize)
 
 
 def _located(stmt: LoopStmt, var: IndexVar) -> Iterator[int]:

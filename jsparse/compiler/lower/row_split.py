@@ -15,22 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, mul, sub
-from jsparse.compiler.kernel.nodes import (
-    Borrow,
-    Buffer,
-    Compare,
-    Declare,
-    Expr,
-    For,
-    If,
-    Let,
-    Load,
-    Set,
-    Stmt,
-    Store,
-    Var,
-)
 from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import MAX_CHUNKS, Forall, assignments
@@ -43,7 +29,7 @@ __all__ = ["split_loop"]
 HEAVY = 2  # a segment with more than 1 / HEAVY of a chunk's share of the work is cut
 
 
-def split_loop(scope: Scope, loop: Forall, domain: LevelIteration, body: Callable[[Scope, Entry], Stmt]) -> Stmt:
+def split_loop(scope: Scope, loop: Forall, domain: LevelIteration, body: Callable[[Scope, Entry], ir.Stmt]) -> ir.Stmt:
     """The loop over a pattern's first level, divided so that no chunk has much more than any other."""
     return _Split(scope, loop, domain, body).loop()
 
@@ -52,14 +38,14 @@ def split_loop(scope: Scope, loop: Forall, domain: LevelIteration, body: Callabl
 class _Boundary:
     """The start of a chunk: a position of each level, and whether the second one is inside a segment."""
 
-    segment: Var
-    position: Var
-    inside: Var
+    segment: ir.Var
+    position: ir.Var
+    inside: ir.Var
 
 
 class _Split:
     def __init__(
-        self, scope: Scope, loop: Forall, domain: LevelIteration, body: Callable[[Scope, Entry], Stmt]
+        self, scope: Scope, loop: Forall, domain: LevelIteration, body: Callable[[Scope, Entry], ir.Stmt]
     ) -> None:
         self.scope, self.forall, self.domain, self.body = scope, loop, domain, body
         self.outer = LevelWalk(scope, domain, loop.var)
@@ -67,22 +53,22 @@ class _Split:
         self.target = scope.storage.by_name[self.stored.target.tensor]
         self.total = scope.fresh("total")
 
-    def loop(self) -> Stmt:
+    def loop(self) -> ir.Stmt:
         assert self.forall.parallel is not None
         size, prelude, _ = self.outer.whole()
         row = self.scope.storage.stride(
             self.stored.target, 0
         )  # elements of the target at each coordinate of the variable
-        carry_out = Buffer(self.scope.fresh("carry_out").name, Type(self.target.type.dtype), -1, True)
+        carry_out = ir.Buffer(self.scope.fresh("carry_out").name, Type(self.target.type.dtype), -1, True)
 
-        def part(chunk: Expr, chunks: Expr) -> Stmt:
+        def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
             before, start = self.boundary(chunk, chunks, size)
             behind, stop = self.boundary(add(chunk, const(1)), chunks, size)
             if self.outer.repeats:
                 runs = self.segments(self.scope, start, stop.segment, carry_out, mul(chunk, row))
                 return block(before, behind, runs)
             last = self.scope.fresh("last")
-            end = block(Declare(last, stop.segment), If(stop.inside, Set(last, add(stop.segment, const(1)))))
+            end = block(ir.Declare(last, stop.segment), ir.If(stop.inside, ir.Set(last, add(stop.segment, const(1)))))
             inner = self.scope.with_position_bounds(
                 LevelIteration(self.domain.pattern, 1), start.position, stop.position
             )
@@ -90,22 +76,22 @@ class _Split:
 
         combine = Partials(lambda _, loops: loops, lambda chunks: self.combine(chunks, size, carry_out, row))
         divided = chunked(self.scope, self.total, self.forall.parallel.grain, part, combine)
-        weighed = Let(self.total, self.outer.weight(size))
-        return block(*prelude, weighed, Borrow(carry_out, mul(const(MAX_CHUNKS), row), divided))
+        weighed = ir.Let(self.total, self.outer.weight(size))
+        return block(*prelude, weighed, ir.Borrow(carry_out, mul(const(MAX_CHUNKS), row), divided))
 
-    def segments(self, scope: Scope, start: _Boundary, last: Expr, carry_out: Buffer, base: Expr) -> Stmt:
+    def segments(self, scope: Scope, start: _Boundary, last: ir.Expr, carry_out: ir.Buffer, base: ir.Expr) -> ir.Stmt:
         """The body for each segment; the first one may continue a segment of an earlier chunk."""
         _, _, loop = self.outer.whole()
 
-        def at(entry: Entry) -> Stmt:
+        def at(entry: Entry) -> ir.Stmt:
             goes_on = self.scope.fresh("goes_on", BOOL)
-            condition = both(start.inside, Compare("==", entry.positions.first, start.segment))
+            condition = both(start.inside, ir.Compare("==", entry.positions.first, start.segment))
             inner = scope.with_carry_in(CarryIn(self.forall.var, goes_on, carry_out, base))
-            return block(Let(goes_on, condition), self.body(inner, entry))
+            return block(ir.Let(goes_on, condition), self.body(inner, entry))
 
         return loop(start.segment, last, at)
 
-    def boundary(self, chunk: Expr, chunks: Expr, size: Expr) -> tuple[Stmt, _Boundary]:
+    def boundary(self, chunk: ir.Expr, chunks: ir.Expr, size: ir.Expr) -> tuple[ir.Stmt, _Boundary]:
         """The boundary at which a chunk begins."""
         if self.outer.repeats:
             return self.run_boundary(chunk, chunks, size)
@@ -115,56 +101,56 @@ class _Split:
         search, goal, found = at_weight(scope, (chunk, chunks), self.total, size, walk.weight, not walk.type.dynamic)
         above, share = scope.fresh("above"), floor_div(self.total, mul(chunks, const(HEAVY)))
         heavy = both(less(goal, walk.weight(found)), less(share, sub(walk.weight(found), walk.weight(above))))
-        cut = block(Set(segment, above), *self.cut(goal, above, position, inside))
+        cut = block(ir.Set(segment, above), *self.cut(goal, above, position, inside))
         return block(
             *search,
-            Declare(segment, found),
-            Declare(position, self.first(found)),
-            Declare(inside, Compare("<", const(0), const(0))),
-            If(less(const(0), found), block(Let(above, add(found, const(-1))), If(heavy, cut))),
+            ir.Declare(segment, found),
+            ir.Declare(position, self.first(found)),
+            ir.Declare(inside, ir.Compare("<", const(0), const(0))),
+            ir.If(less(const(0), found), block(ir.Let(above, add(found, const(-1))), ir.If(heavy, cut))),
         ), _Boundary(segment, position, inside)
 
-    def run_boundary(self, chunk: Expr, chunks: Expr, size: Expr) -> tuple[Stmt, _Boundary]:
+    def run_boundary(self, chunk: ir.Expr, chunks: ir.Expr, size: ir.Expr) -> tuple[ir.Stmt, _Boundary]:
         """The boundary in a level of runs, whose coordinates repeat."""
         walk, inside, grows = self.outer, self.scope.fresh("inside", BOOL), not self.outer.type.dynamic
         search, _, found = at_weight(self.scope, (chunk, chunks), self.total, size, walk.weight, grows)
         here, left = (walk.coordinate(position) for position in (found, add(found, const(-1))))
         return block(
             *search,
-            Declare(inside, Compare("<", const(0), const(0))),
-            If(both(less(const(0), found), less(found, size)), Set(inside, Compare("==", here, left))),
+            ir.Declare(inside, ir.Compare("<", const(0), const(0))),
+            ir.If(both(less(const(0), found), less(found, size)), ir.Set(inside, ir.Compare("==", here, left))),
         ), _Boundary(found, found, inside)
 
-    def cut(self, goal: Expr, segment: Expr, position: Var, inside: Var) -> list[Stmt]:
+    def cut(self, goal: ir.Expr, segment: ir.Expr, position: ir.Var, inside: ir.Var) -> list[ir.Stmt]:
         """Move the boundary into a heavy segment, to the position that brings the chunks before to their weight."""
         first, stop = self.first(segment), self.first(add(segment, const(1)))
         before = self.outer.weight(segment)
         search, found = lower_bound(
-            self.scope, first, stop, lambda n: Compare("<=", sub(goal, before), self.entries(first, n))
+            self.scope, first, stop, lambda n: ir.Compare("<=", sub(goal, before), self.entries(first, n))
         )
-        return [search, Set(position, found), Set(inside, less(first, found))]
+        return [search, ir.Set(position, found), ir.Set(inside, less(first, found))]
 
-    def entries(self, first: Expr, stop: Expr) -> Expr:
+    def entries(self, first: ir.Expr, stop: ir.Expr) -> ir.Expr:
         """Entries of the last level from one position of the second level to another."""
         return sub(self.leaf(stop), self.leaf(first))
 
-    def leaf(self, position: Expr) -> Expr:
+    def leaf(self, position: ir.Expr) -> ir.Expr:
         return self.outer.leaf(position, 2)
 
-    def first(self, segment: Expr) -> Expr:
+    def first(self, segment: ir.Expr) -> ir.Expr:
         """The first position of a segment in the second level."""
         return self.outer.leaf(segment, 1, 2)
 
-    def combine(self, chunks: Expr, size: Expr, carry_out: Buffer, row: Expr) -> Stmt:
+    def combine(self, chunks: ir.Expr, size: ir.Expr, carry_out: ir.Buffer, row: ir.Expr) -> ir.Stmt:
         """Add each chunk's carry-out to the target's elements of the segment that the chunk goes on with."""
         chunk, n = self.scope.fresh("chunk"), self.scope.fresh("n")
         start, at = self.boundary(chunk, chunks, size)
         target, operation = self.target, self.stored.monoid.add
 
-        def added(entry: Entry) -> Stmt:
+        def added(entry: Entry) -> ir.Stmt:
             address = add(mul(entry.coordinate, row), n)
-            part = Load(carry_out, add(mul(chunk, row), n))
-            return For(n, const(0), row, Store(target, address, part, accumulate=True, op=operation))
+            part = ir.Load(carry_out, add(mul(chunk, row), n))
+            return ir.For(n, const(0), row, ir.Store(target, address, part, accumulate=True, op=operation))
 
         one = self.outer.whole()[2](at.segment, add(at.segment, const(1)), added)
-        return For(chunk, const(1), chunks, block(start, If(at.inside, one)))
+        return ir.For(chunk, const(1), chunks, block(start, ir.If(at.inside, one)))

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const
-from jsparse.compiler.kernel.nodes import FILTER_ROOM, Borrow, Buffer, Const, Let, Parallel, Stmt, Store
 from jsparse.compiler.kernel.traverse import rebuilt
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.loops.nest import Scatter, with_children
@@ -28,35 +28,35 @@ BYTE = Type("int8")
 BYTES = 1 << 20  # coordinates of a dimension whose marks are bytes
 
 
-def scattered(stmt: Scatter, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
+def scattered(stmt: Scatter, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
     """The body with a map of the segment, in borrowed memory that is empty before and after."""
     level = LevelWalk(scope, replace(stmt.domain, bound=False, scattered=False), stmt.var)
     size = scope.storage.problem.size[stmt.var]
     in_bytes = size is not None and size <= BYTES
-    marks = Buffer(scope.fresh("marks").name, BYTE if in_bytes else I64, -1, True)
+    marks = ir.Buffer(scope.fresh("marks").name, BYTE if in_bytes else I64, -1, True)
     positions = (
-        Buffer(scope.fresh("positions").name, Type(level.type.index_dtype), -1, True) if stmt.positions else None
+        ir.Buffer(scope.fresh("positions").name, Type(level.type.index_dtype), -1, True) if stmt.positions else None
     )
 
-    def marked(entry: Entry, mark: int) -> Stmt:
+    def marked(entry: Entry, mark: int) -> ir.Stmt:
         if in_bytes:
-            return Store(marks, entry.coordinate, Const(mark, BYTE))
+            return ir.Store(marks, entry.coordinate, ir.Const(mark, BYTE))
         word = scope.fresh("word")
-        store = set_bit(marks, word, entry.coordinate) if mark else Store(marks, word, const(0))
-        return block(Let(word, word_of(entry.coordinate)), store)
+        store = set_bit(marks, word, entry.coordinate) if mark else ir.Store(marks, word, const(0))
+        return block(ir.Let(word, word_of(entry.coordinate)), store)
 
-    def put(entry: Entry) -> Stmt:
+    def put(entry: Entry) -> ir.Stmt:
         if positions is None:
             return marked(entry, 1)
-        store = Store(positions, entry.coordinate, cast(entry.positions.first, level.type.index_dtype))
+        store = ir.Store(positions, entry.coordinate, cast(entry.positions.first, level.type.index_dtype))
         return block(marked(entry, 1), store)
 
     inner = body(scope.with_map(stmt.domain, Map(marks, positions)))
-    run: Stmt = block(level.serial(put), inner, level.serial(lambda entry: marked(entry, 0)))
+    run: ir.Stmt = block(level.serial(put), inner, level.serial(lambda entry: marked(entry, 0)))
     if positions is not None:
-        run = Borrow(positions, level.extent(), run, zeros=False)
-    length = add(level.extent(), const(FILTER_ROOM)) if in_bytes else add(word_of(level.extent()), const(1))
-    return Borrow(marks, length, run, stays_empty=True)
+        run = ir.Borrow(positions, level.extent(), run, zeros=False)
+    length = add(level.extent(), const(ir.FILTER_ROOM)) if in_bytes else add(word_of(level.extent()), const(1))
+    return ir.Borrow(marks, length, run, stays_empty=True)
 
 
 def has_maps(stmt: LoopStmt) -> bool:
@@ -72,15 +72,15 @@ def has_maps(stmt: LoopStmt) -> bool:
     return found
 
 
-def with_hoisted_memory(stmt: Stmt) -> Stmt:
+def with_hoisted_memory(stmt: ir.Stmt) -> ir.Stmt:
     """The kernel in which each chunk borrows workspaces once, outside of its loops, unless it needs new zeros."""
-    found: list[Borrow] = []
+    found: list[ir.Borrow] = []
 
     def visit(node: Any) -> Any:
-        if isinstance(node, Borrow) and (node.stays_empty or not node.zeros):
+        if isinstance(node, ir.Borrow) and (node.stays_empty or not node.zeros):
             found.append(node)
             return visit(node.body)
-        if isinstance(node, Parallel):
+        if isinstance(node, ir.Parallel):
             return replace(node, body=with_hoisted_memory(node.body))
         return rebuilt(node, visit)
 

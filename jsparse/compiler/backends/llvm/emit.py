@@ -17,29 +17,11 @@ from jsparse.compiler.backends.llvm.filter import append_kept
 from jsparse.compiler.backends.llvm.functions.instructions import has_fast_gathers, has_many_registers
 from jsparse.compiler.backends.llvm.scopes import Scopes
 from jsparse.compiler.backends.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
+from jsparse.compiler.kernel import nodes
 from jsparse.compiler.kernel.filters import is_short, one_by_one, unrolled
 from jsparse.compiler.kernel.jam import with_jams
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.lanes import in_pieces
-from jsparse.compiler.kernel.nodes import (
-    FILTER_LANES,
-    Block,
-    Borrow,
-    Declare,
-    Expr,
-    Filter,
-    For,
-    If,
-    Let,
-    LocalArray,
-    Parallel,
-    Prefetch,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    While,
-)
 
 __all__ = ["ENTRY", "emit_module"]
 
@@ -96,36 +78,36 @@ class _Body:
         self.loops = 0  # emitted so far
         self.expr = ExprEmitter(builder, names, buffers, context, dims, scopes)
 
-    def stmt(self, stmt: Stmt) -> None:
+    def stmt(self, stmt: nodes.Stmt) -> None:
         match stmt:
-            case Block(stmts=stmts):
+            case nodes.Block(stmts=stmts):
                 for inner in stmts:
                     self.stmt(inner)
-            case Let(var=var, value=value):
+            case nodes.Let(var=var, value=value):
                 self.names[var.name] = self.expr.value(value)
-            case Declare(var=var, value=value):
+            case nodes.Declare(var=var, value=value):
                 initial = self.expr.value(value)
                 self.names[var.name] = self.on_stack(llvm_type(var.type), var.name)
                 self.builder.store(initial, self.names[var.name])
-            case Set(var=var, value=value):
+            case nodes.Set(var=var, value=value):
                 self.builder.store(self.expr.value(value), self.names[var.name])
-            case Store():
+            case nodes.Store():
                 self.store(stmt)
-            case For():
+            case nodes.For():
                 self.for_(stmt)
-            case Filter():
+            case nodes.Filter():
                 self.filter(stmt)
-            case While():
+            case nodes.While():
                 self.while_(stmt)
-            case If():
+            case nodes.If():
                 self.if_(stmt)
-            case Parallel():
+            case nodes.Parallel():
                 self.parallel(stmt)
-            case Prefetch():
+            case nodes.Prefetch():
                 self.prefetch(stmt)
-            case Borrow():
+            case nodes.Borrow():
                 self.borrow(stmt)
-            case LocalArray(buffer=buffer, length=length):
+            case nodes.LocalArray(buffer=buffer, length=length):
                 array = ir.ArrayType(memory_type(buffer.type), length)
                 memory = self.expr.buffers[buffer.name] = self.on_stack(array, buffer.name)
                 memory.align = CACHE_LINE
@@ -142,7 +124,7 @@ class _Body:
         memory.type = POINTER  # llvmlite would type it by its element
         return memory
 
-    def store(self, stmt: Store) -> None:
+    def store(self, stmt: nodes.Store) -> None:
         address = self.expr.address(stmt.buffer, self.expr.value(stmt.index))
         value = self.expr.value(stmt.value)
         if stmt.accumulate:
@@ -150,10 +132,10 @@ class _Body:
             value = self.expr.combine(stmt.op, stmt.value.type, old, value)
         self.expr.store(value, stmt.value.type, stmt.buffer, address)
 
-    def for_(self, loop: For) -> None:
+    def for_(self, loop: nodes.For) -> None:
         self.each(loop.var, loop.start, loop.stop, loop.step, lambda: self.stmt(loop.body))
 
-    def each(self, var: Var, first: Expr, last: Expr, step: int, inner: Callable[[], None]) -> None:
+    def each(self, var: nodes.Var, first: nodes.Expr, last: nodes.Expr, step: int, inner: Callable[[], None]) -> None:
         """A loop over every `step`-th number."""
         start, stop = self.expr.value(first), self.expr.value(last)
         before = self.builder.block
@@ -171,15 +153,15 @@ class _Body:
         self.repeat(head, self.loops == loops)
         self.builder.position_at_end(done)
 
-    def filter(self, stmt: Filter) -> None:
+    def filter(self, stmt: nodes.Filter) -> None:
         """Few numbers are tested in lanes. For many, a loop that is unrolled is no slower."""
         if not has_fast_gathers():
             self.stmt(one_by_one(stmt))
             return
-        first = Var(f"{stmt.var.name}.first")
+        first = nodes.Var(f"{stmt.var.name}.first")
         with self.builder.if_else(self.expr.value(is_short(stmt))) as (few, many):
             with few:
-                self.each(first, stmt.start, stmt.stop, FILTER_LANES, lambda: append_kept(self.expr, stmt, first))
+                self.each(first, stmt.start, stmt.stop, nodes.FILTER_LANES, lambda: append_kept(self.expr, stmt, first))
             with many:
                 self.stmt(unrolled(stmt))
 
@@ -190,7 +172,7 @@ class _Body:
         if innermost:
             branch.set_metadata("llvm.loop", _aligned(self.module))
 
-    def while_(self, loop: While) -> None:
+    def while_(self, loop: nodes.While) -> None:
         head, body, done = (self.builder.append_basic_block(n) for n in ("head", "body", "done"))
         self.builder.branch(head)
         self.builder.position_at_end(head)
@@ -201,7 +183,7 @@ class _Body:
         self.repeat(head, self.loops == loops)
         self.builder.position_at_end(done)
 
-    def if_(self, branch: If) -> None:
+    def if_(self, branch: nodes.If) -> None:
         condition = self.expr.value(branch.condition)
         if branch.otherwise is None:
             with self.builder.if_then(condition, likely=False if branch.rare else None):
@@ -213,7 +195,7 @@ class _Body:
             with otherwise:
                 self.stmt(branch.otherwise)
 
-    def prefetch(self, stmt: Prefetch) -> None:
+    def prefetch(self, stmt: nodes.Prefetch) -> None:
         """Prefetch each cache line for reading, into every level of cache, or into all but the nearest."""
         type_ = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
         intrinsic = self.module.globals.get("llvm.prefetch.p0") or ir.Function(self.module, type_, "llvm.prefetch.p0")
@@ -222,7 +204,7 @@ class _Body:
             address = self.expr.address(stmt.buffer, self.builder.add(first, ir.Constant(I64, n)))
             self.builder.call(intrinsic, [address, *(ir.Constant(I32, flag) for flag in (0, 3 if stmt.near else 2, 1))])
 
-    def borrow(self, stmt: Borrow) -> None:
+    def borrow(self, stmt: nodes.Borrow) -> None:
         """data = context->borrow(context, bytes, zeros); unless it is null: the body, then
         context->give_back(context, data, bytes, zeros)
 
@@ -245,7 +227,7 @@ class _Body:
         self.builder._insert(function)
         return self.builder.call(function, arguments)
 
-    def parallel(self, loop: Parallel) -> None:
+    def parallel(self, loop: nodes.Parallel) -> None:
         """context->parallel_for(context, count, run, &captured): `void run(captured*, chunk)` does one chunk."""
         type_ = ir.FunctionType(ir.VoidType(), [POINTER, I64])
         run = ir.Function(self.module, type_, self.module.get_unique_name("run"))

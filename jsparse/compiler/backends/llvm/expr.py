@@ -20,28 +20,8 @@ from jsparse.compiler.backends.llvm.types import (
     llvm_type,
     memory_type,
 )
+from jsparse.compiler.kernel import nodes
 from jsparse.compiler.kernel.lanes import lane
-from jsparse.compiler.kernel.nodes import (
-    Binary,
-    Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Extent,
-    Gather,
-    HorizontalReduce,
-    Load,
-    LowestBit,
-    Ramp,
-    Select,
-    Splat,
-    Threads,
-    Var,
-    Vector,
-    Widen,
-)
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.semiring import Add, identity
 from jsparse.errors import ScheduleError
@@ -75,51 +55,51 @@ class ExprEmitter:
         self.builder, self.names, self.buffers, self.scopes = builder, names, buffers, scopes
         self.context, self.dims = context, dims
 
-    def value(self, expr: Expr) -> Any:
+    def value(self, expr: nodes.Expr) -> Any:
         """The LLVM value of an expression."""
         match expr:
-            case Const():
+            case nodes.Const():
                 return self.constant(expr)
-            case Var(name=name, type=type_):
+            case nodes.Var(name=name, type=type_):
                 found = self.names[name]
                 return self.builder.load(found, typ=llvm_type(type_)) if isinstance(found, ir.AllocaInstr) else found
-            case Binary():
+            case nodes.Binary():
                 return self.binary(expr)
-            case Compare(op=op, left=left, right=right):
+            case nodes.Compare(op=op, left=left, right=right):
                 values = self.value(left), self.value(right)
                 if left.type.is_float:
                     return (self.builder.fcmp_unordered if op == "!=" else self.builder.fcmp_ordered)(op, *values)
                 return integer_comparison(self.builder, left.type)(op, *values)
-            case LowestBit(value=value):
+            case nodes.LowestBit(value=value):
                 return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
-            case Select(condition=condition, then=then, otherwise=otherwise):
+            case nodes.Select(condition=condition, then=then, otherwise=otherwise):
                 found = self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
                 found.set_metadata("unpredictable", self.builder.module.add_metadata([]))  # else LLVM may branch
                 return found
-            case Call(function=function, arguments=arguments):
+            case nodes.Call(function=function, arguments=arguments):
                 return emit_function(self.builder, function, [(self.value(x), x.type) for x in arguments])
-            case Load(buffer=buffer, index=index):
+            case nodes.Load(buffer=buffer, index=index):
                 return self.loaded(expr.type, buffer, self.address(buffer, self.value(index)))
-            case Gather():
+            case nodes.Gather():
                 return self.gathered(expr)
-            case Ramp(first=first, lanes=lanes):
+            case nodes.Ramp(first=first, lanes=lanes):
                 return self.builder.add(self.splat(self.value(first), lanes), self.numbers(lanes))
-            case Cast(value=value):
+            case nodes.Cast(value=value):
                 return Caster(self.builder).cast(self.value(value), value.type, expr.type)
-            case Splat(value=value, lanes=lanes):
+            case nodes.Splat(value=value, lanes=lanes):
                 return self.splat(self.value(value), lanes)
-            case Widen(value=value, lanes=lanes, fill=fill):
+            case nodes.Widen(value=value, lanes=lanes, fill=fill):
                 return self.widen(self.value(value), value.type, lanes, fill)
-            case HorizontalReduce(value=value, op=op, lanes=lanes):
+            case nodes.HorizontalReduce(value=value, op=op, lanes=lanes):
                 return self.fold(self.value(value), value.type, op, lanes)
-            case Vector(values=values):
+            case nodes.Vector(values=values):
                 return self.vector(values)
-            case Extent(buffer=buffer, axis=axis):
+            case nodes.Extent(buffer=buffer, axis=axis):
                 shape = self.builder.load(self.offset(self.dims, buffer.slot, POINTER), typ=POINTER)
                 place = self.offset(self.scopes.constant(shape), axis, I64)
                 return self.scopes.constant(self.builder.load(place, typ=I64))
 
-            case Threads():
+            case nodes.Threads():
                 place = self.builder.gep(self.context, [ir.Constant(I32, 0), ir.Constant(I32, 1)], source_etype=CONTEXT)
                 return self.scopes.constant(self.builder.load(place, typ=I64))
 
@@ -128,15 +108,15 @@ class ExprEmitter:
         index = ir.Constant(I64, index) if isinstance(index, int) else index
         return self.builder.gep(base, [index], source_etype=element)
 
-    def address(self, buffer: Buffer, index: Any) -> Any:
+    def address(self, buffer: nodes.Buffer, index: Any) -> Any:
         """The address of `buffer[index]`."""
         return self.offset(self.buffers[buffer.name], index, memory_type(buffer.type.scalar))
 
-    def loaded(self, type_: Type, buffer: Buffer, address: Any) -> Any:
+    def loaded(self, type_: Type, buffer: nodes.Buffer, address: Any) -> Any:
         """The value at an address in a buffer."""
         return self.of_memory(self.bytes_at(type_, buffer, address), type_)
 
-    def bytes_at(self, type_: Type, buffer: Buffer, address: Any) -> Any:
+    def bytes_at(self, type_: Type, buffer: nodes.Buffer, address: Any) -> Any:
         """What is in memory at an address in a buffer."""
         load = self.builder.load(address, align=bytes_of(type_), typ=memory_type(type_))
         return self.scopes.of_buffer(load, buffer.name)
@@ -146,7 +126,7 @@ class ExprEmitter:
         is_bool = type_.dtype == "bool"
         return self.builder.icmp_unsigned("!=", found, ir.Constant(found.type, None)) if is_bool else found
 
-    def gathered(self, expr: Gather) -> Any:
+    def gathered(self, expr: nodes.Gather) -> Any:
         """A load for each lane. Measured on Cascade Lake, gather instructions take up to 2.6 times as long."""
         element = expr.buffer.type
         vector = ir.Constant(memory_type(expr.type), ir.Undefined)
@@ -156,13 +136,13 @@ class ExprEmitter:
             vector = self.builder.insert_element(vector, found, ir.Constant(I32, n))
         return self.of_memory(vector, expr.type)
 
-    def store(self, value: Any, type_: Type, buffer: Buffer, address: Any) -> None:
+    def store(self, value: Any, type_: Type, buffer: nodes.Buffer, address: Any) -> None:
         """Write a value to an address in a buffer."""
         if type_.dtype == "bool":
             value = self.builder.zext(value, memory_type(type_))
         self.scopes.of_buffer(self.builder.store(value, address, align=bytes_of(type_)), buffer.name)
 
-    def constant(self, expr: Const) -> ir.Constant:
+    def constant(self, expr: nodes.Const) -> ir.Constant:
         number = float(expr.value) if expr.type.is_float else int(expr.value)
         most = 2**63 if expr.type.is_signed else 2**64
         if not (expr.type.is_float or -(2**63) <= number < most):
@@ -173,7 +153,7 @@ class ExprEmitter:
         scalar = ir.Constant(llvm_type(expr.type.scalar), number)
         return ir.Constant(llvm_type(expr.type), [scalar] * expr.type.lanes) if expr.type.lanes else scalar
 
-    def binary(self, expr: Binary) -> Any:
+    def binary(self, expr: nodes.Binary) -> Any:
         return self.combine(expr.op, expr.type, self.value(expr.left), self.value(expr.right))
 
     def combine(self, op: str, type_: Type, left: Any, right: Any) -> Any:
@@ -225,7 +205,7 @@ class ExprEmitter:
         return self.builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(mask)), mask))
 
     def widen(self, value: Any, type_: Type, lanes: int, fill: float) -> Any:
-        filled = self.constant(Const(fill, type_)) if fill else ir.Constant(llvm_type(type_), None)
+        filled = self.constant(nodes.Const(fill, type_)) if fill else ir.Constant(llvm_type(type_), None)
         return self.shuffle(value, filled, [min(n, type_.lanes) for n in range(lanes)])
 
     def fold(self, value: Any, type_: Type, op: Add, left: int) -> Any:
@@ -241,9 +221,9 @@ class ExprEmitter:
             value = self.combine(op, type_.widened(lanes), low, high)
         return value if left else self.builder.extract_element(value, ir.Constant(I32, 0))
 
-    def vector(self, values: Sequence[Expr]) -> Any:
+    def vector(self, values: Sequence[nodes.Expr]) -> Any:
         """Scalars in the lanes of a vector."""
-        folds = [x for x in values if isinstance(x, HorizontalReduce) and not x.lanes]
+        folds = [x for x in values if isinstance(x, nodes.HorizontalReduce) and not x.lanes]
         alike = len(folds) == len(values) and len({(x.op, x.value.type) for x in folds}) == 1
         powers = not any(n & (n - 1) for n in (len(values), folds[0].value.type.lanes)) if alike else False
         if alike and powers:

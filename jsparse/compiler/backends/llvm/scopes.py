@@ -11,8 +11,8 @@ from typing import Any
 
 from llvmlite import ir
 
+from jsparse.compiler.kernel import nodes
 from jsparse.compiler.kernel.kernel import Kernel
-from jsparse.compiler.kernel.nodes import Block, Borrow, For, If, LocalArray, Parallel, Stmt, While
 
 __all__ = ["Scopes"]
 
@@ -43,19 +43,19 @@ class Scopes:
         return load
 
 
-def _made_by(stmt: Stmt | None) -> Iterator[str]:
+def _made_by(stmt: nodes.Stmt | None) -> Iterator[str]:
     """The names of the arrays that a statement makes."""
     match stmt:
-        case LocalArray(buffer=buffer):
+        case nodes.LocalArray(buffer=buffer):
             yield buffer.name
-        case Borrow(buffer=buffer, body=body):
+        case nodes.Borrow(buffer=buffer, body=body):
             yield buffer.name
             yield from _made_by(body)
-        case Block(stmts=stmts):
+        case nodes.Block(stmts=stmts):
             for inner in stmts:
                 yield from _made_by(inner)
-        case For(body=body) | While(body=body) | Parallel(body=body):
+        case nodes.For(body=body) | nodes.While(body=body) | nodes.Parallel(body=body):
             yield from _made_by(body)
-        case If(then=then, otherwise=otherwise):
+        case nodes.If(then=then, otherwise=otherwise):
             yield from _made_by(then)
             yield from _made_by(otherwise)
