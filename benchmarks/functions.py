@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Buffer, Call, Const, For, Load, Store, Var

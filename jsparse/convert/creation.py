@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert import dynamic_creation

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse import _native
 from jsparse._compat import same_varying
+from jsparse.base import _native
 from jsparse.base.arrays import is_integer
 from jsparse.base.limits import check_constant
 from jsparse.convert.static_creation import static_tensor

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.base.arrays import given_dtype, host_array, native
 from jsparse.convert.array_kinds import scipy_sparse
 from jsparse.errors import PatternError, shortened

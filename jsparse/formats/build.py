@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.base.limits import check_bytes
 from jsparse.errors import FormatError, PatternError, shortened
 from jsparse.formats.format import Format, dimension_name

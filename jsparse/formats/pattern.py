@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.base.locks import held_over_forks
 from jsparse.base.memo import Owned
 from jsparse.errors import PatternError, ShapeError

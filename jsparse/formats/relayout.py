@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, frozen, index_dtype, without_memory

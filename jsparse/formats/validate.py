@@ -5,7 +5,7 @@ from itertools import islice
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.errors import PatternError, shortened
 from jsparse.formats.build import check_nse, compare_neighbours, level_tuples
 from jsparse.formats.format import Format

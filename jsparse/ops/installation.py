@@ -12,8 +12,8 @@ from typing import Any
 
 import jaxlib
 
-from jsparse import _native
 from jsparse._version import __version__
+from jsparse.base import _native
 from jsparse.compiler import cache
 from jsparse.compiler.backends.llvm.jit import host_cpu, llvm_version
 from jsparse.errors import CacheError

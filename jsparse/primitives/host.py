@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse import _compat, _native
+from jsparse import _compat
+from jsparse.base import _native
 from jsparse.base.arrays import aligned
 from jsparse.compiler.runtime.routine import Routine
 from jsparse.compiler.signature import encoded

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse import _compat, _native
+from jsparse import _compat
+from jsparse.base import _native
 from jsparse.base.arrays import aligned
 from jsparse.compiler.runtime.bound_arrays import carried_text, named_patterns
 from jsparse.compiler.runtime.kernel_call import INVALID, TARGET, KernelCall, bind

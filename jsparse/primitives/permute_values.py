@@ -14,7 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jsparse import _compat, _native
+from jsparse import _compat
+from jsparse.base import _native
 from jsparse.formats import Relayout
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 from jsparse.primitives.spec import check_shape

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse import _compat, _native
+from jsparse import _compat
+from jsparse.base import _native
 from jsparse.compiler.runtime.assembly_call import AssemblyCall
 from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters

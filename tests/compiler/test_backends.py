@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse import _native, config
+from jsparse import config
+from jsparse.base import _native
 from jsparse.compiler.backends import interpret
 from jsparse.compiler.backends.llvm import jit
 from jsparse.compiler.backends.table import BACKENDS

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import cast, compile_kernel
 from jsparse.compiler.backends.llvm.jit import assembly
 from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex

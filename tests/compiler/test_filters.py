@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel, emit
 from jsparse.compiler.kernel.algebra import add, block, cast, const
 from jsparse.compiler.kernel.filters import in_lanes

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.backends.llvm.emit import emit_module
 from jsparse.compiler.backends.llvm.jit import assembly, link_object, optimized_ir

@@ -12,7 +12,8 @@ from programs.host import HostRun
 from programs.schedules import changed, summary_of, with_grain
 
 import jsparse
-from jsparse import SparseTensor, _native
+from jsparse import SparseTensor
+from jsparse.base import _native
 from jsparse.compiler.loops.nest import Forall, Sequence, Where, Widened
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule, build_loops

@@ -9,7 +9,7 @@ from interpreters.problem import interpret_problem
 from programs.amount import amount, sample
 from programs.schedules import steps_of, with_grain
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower import lower

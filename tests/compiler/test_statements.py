@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from jsparse import Pattern, _native
+from jsparse import Pattern
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower import kernel_buffers, lower

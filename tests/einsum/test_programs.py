@@ -13,7 +13,8 @@ import pytest
 from einsum.cases import Case
 
 import jsparse
-from jsparse import SparseTensor, _native
+from jsparse import SparseTensor
+from jsparse.base import _native
 from jsparse.compiler.runtime.kernel_call import clear_cache
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import jsparse
 from jsparse import __main__ as command
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.cache import location
 from jsparse.ops import installation
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.kernel import Kernel

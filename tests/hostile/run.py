@@ -22,7 +22,7 @@ def run_block(kind: str, seed: int, first: int, stop: int, results: Any) -> None
     """Run cases with guarded memory. Sends the number of each case before it runs, and a description if it fails."""
     from hostile.kinds import CASES
 
-    from jsparse import _native
+    from jsparse.base import _native
 
     _native.set_guard(True)
     for number in range(first, stop):

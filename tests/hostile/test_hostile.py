@@ -44,7 +44,7 @@ def test_the_guard_sees_a_read_past_the_end(made, there, code):
     program = """
 import sys, numpy as np
 sys.path.insert(0, {tests!r})
-from jsparse import _native
+from jsparse.base import _native
 {made}
 _native.set_guard(True)
 _native.run(compiled.address, [x, y])

@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 import jsparse
-from jsparse import Pattern, SparseTensor, _native
+from jsparse import Pattern, SparseTensor
+from jsparse.base import _native
 
 N, SIZE = 40_000, 300  # so many entries are divided over threads
 HOOKS = ctypes.CDLL(None)

@@ -1,7 +1,7 @@
 import jax
 import pytest
 
-from jsparse import _native
+from jsparse.base import _native
 
 
 @pytest.fixture(scope="session")

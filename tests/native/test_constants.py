@@ -1,6 +1,6 @@
 """Constants that are defined both in the extension and in Python."""
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.formats.levels import KINDS
 

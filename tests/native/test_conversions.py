@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from jsparse import _native
+from jsparse.base import _native
 
 CSR = [(0, 0, 1, 1000), (1, 1, 1, 70_000)]
 

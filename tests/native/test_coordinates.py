@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jsparse import _native
+from jsparse.base import _native
 
 SIZES = [1, 2, 7, 255, 256, 257, 70_000, 2**31 - 1, 2**31 + 5, 2**62]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from native import kernels
 
-from jsparse import _native
+from jsparse.base import _native
 
 _numbers = itertools.count()
 

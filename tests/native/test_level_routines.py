@@ -5,7 +5,7 @@ import pytest
 from native.level_reference import DENSE, RANGE, SINGLETON, Level, assemble, coordinates, split
 from native.test_levels import random_levels, random_rows
 
-from jsparse import _native
+from jsparse.base import _native
 
 
 def params_of(levels: list[Level], inputs: int, nse: int, flags: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from native.level_reference import COMPRESSED, DENSE, RANGE, SINGLETON, Level, assemble, coordinates, is_valid
 
-from jsparse import _native
+from jsparse.base import _native
 
 
 def random_levels(rng: np.random.Generator, most: int = 7) -> list[Level]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from native import reference
 from strategies import formats
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.formats import DynamicType, Format
 
 FORMATS = [

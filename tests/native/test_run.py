@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from native import kernels
 
-from jsparse import _native
+from jsparse.base import _native
 
 
 def run(ir: str, buffers: list[np.ndarray], threads: int = 0) -> int:

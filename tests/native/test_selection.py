@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jsparse import _native
+from jsparse.base import _native
 
 
 def random_chain(rng, levels, segments, dtype, extent, most):

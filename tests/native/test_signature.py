@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsparse import _native, asarray
+from jsparse import asarray
+from jsparse.base import _native
 from jsparse.compiler.lower import kernel_buffers
 from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.runtime.bound_arrays import OPERAND

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.lower import lower
 from jsparse.compiler.problem import Dense, Problem, TensorType

@@ -7,7 +7,7 @@ from interpreters.loops import interpret_loops
 from interpreters.problem import interpret_problem
 from programs.statements import RandomStatements
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.nest import LoopNest, assignments

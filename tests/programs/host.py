@@ -11,7 +11,7 @@ import numpy as np
 from interpreters.loops import interpret_loops
 from interpreters.problem import interpret_problem
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower import lower

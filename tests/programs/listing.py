@@ -12,7 +12,8 @@ from interpreters.problem import interpret_listing as define_listing
 from programs.host import POISON, HostRun, moved, poisoned
 from programs.schedules import summary_of
 
-from jsparse import Pattern, _native
+from jsparse import Pattern
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.kernel import Kernel

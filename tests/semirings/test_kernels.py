@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from compiler.cases import CASES
 
-from jsparse import JsparseError, _native
+from jsparse import JsparseError
+from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.algebra import const
 from jsparse.compiler.kernel.interpret import interpret_kernel

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.kernel.interpret import execute
 from jsparse.compiler.kernel.jam import with_jams

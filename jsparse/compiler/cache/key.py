@@ -10,8 +10,8 @@ from functools import cache, cached_property
 from io import FileIO
 from pathlib import Path
 
-from jsparse import _native
 from jsparse._version import __version__
+from jsparse.base import _native
 from jsparse.compiler.backends.backend import Linker
 from jsparse.compiler.cache.entry import FORMAT, Key
 

@@ -19,7 +19,7 @@ from itertools import islice
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.output import Coordinates, Count, Write

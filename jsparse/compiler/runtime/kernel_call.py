@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.base.locks import held_over_forks
 from jsparse.compiler import cache
 from jsparse.compiler.backends.backend import Backend, CompiledKernel

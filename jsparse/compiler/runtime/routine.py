@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.compiler.signature import BufferType, fixed
 from jsparse.errors import JsparseError
 from jsparse.formats import DynamicType, Format, Level

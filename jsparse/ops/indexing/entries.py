@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.formats import Level, Pattern
 from jsparse.ops.indexing.links import Block, Link, Segments, kept_pointers
 from jsparse.ops.indexing.positions import Positions, as_array, concatenated, count, taken

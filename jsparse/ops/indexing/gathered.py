@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.positions import Positions
 from jsparse.primitives.host import is_in_memory, on_device

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 
 __all__ = ["joint_keys", "matches"]
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse import _native
+from jsparse.base import _native
 from jsparse.base.limits import check_bytes
 from jsparse.ops.evaluate import evaluate
 from jsparse.primitives import host
