@@ -84,6 +84,15 @@ def _is_float(type_: Type) -> bool:
     return type_.is_float or type_.is_narrow_float
 
 
+def _constant(expr: ir.Const) -> Any:
+    value, type_ = expr.value, expr.type
+    if not type_.is_float:
+        value = bool(value) if type_.dtype == "bool" else _wrapped(int(value), type_)
+    if type_.lanes:
+        return np.full(type_.lanes, value, type_.dtype)
+    return np.dtype(type_.dtype).type(value) if type_.is_float else value
+
+
 def _folded(value: NDArray[Any], op: str, lanes: int) -> NDArray[Any]:
     """A vector's lanes, halved until `lanes` are left, in pieces whose lengths are powers of two."""
     total = None
@@ -184,12 +193,8 @@ class _Machine:
 
     def value(self, expr: ir.Expr, env: dict[str, Any]) -> Any:
         match expr:
-            case ir.Const(value=value):
-                if not expr.type.is_float:
-                    value = bool(value) if expr.type.dtype == "bool" else _wrapped(int(value), expr.type)
-                if expr.type.lanes:
-                    return np.full(expr.type.lanes, value, expr.type.dtype)
-                return np.dtype(expr.type.dtype).type(value) if expr.type.is_float else value
+            case ir.Const():
+                return _constant(expr)
             case ir.Var(name=name):
                 return env[name]
             case ir.Binary(op=op, left=left, right=right):
@@ -208,14 +213,24 @@ class _Machine:
             case ir.Load(buffer=buffer, index=index, lanes=lanes):
                 loaded = self.flat[buffer.name][self.location(buffer, index, lanes, env)]
                 return loaded.copy() if lanes else loaded if _is_float(buffer.type) else loaded.item()
-            case ir.Gather(buffer=buffer, index=index):
-                return np.stack([self.flat[buffer.name][self.checked(buffer, n)] for n in self.value(index, env)])
-            case ir.Ramp(first=first, lanes=lanes):
-                return self.value(first, env) + np.arange(lanes)
             case ir.Cast(value=value, dtype=dtype):
                 with np.errstate(over="ignore"):
                     cast = np.asarray(self.value(value, env)).astype(dtype)
                 return cast if cast.ndim else cast[()] if _is_float(expr.type) else cast.item()
+            case ir.Extent(buffer=buffer, axis=axis):
+                return self.shapes[buffer.name][axis]
+            case ir.Threads():
+                return self.threads
+            case _:
+                return self.lanes(expr, env)
+
+    def lanes(self, expr: ir.Expr, env: dict[str, Any]) -> Any:
+        """The value of an expression that makes lanes, or folds them."""
+        match expr:
+            case ir.Gather(buffer=buffer, index=index):
+                return np.stack([self.flat[buffer.name][self.checked(buffer, n)] for n in self.value(index, env)])
+            case ir.Ramp(first=first, lanes=lanes):
+                return self.value(first, env) + np.arange(lanes)
             case ir.Splat(value=value, lanes=lanes):
                 return np.full(lanes, self.value(value, env), expr.type.dtype)
             case ir.Widen(value=value, lanes=lanes, fill=fill):
@@ -226,7 +241,3 @@ class _Machine:
                 return folded if lanes else folded[0] if _is_float(expr.type) else folded[0].item()
             case ir.Vector(values=values):
                 return np.array([self.value(value, env) for value in values], expr.type.dtype)
-            case ir.Extent(buffer=buffer, axis=axis):
-                return self.shapes[buffer.name][axis]
-            case ir.Threads():
-                return self.threads

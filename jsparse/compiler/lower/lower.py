@@ -136,16 +136,16 @@ class _Lowerer:
             case TermGuard(term=term, body=body):
                 inner = self.stmt(body, scope)
                 return ir.If(scope.present[term], inner) if term in scope.present else inner
-            case Where(workspace=SparseWorkspace() as row):
-                return sparse_where(stmt, row, scope, self.stmt)
-            case Where(workspace=ArrayWorkspace() as array):
-                return array_where(stmt, array, scope, self.stmt)
-            case Where(producer=Forall(domain=Runs())):
-                return total_where(stmt, scope, self)
-            case Forall(domain=Runs()):
-                return add_runs(stmt, scope, self)
             case Where():
                 return self.where(stmt, scope)
+            case Forall():
+                return self.loop(stmt, scope)
+
+    def loop(self, stmt: Forall, scope: Scope) -> ir.Stmt:
+        """A loop, with what stands around it: bounds of panels, partial sums of chunks."""
+        match stmt:
+            case Forall(domain=Runs()):
+                return add_runs(stmt, scope, self)
             case Forall() if (divided := divided_level(stmt, scope)) is not None and divided.var not in scope.bounds:
                 return with_panel_bounds(scope, divided, lambda inner: self.stmt(stmt, inner))
             case Forall(parallel=parallel) if parallel is not None and parallel.mode == "reduced":
@@ -155,10 +155,22 @@ class _Lowerer:
                 stmt.parallel is not None and stmt.parallel.mode == "split"
             ):
                 return split_loop(scope, stmt, domain, partial(self.entry, stmt, domain))
-            case Forall():
+            case _:
                 return self.forall(stmt, scope, None)
 
-    def where(self, where: Where, scope: Scope) -> ir.Stmt:
+    def where(self, stmt: Where, scope: Scope) -> ir.Stmt:
+        """A workspace: its producer, then its consumer."""
+        match stmt:
+            case Where(workspace=SparseWorkspace() as row):
+                return sparse_where(stmt, row, scope, self.stmt)
+            case Where(workspace=ArrayWorkspace() as array):
+                return array_where(stmt, array, scope, self.stmt)
+            case Where(producer=Forall(domain=Runs())):
+                return total_where(stmt, scope, self)
+            case _:
+                return self.register_where(stmt, scope)
+
+    def register_where(self, where: Where, scope: Scope) -> ir.Stmt:
         workspace, lanes = where.workspace, 0
         assert isinstance(workspace, Workspace)
         if workspace.var is not None:

@@ -82,51 +82,53 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
         raise ChainError("a product under a condition, or with a schedule, has a kernel of its own")
     if equation.outvars[0].aval.dtype == np.bool_:
         raise ChainError("a sum of bools is no condition")
-    sizes = dict(spec.sizes)
-    nodes = {v: drafts.variables.new(size) for v, size in spec.sizes}
-    drafts.variables.separate(node for v, node in nodes.items() if sizes[v] > 1)
     counts = [len(spec.factors), *(walk.operand_count for walk in spec.walks)]
     index = split_by_counts(operands[counts[0] :], counts[1:])
-    walks = tuple(
-        drafts.walk(
-            walk,
-            tuple(_whole(drafts, x) for x in arrays),
-            tuple(nodes[v] for v in walk.indices),
-            tuple(nodes[v] for v in walk.lead),
-        )
-        for walk, arrays in zip(spec.walks, index, strict=True)
-    )
-
-    def of(term: Term) -> tuple[Node | None, ...]:
-        before = tuple(nodes[v] if sizes[v] > 1 else None for v in term.before)
-        if term.on is None:
-            return before
-        behind = tuple(nodes[v] for v in term.behind if sizes[v] > 1)
-        size = spec.shape(term)[-1]
-        if size == 1:
-            raise ChainError("a pattern with one entry is not worth a kernel")
-        levels = tuple(nodes[v] for v in spec.walks[term.on].indices)
-        return (*before, drafts.variables.new(size, Slots(walks[term.on], levels, behind)))
-
+    terms = _Terms(drafts, spec, [tuple(_whole(drafts, x) for x in arrays) for arrays in index])
     _check_numbers(drafts, operands[: len(spec.factors)])
     dtypes = [x.aval.dtype.name for x in (*equation.outvars, *equation.invars[: counts[0]])]
     one = Number(spec.semiring.one(dtypes[0]))
     given = [(x, term) for x, term in zip(operands, spec.factors, strict=False) if x != one]
     if not given:
         raise ChainError("a product has only literal factors")
-    factors = [x if isinstance(x, Number) else read(drafts, x, of(term)) for x, term in given]
-    target = of(spec.result)
+    factors = [x if isinstance(x, Number) else read(drafts, x, terms.nodes_of(term)) for x, term in given]
+    target = terms.nodes_of(spec.result)
 
     def make(access: Access) -> Draft:
         value = product_statement(access, factors, (), dtypes, spec.semiring).value
         assert value is not None
         own = tuple(node for node in target if node is not None)
-        return Draft(access.tensor, own, value, dtypes[0], spec.semiring.add, walks)
+        return Draft(access.tensor, own, value, dtypes[0], spec.semiring.add, terms.walks)
 
     found = _add(drafts, equation, target, make)
     if spec.result.on is not None:
         drafts.zeros.add(found.tensor)
     return [found]
+
+
+class _Terms:
+    """The index variables of a spec and its walks, as nodes and walks of a chain."""
+
+    def __init__(self, drafts: Drafts, spec: Spec, index: Sequence[tuple[str, ...]]) -> None:
+        self.drafts, self.spec, self.sizes = drafts, spec, dict(spec.sizes)
+        self.nodes = nodes = {v: drafts.variables.new(size) for v, size in spec.sizes}
+        drafts.variables.separate(node for v, node in nodes.items() if self.sizes[v] > 1)
+        self.walks = tuple(
+            drafts.walk(walk, arrays, tuple(nodes[v] for v in walk.indices), tuple(nodes[v] for v in walk.lead))
+            for walk, arrays in zip(spec.walks, index, strict=True)
+        )
+
+    def nodes_of(self, term: Term) -> tuple[Node | None, ...]:
+        """The node of each axis of a term's array; None for axes of size 1."""
+        before = tuple(self.nodes[v] if self.sizes[v] > 1 else None for v in term.before)
+        if term.on is None:
+            return before
+        behind = tuple(self.nodes[v] for v in term.behind if self.sizes[v] > 1)
+        size = self.spec.shape(term)[-1]
+        if size == 1:
+            raise ChainError("a pattern with one entry is not worth a kernel")
+        levels = tuple(self.nodes[v] for v in self.spec.walks[term.on].indices)
+        return (*before, self.drafts.variables.new(size, Slots(self.walks[term.on], levels, behind)))
 
 
 def _whole(drafts: Drafts, value: Value) -> str:

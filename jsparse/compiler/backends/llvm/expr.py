@@ -65,11 +65,8 @@ class ExprEmitter:
                 return self.builder.load(found, typ=llvm_type(type_)) if isinstance(found, ir.AllocaInstr) else found
             case nodes.Binary():
                 return self.binary(expr)
-            case nodes.Compare(op=op, left=left, right=right):
-                values = self.value(left), self.value(right)
-                if left.type.is_float:
-                    return (self.builder.fcmp_unordered if op == "!=" else self.builder.fcmp_ordered)(op, *values)
-                return integer_comparison(self.builder, left.type)(op, *values)
+            case nodes.Compare():
+                return self.compared(expr)
             case nodes.LowestBit(value=value):
                 return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
             case nodes.Select(condition=condition, then=then, otherwise=otherwise):
@@ -94,14 +91,25 @@ class ExprEmitter:
                 return self.fold(self.value(value), value.type, op, lanes)
             case nodes.Vector(values=values):
                 return self.vector(values)
-            case nodes.Extent(buffer=buffer, axis=axis):
-                shape = self.builder.load(self.offset(self.dims, buffer.slot, POINTER), typ=POINTER)
-                place = self.offset(self.scopes.constant(shape), axis, I64)
-                return self.scopes.constant(self.builder.load(place, typ=I64))
-
+            case nodes.Extent():
+                return self.extent(expr)
             case nodes.Threads():
                 place = self.builder.gep(self.context, [ir.Constant(I32, 0), ir.Constant(I32, 1)], source_etype=CONTEXT)
                 return self.scopes.constant(self.builder.load(place, typ=I64))
+
+    def compared(self, compare: nodes.Compare) -> Any:
+        """A comparison; of floats, "!=" alone holds for NaN."""
+        values = self.value(compare.left), self.value(compare.right)
+        if compare.left.type.is_float:
+            unordered = compare.op == "!="
+            return (self.builder.fcmp_unordered if unordered else self.builder.fcmp_ordered)(compare.op, *values)
+        return integer_comparison(self.builder, compare.left.type)(compare.op, *values)
+
+    def extent(self, extent: nodes.Extent) -> Any:
+        """The size of a buffer along an axis, which the call passes."""
+        shape = self.builder.load(self.offset(self.dims, extent.buffer.slot, POINTER), typ=POINTER)
+        place = self.offset(self.scopes.constant(shape), extent.axis, I64)
+        return self.scopes.constant(self.builder.load(place, typ=I64))
 
     def offset(self, base: Any, index: Any, element: ir.Type) -> Any:
         """base + index elements."""
