@@ -18,7 +18,6 @@ from jsparse.convert.jax_sparse import from_jax_sparse
 from jsparse.convert.scipy_sparse import from_scipy
 from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
-from jsparse.formats.levels import COMPRESSED
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -131,7 +130,7 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: Any) -> Spars
         return _make(x.transpose(layout.order).reshape(-1), pattern, dtype)
     if not x.flags.c_contiguous:
         x = np.ascontiguousarray(x)
-    if layout.order == tuple(range(x.ndim)) and layout.levels[-1].kind is COMPRESSED and _dense_above(layout):
+    if layout.order == tuple(range(x.ndim)) and layout.levels[-1].kind.has_segments and _dense_above(layout):
         rows = prod(x.shape[:-1])  # not x.size // x.shape[-1]: rows may have length 0
         wide = max(x.size, rows, x.shape[-1]) >= 2**31
         pointers, columns, values = _native.compress_dense(x, rows, _kind(x.dtype), wide)

@@ -150,7 +150,7 @@ def index_numbers(x: Any, size: int) -> Any:
 
 def _block_slots(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> int:
     """The number of slots that one entry occupies in the trailing dense levels that store `dims`."""
-    return prod(sizes[level.dim] for level in layout.levels[layout.ndim - layout.trailing_dense :] if level.dim in dims)
+    return prod(sizes[dim] for dim in layout.trailing_dims if dim in dims)
 
 
 def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTensor:

@@ -119,6 +119,24 @@ class Format:
         return all(level.kind.is_full for level in self.levels)
 
     @property
+    def full_dims(self) -> frozenset[int]:
+        """The dimensions of which every coordinate has a position.
+
+        >>> sorted(jsparse.Format.of("csr", 2).full_dims)
+        [0]
+        """
+        return frozenset(level.dim for level in self.levels if level.kind.is_full)
+
+    @property
+    def trailing_dims(self) -> tuple[int, ...]:
+        """The dimensions of the dense levels at the end, in storage order.
+
+        >>> jsparse.Format.of("csr", 2).with_dense(1).trailing_dims
+        (2,)
+        """
+        return self.order[self.ndim - self.trailing_dense :]
+
+    @property
     def trailing_dense(self) -> int:
         """The number of dense levels at the end.
 
@@ -197,6 +215,18 @@ class Format:
         """
         new_dim = {old: new for new, old in enumerate(permutation(axes, self.ndim))}
         return Format(tuple(Level(level.kind, new_dim[level.dim], level.unique) for level in self.levels))
+
+    def restricted(self, dims: Sequence[int]) -> "Format":
+        """The format of the levels of some dimensions, which are numbered anew in their order.
+
+        >>> jsparse.Format.of("csc", 2).with_dense(1).restricted((1, 2)).notation
+        '(i, j) -> (i : dense, j : dense)'
+
+        Raises FormatError if a level that is left needs one that is not, as a singleton does.
+        """
+        kept = sorted(dims)
+        levels = (level for level in self.levels if level.dim in kept)
+        return Format(tuple(Level(level.kind, kept.index(level.dim), level.unique) for level in levels))
 
     def with_dense(self, dim_count: int) -> "Format":
         """This format with a dense level for each of `dim_count` added trailing dimensions.

@@ -7,7 +7,7 @@ from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
 from jsparse.formats.level import Level
-from jsparse.formats.levels import DENSE, SINGLETON
+from jsparse.formats.levels import SINGLETON
 from jsparse.formats.pattern import Pattern
 
 __all__ = ["in_row_blocks", "is_table"]
@@ -19,7 +19,7 @@ def is_table(pattern: Pattern) -> bool:
     return (
         pattern.format.order == tuple(range(pattern.ndim))
         and bool(outer)
-        and (last.kind is SINGLETON and all(level.kind is DENSE for level in outer))
+        and (last.kind.is_branchless and all(level.kind.is_full for level in outer))
     )
 
 

@@ -244,7 +244,7 @@ def exact_format(format: Format) -> Format:
 
 def without_ranges(format: Format) -> Format:
     """The format with compressed levels for range levels, and with no unique level above a singleton."""
-    return _storable([COMPRESSED if level.kind is RANGE else level.kind for level in format.levels], format.levels)
+    return _storable([COMPRESSED if level.kind.stores_runs else level.kind for level in format.levels], format.levels)
 
 
 def _storable(kinds: list[LevelKind], levels: tuple[Level, ...]) -> Format:
@@ -306,13 +306,13 @@ class Runs(NamedTuple):
 def has_runs(format: Format) -> bool:
     """Whether the last level is a range level or a dense one, and all levels above are dense."""
     *above, last = format.levels
-    return all(level.kind.is_full for level in above) and (last.kind.is_full or last.kind is RANGE)
+    return all(level.kind.is_full for level in above) and (last.kind.is_full or last.kind.stores_runs)
 
 
 def runs_of(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Runs:
     """The runs in the last level of a format that has runs."""
     *above, last = format.levels
-    if last.kind is RANGE:
+    if last.kind.stores_runs:
         pointers, starts = (array.astype(np.int64) for array in arrays)
         return Runs(starts, starts + np.diff(pointers))
     parents = prod(shape[level.dim] for level in above)

@@ -83,7 +83,7 @@ def _levels(product: TypedProduct, number: int) -> list[IndexVar]:
     """The index variable of each level of a sparse operand."""
     stored = product.operands[number].stored
     assert stored is not None
-    return [product.indices[number][level.dim] for level in stored.pattern.format.levels]
+    return [product.indices[number][dim] for dim in stored.pattern.format.order]
 
 
 def _holders(product: TypedProduct, first: IndexVar, second: IndexVar) -> list[_Held] | None:
@@ -114,7 +114,7 @@ def _operand(
 
 def _shared(held: Sequence[_Held]) -> tuple[Pattern, ...] | None:
     """Patterns with one dense level in place of the first two; None if that is not possible or does not pay."""
-    if any(x.level or x.core.format.levels[1].kind is DENSE for x in held):
+    if any(x.level or x.core.format.levels[1].kind.is_full for x in held):
         return None
     return _numbered(tuple(x.core for x in held)) if max(len(x.core.shape) for x in held) > 2 else None
 
@@ -123,7 +123,7 @@ def _shared(held: Sequence[_Held]) -> tuple[Pattern, ...] | None:
 def _numbered(cores: tuple[Pattern, ...]) -> tuple[Pattern, ...] | None:
     keys = []
     for core in cores:
-        first, second = core.format.levels[0].dim, core.format.levels[1].dim
+        first, second = core.format.order[:2]
         if core.shape[first] * core.shape[second] > np.iinfo(np.int64).max:
             return None
         rows = core.rows()
@@ -146,7 +146,7 @@ def _distinct_sorted(keys: np.ndarray) -> np.ndarray:
 @remembered(maxsize=REMEMBERED)
 def _private(core: Pattern, level: int) -> tuple[Pattern] | None:
     """The pattern in which the last two levels are one, which has a run of coordinates below each parent."""
-    if not level or level + 2 < len(core.shape) or core.format.levels[level + 1].kind is not COMPRESSED:
+    if not level or level + 2 < len(core.shape) or not core.format.levels[level + 1].kind.has_segments:
         return None
     if core.nse > SHORT * core.level_sizes[level]:
         return None

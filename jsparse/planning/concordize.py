@@ -169,5 +169,5 @@ def _conversion(work: TypedProduct, operand: int, order: tuple[int, ...]) -> Con
     levels = on.pattern.format.levels
     sizes = [core.pattern.shape[n] for n in order]
     kinds = [DENSE if dense_outermost(sizes, core.pattern.nse) else COMPRESSED, *[COMPRESSED] * (len(order) - 1)]
-    walked = (Level(kind, levels[n].dim) for kind, n in zip(kinds, order, strict=True))
+    walked = (Level(kind, on.pattern.format.order[n]) for kind, n in zip(kinds, order, strict=True))
     return Conversion(operand, Format((*walked, *levels[len(order) :])), sort_cost(_inputs(work, operand)))

@@ -59,7 +59,7 @@ def _is_matrix(product: TypedProduct, number: int, stored: tuple[IndexVar, ...])
 def _segment(pattern: Pattern) -> float:
     """The average number of entries of the segments of a pattern's last level."""
     coords = pattern.to_coords()
-    above = coords[[level.dim for level in pattern.format.levels[:-1]]]
+    above = coords[list(pattern.format.order[:-1])]
     return pattern.nse / (1 + np.count_nonzero((above[:, 1:] != above[:, :-1]).any(0)))
 
 

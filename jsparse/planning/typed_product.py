@@ -163,7 +163,7 @@ def _levels(on: PatternRef | None, indices: tuple[IndexVar, ...]) -> tuple[Core,
     core = None if on is None else on.core
     if on is None or core is None:
         return None
-    return core, tuple(indices[level.dim] for level in on.pattern.format.levels)
+    return core, tuple(indices[dim] for dim in on.pattern.format.order)
 
 
 def checked_sizes(

@@ -307,7 +307,7 @@ def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
             f"A dynamic pattern needs a level that stores coordinates, but {format.name} has none. Use a static tensor."
         )
     sizes = tuple(int(size) for size in shape)
-    trailing = prod(sizes[level.dim] for level in format.levels[format.ndim - format.trailing_dense :])
+    trailing = prod(sizes[dim] for dim in format.trailing_dims)
     core = min(-(-nse // max(trailing, 1)), prod(sizes) // max(trailing, 1))
     type_ = DynamicType(sizes, format, core * trailing)
     capacity = max(type_.nse, *type_.array_lengths)

@@ -1,5 +1,6 @@
 """What docs/extending.md says that a new thing touches, beside where the examples stand in the package."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,10 @@ def test_an_example_touches_the_files_that_the_page_names(section: str) -> None:
         if any(name in path.read_text(encoding="utf-8") for name in names)
     }
     assert found == said
+
+
+def test_no_file_asks_for_a_level_kind_by_name() -> None:
+    """Formats, loops and shape functions ask for properties, so that a new kind needs no branch there."""
+    asked = re.compile(r"kind is (not )?[A-Z]{2}|kind (not )?in \([A-Z]{2}|kind [!=]= [A-Z]{2}")
+    files = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "levels"]
+    assert not [str(path) for path in files if asked.search(path.read_text(encoding="utf-8"))]

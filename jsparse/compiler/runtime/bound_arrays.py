@@ -125,7 +125,7 @@ def _is_stated(found: Pattern, stated: PatternType, sizes: tuple[int | None, ...
     constants = stated.constant_indices
     return (
         pattern_type(found) == replace(stated, constant_indices=())
-        and tuple(found.shape[level.dim] for level in found.format.levels[: len(sizes)]) == sizes
+        and tuple(found.shape[dim] for dim in found.format.order[: len(sizes)]) == sizes
         and (not constants or constants == tuple(tuple(array.tolist()) for array in found.arrays))
     )
 

@@ -34,7 +34,7 @@ def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> 
     """
     if not (isinstance(first, Pattern) and isinstance(second, Pattern)):
         return 1.0
-    dims = first.format.levels[first_level].dim, second.format.levels[second_level].dim
+    dims = first.format.order[first_level], second.format.order[second_level]
     found = float(pairs_of_groups(first, dims[0], second, dims[1]).sum())
     return found if found > EVEN else 1.0
 
@@ -104,7 +104,7 @@ def closed_share(
     if not first.nse or not second.nse or not third.nse:
         return 0.0
     chosen, rows, others = _sample(first, PATHS), first.rows(), second.rows()
-    start, stop = _segments(others[second.format.levels[0].dim], rows[dim][chosen])
+    start, stop = _segments(others[second.format.order[0]], rows[dim][chosen])
     counts = stop - start
     if not counts.any():
         return 0.0
@@ -121,10 +121,10 @@ def _sample(pattern: Pattern, count: int) -> np.ndarray:
 
 def _stores(pattern: Pattern, sought: Mapping[int, np.ndarray]) -> np.ndarray:
     """Whether a pattern stores an entry at each of these coordinates, which are given for each of its dimensions."""
-    rows, (outermost, *levels) = pattern.rows(), pattern.format.levels
-    start, stop = _segments(rows[outermost.dim], sought[outermost.dim])
-    for level in levels:  # entries are sorted by one level after the other
-        column, x = rows[level.dim], sought[level.dim]
+    rows, (outermost, *dims) = pattern.rows(), pattern.format.order
+    start, stop = _segments(rows[outermost], sought[outermost])
+    for dim in dims:  # entries are sorted by one level after the other
+        column, x = rows[dim], sought[dim]
         start, stop = _lower_bounds(column, start, stop, x), _lower_bounds(column, start, stop, x + 1)
     return np.asarray(start < stop)
 

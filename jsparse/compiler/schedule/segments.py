@@ -85,7 +85,7 @@ def _sums_floats(problem: Problem) -> bool:
 @remembered(maxsize=64)
 def most_of_coordinate(pattern: Pattern, level: int) -> int:
     """The largest number of entries that share a coordinate of one level."""
-    coordinates = pattern.to_coords()[pattern.format.levels[level].dim]
+    coordinates = pattern.to_coords()[pattern.format.order[level]]
     return int(np.unique(coordinates, return_counts=True)[1].max(initial=0))
 
 

@@ -156,7 +156,7 @@ class _Selection:
             return None
         assert isinstance(one, Pattern)
         assert isinstance(other, Pattern)
-        dims = [(one.format.levels[levels[v]].dim, other.format.levels[others[v]].dim) for v in levels]
+        dims = [(one.format.order[levels[v]], other.format.order[others[v]]) for v in levels]
         return max(common_share(one, tuple(a for a, _ in dims), other, tuple(b for _, b in dims)), 1 / SAMPLE)
 
     def longer(self, fan: _Fan, number: int) -> _Fan:

@@ -34,6 +34,7 @@ class LevelKind(ABC):
         is_full: every coordinate of the dimension has a position below every parent.
         is_branchless: each position of the level above has exactly one position here.
         has_gaps: a position may have no entry below it.
+        stores_runs: below each parent the positions are a run of coordinates, whatever of it are entries.
         appends: an assembly can append entries one after the other, in storage order.
     """
 
@@ -44,6 +45,7 @@ class LevelKind(ABC):
     is_full: ClassVar[bool] = False
     is_branchless: ClassVar[bool] = False
     has_gaps: ClassVar[bool] = False
+    stores_runs: ClassVar[bool] = False
     appends: ClassVar[bool] = True
 
     @property
@@ -55,6 +57,11 @@ class LevelKind(ABC):
     def has_coordinates(self) -> bool:
         """Whether an array holds the coordinate of each position."""
         return "coordinates" in self.arrays
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether pointers delimit segments of coordinates."""
+        return self.has_pointers and self.has_coordinates
 
     @property
     def may_repeat(self) -> bool:

@@ -23,6 +23,7 @@ class _Range(LevelKind):
     name, code, letters = "range", 3, ("r",)
     arrays = ("pointers", "starts")
     has_gaps = True
+    stores_runs = True
     appends = False
 
     def positions(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> int:

@@ -121,7 +121,7 @@ def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: s
 
 def _of_diagonal(format: Format, rows: int, columns: int) -> Format:
     """The format after two dimensions became the last one, which has the level of one of them: one that is not full."""
-    full = {level.dim for level in format.levels if level.kind.is_full}
+    full = format.full_dims
     one, other = (columns, rows) if rows in full and columns not in full else (rows, columns)
     kept = [dim for dim in range(format.ndim) if dim != other]
     remaining = remaining_format(format, [dim != other for dim in range(format.ndim)], listed=(one,))

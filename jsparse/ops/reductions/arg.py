@@ -107,6 +107,5 @@ def _coordinates(tensor: SparseTensor, dim: int) -> Any:
     if isinstance(pattern, Pattern):  # few entries in a long dimension
         return jnp.asarray(pattern.rows()[dim])
     core = core_type(pattern.type)
-    level = next(n for n, level in enumerate(pattern.format.levels) if level.dim == dim)
-    found = expand(pattern.arrays, core)[level]
+    found = expand(pattern.arrays, core)[pattern.format.order.index(dim)]
     return jnp.repeat(found, tensor.nse // max(core.nse, 1))

@@ -97,8 +97,8 @@ def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTenso
 
 def _spec(tensor: SparseTensor) -> tuple[tuple[Any, ...], Spec]:
     """The operands, and the spec of the map from the values to themselves."""
-    inner, levels = letters_of(tensor.ndim), tensor.format.levels
-    names = tuple(inner[level.dim] for level in levels)
+    inner, order = letters_of(tensor.ndim), tensor.format.order
+    names = tuple(inner[dim] for dim in order)
     pattern, count = tensor.pattern, tensor.ndim - tensor.format.trailing_dense
     if isinstance(pattern, Pattern):
         walk, index = PatternAccess(names[:count], core_of(pattern)), ()
@@ -107,7 +107,7 @@ def _spec(tensor: SparseTensor) -> tuple[tuple[Any, ...], Spec]:
         walk, index = PatternAccess(names[:count], core_type(pattern.type), derived), pattern.operands()
     term = Term((), 0, names[count:]) if count else Term(names)
     walks = (walk,) if count else ()
-    values = tensor.values if count else tensor.values.reshape([tensor.shape[level.dim] for level in levels])
+    values = tensor.values if count else tensor.values.reshape([tensor.shape[dim] for dim in order])
     return (values, *index), Spec((term,), term, walks, tuple(zip(inner, tensor.shape, strict=True)))
 
 

@@ -27,8 +27,8 @@ def reduced_sum(tensor: SparseTensor, reduced: Sequence[int], dtype: Any, out_fo
     if not tensor.ndim:
         return tensor.values[0].astype(dtype)
     tensor, reduced = _shortened(tensor, reduced)
-    left = [level for level in tensor.format.levels if level.dim not in reduced]
-    if out_format is None and len(left) < tensor.ndim and all(level.kind.is_full for level in left):
+    left = {*range(tensor.ndim)}.difference(reduced)
+    if out_format is None and len(left) < tensor.ndim and left <= tensor.format.full_dims:
         out_format = "dense"
     return einsum(subscripts_of(tensor, reduced), tensor, out_format=out_format, preferred_element_type=dtype)
 

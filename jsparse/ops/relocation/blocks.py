@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from jsparse.formats import DynamicType, Format, Level, Pattern
+from jsparse.formats import DynamicType, Format, Pattern
 
 __all__ = ["Lead", "lead_pattern", "lead_type", "split_format"]
 
@@ -49,11 +49,11 @@ def split_format(format: Format, shape: Sequence[int], carried: int) -> Lead:
     """Split off the last `carried` levels, which have to be dense."""
     if not carried:
         return Lead(tuple(range(format.ndim)), tuple(shape), format, (), ())
-    levels = format.levels[: format.ndim - carried]
-    block_dims = tuple(level.dim for level in format.levels[format.ndim - carried :])
-    dims = tuple(sorted(level.dim for level in levels))
-    own = Format(tuple(Level(level.kind, dims.index(level.dim), level.unique) for level in levels))
-    return Lead(dims, tuple(shape[d] for d in dims), own, block_dims, tuple(shape[d] for d in block_dims))
+    kept = format.ndim - carried
+    dims, block_dims = tuple(sorted(format.order[:kept])), format.order[kept:]
+    return Lead(
+        dims, tuple(shape[d] for d in dims), format.restricted(dims), block_dims, tuple(shape[d] for d in block_dims)
+    )
 
 
 def lead_pattern(pattern: Pattern, lead: Lead) -> Pattern:

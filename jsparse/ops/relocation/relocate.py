@@ -144,7 +144,7 @@ def _carried_levels(tensors: Sequence[SparseTensor], relocation: Relocation) -> 
     most = min(min(format.trailing_dense, format.ndim - 1) for format in formats)
     pairs, count = set(relocation.carried), 0
     while count < most:
-        *sources, target = (format.levels[format.ndim - 1 - count].dim for format in formats)
+        *sources, target = (format.order[format.ndim - 1 - count] for format in formats)
         if not relocation.shape[target] or any((source, target) not in pairs for source in sources):
             break
         count += 1

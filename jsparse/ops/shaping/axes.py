@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jsparse.errors import ShapeError, shortened
-from jsparse.formats import DynamicType, Format, Level, Pattern
+from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.retype import extended_type
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
@@ -66,7 +66,7 @@ def squeeze(a: Any, axis: Axis = None) -> Any:
         )
     if tensor.ndim and len(dims) == tensor.ndim:
         return einsum(tensor, list(range(tensor.ndim)), [])
-    full = [level.dim for level in tensor.format.levels if level.dim in dims and level.kind.is_full]
+    full = [dim for dim in dims if dim in tensor.format.full_dims]
     tensor = _without_dense(tensor, full)
     left = [dim - sum(other < dim for other in full) for dim in dims if dim not in full]
     return _without_sparse(tensor, left) if left else tensor
@@ -77,8 +77,7 @@ def _without_dense(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
     if not dims:
         return tensor
     kept = [dim for dim in range(tensor.ndim) if dim not in dims]
-    levels = [level for level in tensor.format.levels if level.dim in kept]
-    format = Format(tuple(Level(level.kind, kept.index(level.dim), level.unique) for level in levels))
+    format = tensor.format.restricted(kept)
     shape = tuple(tensor.shape[dim] for dim in kept)
     pattern = tensor.pattern
     if isinstance(pattern, Pattern):

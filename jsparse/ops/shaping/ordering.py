@@ -14,8 +14,9 @@ import numpy as np
 from jsparse.base.limits import checked_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Format, Pattern
+from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
-from jsparse.ops.relocation.formats import default_in, relaxed
+from jsparse.ops.relocation.formats import default_in
 from jsparse.ops.relocation.operands import as_axis, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.relocation.values import is_known
@@ -76,7 +77,7 @@ def sort(a: Any, axis: int = -1) -> SparseTensor:
     if tensor.format.is_dense:
         return dense_levels(jnp.sort(dense_array(tensor), at), tensor.format)
     one = _Sorted(at, tensor.shape[at])
-    return relocated([tensor], Relocation((one,), tensor.shape, relaxed(tensor.format)))
+    return relocated([tensor], Relocation((one,), tensor.shape, without_ranges(tensor.format)))
 
 
 def nonzero(a: Any) -> tuple[np.ndarray, ...]:
@@ -111,7 +112,7 @@ def _ordered(tensor: SparseTensor, axis: int, what: str) -> int:
 
 
 def _trailing(format: Format, shape: tuple[int, ...]) -> int:
-    return prod(shape[level.dim] for level in format.levels[format.ndim - format.trailing_dense :])
+    return prod(shape[dim] for dim in format.trailing_dims)
 
 
 @partial(jax.jit, static_argnames="axis", inline=True)

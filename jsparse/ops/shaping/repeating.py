@@ -13,8 +13,8 @@ import numpy as np
 from jsparse.base.limits import check_bytes
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Pattern
+from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
-from jsparse.ops.relocation.formats import relaxed
 from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.relocation.values import is_known, on_device
@@ -94,7 +94,7 @@ def broadcast_to(a: Any, shape: int | Sequence[int]) -> SparseTensor:
 
 def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> SparseTensor:
     """Repeat every dimension as often as `counts` says: elements beside each other, or whole copies one by one."""
-    trailing = {level.dim for level in tensor.format.levels[tensor.ndim - tensor.format.trailing_dense :]}
+    trailing = tensor.format.trailing_dims
     if not tensor.format.is_dense:
         for dim in trailing:
             if tensor.shape[dim] == 1 and counts[dim] > 1:
@@ -106,7 +106,7 @@ def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> Sp
     shape = tuple(size * count for size, count in zip(tensor.shape, counts, strict=True))
     copies = _Copies(tensor.shape, tuple(counts), neighbours)
     carried = tuple((dim, dim) for dim in range(tensor.ndim) if dim not in moved)
-    format = relaxed(tensor.format)
+    format = without_ranges(tensor.format)
     capacity = tensor.nse * prod(counts) if format == tensor.format else None
     return relocated([tensor], Relocation((copies,), shape, format, carried, capacity))
 

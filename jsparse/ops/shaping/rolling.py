@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 from jsparse.errors import ShapeError, shortened
+from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import Composed, CoordinateMap, Rows
-from jsparse.ops.relocation.formats import relaxed
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.shaping.reshaping import Reshaped
@@ -79,7 +79,7 @@ def _permuted(tensor: SparseTensor, one: CoordinateMap, moved: Sequence[int]) ->
     """Apply a permutation of the elements that moves the dimensions `moved` only."""
     if not moved:
         return tensor
-    format = tensor.format if isinstance(one, _Flipped) else relaxed(tensor.format)
+    format = tensor.format if isinstance(one, _Flipped) else without_ranges(tensor.format)
     capacity = tensor.nse if format == tensor.format else None
     carried = tuple((dim, dim) for dim in range(tensor.ndim) if dim not in moved)
     return relocated([tensor], Relocation((one,), tensor.shape, format, carried, capacity))

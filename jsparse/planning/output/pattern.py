@@ -177,8 +177,8 @@ def _source(product: TypedProduct, numbers: Sequence[int], key: WalkKey, walk: P
 def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products: Sequence[TypedProduct]) -> int:
     """The slots for `capacity` entries: in dense levels at the end, each entry may fill a block of its own."""
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
-    for level in format.levels[format.ndim - format.trailing_dense :]:
-        capacity *= shape[level.dim] if products[0].kept[level.dim] in walked else 1
+    for dim in format.trailing_dims:
+        capacity *= shape[dim] if products[0].kept[dim] in walked else 1
     return capacity
 
 

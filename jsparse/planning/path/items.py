@@ -117,7 +117,7 @@ def operand_item(product: TypedProduct, number: int, value: int) -> Item:
         distinct = tuple(dict.fromkeys(product.prereduction(number)[0]))
         return Item(frozenset({number}), distinct, 1.0, (), (value, form_of(indices)), restricts=not x.is_bare)
     assert x.stored is not None
-    names = [indices[level.dim] for level in x.stored.pattern.format.levels]
+    names = [indices[dim] for dim in x.stored.pattern.format.order]
     walked = names[: core.ndim]
     levels = tuple(dict.fromkeys(walked))
     repeated = prod(max(product.sizes[v], 1) for v in walked) // prod(max(product.sizes[v], 1) for v in levels)
@@ -129,7 +129,7 @@ def operand_item(product: TypedProduct, number: int, value: int) -> Item:
     )  # fmt: skip
     if not isinstance(core.pattern, Pattern) or not core.pattern.nse or len(levels) < len(walked):
         return item
-    dims = {v: level.dim for v, level in zip(levels, core.pattern.format.levels, strict=True)}
+    dims = dict(zip(levels, core.pattern.format.order, strict=True))
     return replace(item, spread=partial(_degrees_of, core.pattern, dims), pattern=core.pattern, dims=dims)
 
 
