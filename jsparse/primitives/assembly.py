@@ -157,7 +157,7 @@ def assemble_with(
     lowerings call it.
 
     Args:
-        index: as in `output_pattern.assemble_arrays`.
+        index: as in `entries.assemble_arrays`.
         factors: the factors of the products to compute; none to assemble the pattern only.
         dtype: the dtype of the values, an array of shape (nse,) after the index arrays; None without factors.
     """

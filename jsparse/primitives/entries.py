@@ -4,7 +4,8 @@
 
 The sum is linear in each factor, and its pattern does not depend on their values. So its JVP is a sum of `einsum`s on
 that pattern (for semirings other than (+, ·) see `primitives.semiring_jvp`). Its transpose finds the pattern once more,
-and transposes the `einsum` of each term on it. Batches are computed in two steps, see `apart`.
+and transposes the `einsum` of each term on it. Without terms there are no values, and the result is the pattern, which
+has no derivative. Batches are computed in these two steps (`apart`).
 """
 
 from __future__ import annotations
@@ -16,31 +17,35 @@ from operator import add
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.dtypes import as_dtype
-from jsparse.formats import Pattern
+from jsparse.formats import DynamicType, Pattern
+from jsparse.primitives.assembly import OutputPattern
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.multilinear import pattern_is_unknown, transposed
-from jsparse.primitives.output_pattern import assemble_arrays
 from jsparse.primitives.routine import array_results
 from jsparse.primitives.semiring_jvp import semiring_jvp
 from jsparse.primitives.spec import Spec, Term
 
-__all__ = ["entries_p"]
+__all__ = ["assemble_arrays", "entries_p"]
 
 
 def _abstract(*operands: Any, work: Entries) -> Any:
     work.check_operands(operands)
-    results = () if isinstance(work.result, Pattern) else array_results(work.result)
-    avals = [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
-    return [*avals, _compat.output_aval((work.result.nse,), np.dtype(work.dtypes(operands)[0]), operands)]
+    results = [] if isinstance(work.result, Pattern) else list(array_results(work.result))
+    if work.specs:
+        results.append(((work.result.nse,), np.dtype(work.dtypes(operands)[0])))
+    return [_compat.output_aval((*work.lead, *shape), dtype, operands) for shape, dtype in results]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> Any:
     out = entries_p.bind(*primals, work=work)
+    if not work.specs:
+        return out, [_compat.add_tangents((), x) for x in out]
     arrays, values = out[:-1], out[-1]
     factors, index = work.split(primals)
     if not work.semiring.is_linear:
@@ -72,7 +77,15 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, work: Entries) -> list
 
 
 def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Entries) -> Any:
-    out = jax.vmap(lambda *x: apart(*x, work=work), in_axes=tuple(axes))(*operands)
+    if work.specs:
+        out = jax.vmap(lambda *x: apart(*x, work=work), in_axes=tuple(axes))(*operands)
+        return out, [0] * len(out)
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    moved = [
+        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(operands, axes, strict=True)
+    ]
+    out = entries_p.bind(*moved, work=replace(work, lead=(size, *work.lead)))
     return out, [0] * len(out)
 
 
@@ -96,6 +109,16 @@ def apart(*operands: Any, work: Entries) -> list[Any]:
 def pattern_arrays(work: Entries, index: Index) -> tuple[Any, ...]:
     """The index arrays of the result's pattern if it is dynamic."""
     return () if isinstance(work.result, Pattern) else assemble_arrays(work.reached, index, work.result)
+
+
+def assemble_arrays(reached: OutputPattern, index: Index, type_: DynamicType) -> tuple[Any, ...]:
+    """The index arrays of a pattern of that type with an entry at every coordinate tuple that is reached.
+
+    Args:
+        index: for each pattern its index arrays, as `PatternAccess.array_counts` says; empty for a static one.
+    """
+    operands = _compat.same_varying([array for arrays in index for array in arrays])
+    return tuple(entries_p.bind(*operands, work=Entries(reached, (), (), type_)))
 
 
 def term(work: Entries, number: int, factors: Sequence[Any], index: Index, arrays: Sequence[Any]) -> Any:

@@ -27,16 +27,17 @@ __all__ = ["Entries", "entries_plan"]
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Entries:
-    """A sum of products on the entries that it reaches.
+    """A sum of products on the entries that it reaches; or where these are, without terms.
 
     Attributes:
         reached: the coordinates that are reached, and the patterns that reach them.
         coefficients: the number that multiplies each term.
         specs: each term as an einsum on the result's pattern. That pattern is the last of its walks; the ones before
-            are those of `reached.terms`.
+            are the ones of `reached.terms`. There may be none, for index arrays without values.
         result: a static pattern, so that the primitive returns values only; or the type of a dynamic pattern, so that
             it returns index arrays and values.
         schedule: steps that the kernel has to have; None if the scheduler decides everything.
+        lead: the leading axes of all index arrays, for a batch of patterns without values.
     """
 
     reached: OutputPattern
@@ -44,6 +45,7 @@ class Entries:
     specs: tuple[Spec, ...]
     result: Pattern | DynamicType
     schedule: Schedule | None = None
+    lead: tuple[int, ...] = ()
 
     @property
     def order(self) -> tuple[IndexVar, ...]:
@@ -90,7 +92,7 @@ class Entries:
             for n, (x, stored) in enumerate(zip(arrays, spec.factors, strict=True)):
                 check_shape(x, spec.shape(stored), None, f"factor {n} of {spec.text}")
         for walk, arrays in zip(self.reached.walks, index, strict=True):
-            walk.check_index(arrays, (), f"a sum on {self.result!r}")
+            walk.check_index(arrays, self.lead, f"a sum on {self.result!r}")
 
     def dtypes(self, operands: Sequence[Any]) -> tuple[str, ...]:
         """The names of the dtypes of the result and of all factors."""

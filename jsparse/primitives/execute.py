@@ -24,7 +24,7 @@ from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
 from jsparse.compiler.wide_accumulation import wide_accumulation_plan
 from jsparse.formats import DynamicType, Pattern
-from jsparse.primitives.assembly import assemble_with, ordered_assembly
+from jsparse.primitives.assembly import assemble_with, assembly_order, ordered_assembly, plan_assembly
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.flatten import with_operands
 from jsparse.primitives.kernel import call_kernel
@@ -126,6 +126,8 @@ def _flags(
 
 def execute_entries(*operands: Any, work: Entries) -> list[Any]:
     """Permute values to the storage orders in which their patterns are walked, then call the kernel once."""
+    if not work.specs:
+        return _assembled(operands, work)
     dtypes = work.dtypes(operands)
     chosen = entries_plan(work, dtypes)
     factors, index = work.split(operands)
@@ -139,6 +141,20 @@ def execute_entries(*operands: Any, work: Entries) -> list[Any]:
         return [_values_on(work.result, work, chosen, moved, np.dtype(dtypes[0]))]
     found = ordered_assembly(work.reached, chosen)
     return list(assemble_with(work.reached, found, index, work.result, moved, np.dtype(dtypes[0])))
+
+
+def _assembled(operands: Sequence[Any], work: Entries) -> list[Any]:
+    """The pattern without values: loops list the coordinates, which are sorted if the loops are in another order."""
+    reached, result = work.reached, work.result
+    assert isinstance(result, DynamicType)
+
+    def assemble(*operands: Any) -> tuple[Any, ...]:
+        found = plan_assembly(reached, assembly_order(reached, result))
+        return assemble_with(reached, found, work.split(operands)[1], result)
+
+    for _ in work.lead:
+        assemble = jax.vmap(assemble)
+    return list(assemble(*operands))
 
 
 def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Sequence[Any], dtype: np.dtype) -> jax.Array:

@@ -26,7 +26,6 @@ from jsparse.primitives.fused import as_chain, evaluate_fused, execute_fused, fu
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 from jsparse.primitives.kernel import kernel_p, lower_kernel
 from jsparse.primitives.map_values import compute_map, map_p
-from jsparse.primitives.output_pattern import execute_output_pattern, output_pattern_p
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import lower_routine, routine_p
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax, logsumexp_p, softmax_p
@@ -39,7 +38,6 @@ Rule: TypeAlias = Callable[..., Any]
 LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     einsum_p: {"cpu": lower_as(execute)},
     entries_p: {"cpu": lower_as(execute_entries, multiple_results=True)},
-    output_pattern_p: {"cpu": lower_as(execute_output_pattern, multiple_results=True)},
     permute_values_p: {"cpu": lower_as(execute_permutation)},
     softmax_p: {"cpu": lower_as(as_chain(softmax_p, compute_softmax))},
     logsumexp_p: {"cpu": lower_as(compute_logsumexp)},
@@ -81,7 +79,6 @@ def _is_searched() -> bool:
 ONCE: dict[Primitive, Callable[..., Any]] = {
     einsum_p: _on_host(execute),
     entries_p: _on_host(execute_entries, multiple_results=True),
-    output_pattern_p: _on_host(execute_output_pattern, multiple_results=True),
 }
 """What is computed without a program when it is first called outside jit. Most calls may have a new pattern, and a
 program for each would take long to compile."""

@@ -18,7 +18,7 @@ D = jsparse.asarray(DENSE, format="csr", dynamic=True, nse=6)
 PROGRAMS = {
     "jsparse_einsum": lambda x: A @ x,
     "jsparse_entries": lambda x: jsparse.einsum("ij,jk->ik", D * 1.0, D.with_values(D.values * x[0]), nse=9).values,
-    "jsparse_output_pattern": lambda x: jsparse.einsum("ij,ik,j->jk", D, D, x, nse=9).values,
+    "jsparse_entries, without values": lambda x: jsparse.einsum("ij,ik,j->jk", D, D, x, nse=9).values,
     "jsparse_permute_values": lambda x: (B * x[0]).asformat("csc").values,
     "jsparse_softmax": lambda x: jsparse.softmax(A.with_values(x)).values,
     "jsparse_logsumexp": lambda x: jsparse.logsumexp(A.with_values(x), 1),
@@ -40,7 +40,7 @@ def test_other_platforms_are_refused(name, platforms):
     x = jnp.ones(4)
     traced = jax.jit(PROGRAMS[name]).trace(x)
     primitives = list(primitives_in(traced.jaxpr.jaxpr))
-    assert name in [primitive.name for primitive in primitives]
+    assert name.partition(",")[0] in [primitive.name for primitive in primitives]
     first = next(p.name for p in primitives if p in LOWERINGS and None not in LOWERINGS[p])
     others = " and ".join(platform for platform in platforms if platform != "cpu")
     message = rf"a program for cpu, but {first} is lowered for {others}, where.*jax.default_device"
@@ -57,7 +57,7 @@ def test_exports_for_other_platforms_are_refused():
 
 def test_the_table_has_every_primitive():
     names = {primitive.name for primitive in LOWERINGS}
-    assert names == {*PROGRAMS, "jsparse_kernel", "jsparse_map", "jsparse_fused"}
+    assert names == {*(name.partition(",")[0] for name in PROGRAMS), "jsparse_kernel", "jsparse_map", "jsparse_fused"}
     assert all("cpu" in rules or None in rules for rules in LOWERINGS.values())
 
 

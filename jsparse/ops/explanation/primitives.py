@@ -31,7 +31,6 @@ from jsparse.primitives.execute import make_plan
 from jsparse.primitives.flatten import flattened
 from jsparse.primitives.fused import fused_p
 from jsparse.primitives.map_values import map_p
-from jsparse.primitives.output_pattern import output_pattern_p
 from jsparse.primitives.parts import real_products
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import routine_p
@@ -133,16 +132,14 @@ def _einsum_text(spec: Spec) -> str:
 
 def _entries(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
     work: Entries = equation.params["work"]
+    if not work.specs:
+        title = f"where a sparse result in {work.result.format.name} stores its entries"
+        yield from assembly_kernels(work.reached, work.result, title, repeats=prod(work.lead))
+        return
     scales = ("" if scale == 1 else f"{scale:g} · " for scale in work.coefficients)
     terms = (f"{scale}{_einsum_text(spec)}" for scale, spec in zip(scales, work.specs, strict=True))
     title = f"{' + '.join(terms)}, a sparse result in {work.result.format.name}, found and computed at once"
     yield entries_kernel(work, work.dtypes([var.aval for var in equation.invars]), title)
-
-
-def _output_pattern(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
-    reached, result, lead = (equation.params[name] for name in ("reached", "result", "lead"))
-    title = f"where a sparse result in {result.format.name} stores its entries"
-    yield from assembly_kernels(reached, result, title, repeats=prod(lead))
 
 
 def _permutation(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
@@ -260,7 +257,6 @@ def bytes_of(aval: Any) -> int:
 EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
     einsum_p: _einsum,
     entries_p: _entries,
-    output_pattern_p: _output_pattern,
     permute_values_p: _permutation,
     routine_p: _routine,
     map_p: explained_map,

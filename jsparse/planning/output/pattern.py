@@ -18,7 +18,7 @@ from jsparse.planning.output.rules import Stored, capacity_bound
 from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct, WalkKey
 from jsparse.primitives.assembly import OutputPattern, assemble_coordinates, assembly_order, plan_assembly
-from jsparse.primitives.output_pattern import assemble_arrays
+from jsparse.primitives.entries import assemble_arrays
 from jsparse.primitives.spec import PatternAccess
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 
