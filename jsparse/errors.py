@@ -51,7 +51,7 @@ def _shown(show: Callable[[object], str], x: object) -> str:
 
 
 def pointed(text: str, start: int, length: int = 1) -> str:
-    """A line with the text (of a long one the part around `start`), and a line with carets below the error."""
+    """A line with the text, cut around `start` if it is long, and a line with carets below the error."""
     first = max(0, min(start - LINE // 2, len(text) - LINE))
     before, behind = "..." * (first > 0), "..." * (first + LINE < len(text))
     line = "".join(character if character.isprintable() else " " for character in text[first : first + LINE])

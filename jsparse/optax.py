@@ -73,8 +73,8 @@ def values_only(transformation: Any) -> Any:
     and step them. Here its state has arrays of values only, and in its updates the index arrays are integer zeros, so
     `optax.apply_updates` leaves a pattern as it is. Updates are 0 in padding. Let this be the outermost wrapper.
 
-    Moments belong to the pattern that the parameters had. Those of dynamic tensors are in a `PatternedState`: if the
-    pattern is another one when they are used, PatternError is raised; if a program finds that when it runs, all updates
+    Moments belong to the pattern that the parameters had. The moments of dynamic tensors are in a `PatternedState`. If
+    they are used with another pattern, PatternError is raised; if that is found only while a program runs, all updates
     of floats are NaN. `restrict_state` moves the state.
 
     Args:
@@ -115,7 +115,7 @@ def restrict_state(transformation: Any, state: Any, old: Any, new: Any) -> Any:
         old, new: parameters before and after, of equal structure but for the patterns.
 
     Moments of entries that are new are 0. Raises ShapeError if shapes of tensors changed, PatternError if the state is
-    known to belong to other patterns than the old ones. `jsparse.nnx.restrict_state` moves that of an nnx.Optimizer.
+    known to belong to other patterns than the old ones. `jsparse.nnx.restrict_state` is for an nnx.Optimizer.
     """
 
     def moved(moment: Any, before: Any, after: Any) -> Any:
@@ -131,7 +131,7 @@ def restrict_state(transformation: Any, state: Any, old: Any, new: Any) -> Any:
 
 
 def incremental_update(new: Any, old: Any, step_size: Any) -> Any:
-    """The moving average `step_size * new + (1 - step_size) * old` of trees with tensors, as that of Optax.
+    """The moving average `step_size * new + (1 - step_size) * old` of trees with tensors, as in Optax.
 
         >>> average = jsparse.optax.incremental_update(params, average, 0.01)
 
@@ -175,7 +175,7 @@ def _with_fingerprints(state: Any, params: Any) -> Any:
 
 
 def _is_stale(state: Any, params: Any) -> Any:
-    """Whether moments belong to other patterns than those of the parameters: a traced bool, or False."""
+    """Whether moments belong to other patterns than the parameters have: a traced bool, or False."""
     if not isinstance(state, PatternedState):
         return False
     tensors = _dynamic(params)
@@ -243,7 +243,7 @@ def _check(updates: Any, params: Any) -> None:
 
 
 def _differ(a: SparseTensor, b: SparseTensor) -> bool:
-    """Whether two patterns are known to differ. That of traced index arrays is not known."""
+    """Whether two patterns are known to differ. Patterns with traced index arrays are not."""
     if not (isinstance(a.pattern, DynamicPattern) and isinstance(b.pattern, DynamicPattern)):
         return a.pattern != b.pattern
     if a.pattern.type != b.pattern.type:
@@ -255,7 +255,7 @@ def _differ(a: SparseTensor, b: SparseTensor) -> bool:
 
 
 def fingerprint(pattern: DynamicPattern) -> Any:
-    """A uint32 for each pattern of a batch. Other index arrays have another one but for one case in 2³²."""
+    """A uint32 for each pattern of a batch. Different index arrays have equal ones in one case of 2³²."""
     return _fingerprint(pattern.arrays)
 
 

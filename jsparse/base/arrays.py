@@ -120,12 +120,12 @@ def host_array(x: Any, expected: str, dtype: np.dtype | None = None) -> np.ndarr
 
 
 def _listed(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
-    """The array of a list, or of a number of Python. Their range is that of the requested dtype.
+    """The array of a list, or of a Python number. The numbers may have the range of the requested dtype.
 
     Raises OverflowError for an integer beyond it.
     """
     if found.dtype == object and found.size and all(isinstance(n, int | float | complex) for n in found.flat):
-        wide = np.dtype(np.int64) if dtype is None else dtype  # there is an integer that no dtype of numpy holds
+        wide = np.dtype(np.int64) if dtype is None else dtype  # some integer fits no dtype of numpy
         return np.asarray(x, wide if wide.kind in "biu" else np.complex128 if wide.kind == "c" else np.float64)
     is_cut = dtype is not None and dtype.kind in "iu" and found.dtype.kind in "iuf"
     return np.asarray(x, dtype) if is_cut else found
@@ -134,7 +134,7 @@ def _listed(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
 def cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The array in a dtype; itself if it has that. Every number is rounded once, and bool is `x != 0`.
 
-    Other conversions to integers are those of numpy, and of jnp, whatever the width of JAX's numbers.
+    Other conversions to integers follow numpy and jnp, whatever the width of JAX's numbers.
     """
     if x.dtype == dtype:
         return x

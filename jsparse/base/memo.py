@@ -3,8 +3,8 @@
 Plans, statements and compiled programs are cached by their arguments, which contain patterns. A pattern may have
 gigabytes, so an entry is removed as soon as the last tensor on one of its patterns dies. An *owner* detects that: all
 tensors on the same index arrays refer to one owner, and nothing else does. Patterns in an entry's key without a living
-tensor (those of index tables, say) are *loose*, and are kept up to a number of bytes. What is computed of a jaxpr goes
-with the jaxpr.
+tensor, such as patterns of index tables, are *loose*, and are kept up to a number of bytes. Results that are computed
+from a jaxpr are removed with the jaxpr.
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ class Memo(Generic[P, R]):
 class WeakMemo(Generic[P, R]):
     """A function of an object, and of other arguments that are hashable, with a cache of all results.
 
-    They go with the object, so no result may refer to it. It is a jaxpr, say, whose parameters have patterns.
+    The results are removed with the object, so none may refer to it. Such an object is a jaxpr whose parameters have
+    patterns.
     """
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -186,7 +187,7 @@ class WeakMemo(Generic[P, R]):
 
 
 def remembered_of(function: Callable[P, R]) -> WeakMemo[P, R]:
-    """Decorate a function with a memo whose results go with the first argument."""
+    """Decorate a function with a memo whose results are removed with the first argument."""
     return WeakMemo(function)
 
 

@@ -85,7 +85,7 @@ class PatternType:
         batch_axes: the number of leading axes of the index arrays, for a batch of patterns that are walked alike.
         constant_indices: the index arrays themselves, for a small pattern whose loops are written out entry by entry.
         capacities: the number of positions of each level (the capacity of a dynamic one), if the lengths of index
-            arrays do not determine that of every level; else empty.
+            arrays do not determine all of these numbers; else empty.
     """
 
     levels: tuple[Level, ...]
@@ -119,7 +119,7 @@ class PatternType:
         return self.capacities[level] if self.capacities else None
 
     def arrays_of(self, level: int, arrays: Sequence[T]) -> Sequence[T]:
-        """The level's own index arrays among those of the pattern."""
+        """The items of `arrays` for this level's index arrays; `arrays` has one for each index array of the pattern."""
         before = sum(len(above.kind.arrays) for above in self.levels[:level])
         return arrays[before : before + len(self.levels[level].kind.arrays)]
 
@@ -154,12 +154,12 @@ class Problem:
     """Statements with the type of each tensor and the size of each index variable.
 
     Attributes:
-        statements: the statements, in order. Those of an assembly have one target.
+        statements: the statements, in order. All statements of an assembly have one target.
         tensors: the type of each tensor, the targets' first. In an assembly the target has no axes.
         patterns: the type of each pattern.
         sizes: the size of each index variable; None if it is known only at run time, from the shape of a buffer.
         walks: for each pattern, the index variables of its index arrays' leading axes, then of its levels; by default
-            those of the accesses to the tensors on it.
+            the variables of the accesses to the tensors on it.
         output: the kind of output.
         ordered: whether an assembly produces columns in storage order, each once.
         column_dtype: the dtype of coordinates that are written beside values.
@@ -300,7 +300,7 @@ class Problem:
         return self.with_parts(self.target.variables())
 
     def with_parts(self, variables: Iterable[IndexVar]) -> frozenset[IndexVar]:
-        """The index variables, and those from which derived ones among them derive."""
+        """The given index variables, and the parts of the derived ones among them."""
         found = set(variables)
         for derived in reversed(self.derived):
             found.update(part for _, part in derived.parts if derived.var in found)
@@ -317,7 +317,7 @@ class Problem:
         return accumulator(*[types[access.tensor].dtype for s in statements for access in s.assignment.accesses])
 
     def without_derived(self, order: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
-        """The index variables of `order`, each once, with those that a derived one derives from in its place."""
+        """The index variables of `order`, each once, with the parts of a derived variable in place of it."""
         found: dict[IndexVar, None] = {}
         for var in order:
             derived = self.derivations.get(var)
@@ -370,7 +370,7 @@ class Problem:
         )
 
     def variables_of(self, statement: Statement) -> frozenset[IndexVar]:
-        """The index variables of a statement: those of its accesses and patterns, and those they derive from."""
+        """The index variables of a statement's accesses and patterns, and the parts of the derived ones among them."""
         return self.with_parts(
             (*statement.assignment.variables(), *(v for n in statement.patterns for v in self.walks[n]))
         )

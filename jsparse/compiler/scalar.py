@@ -3,8 +3,9 @@
     Scalar := Access | Number | Apply(operation, arguments) | Rounded(value, dtype)
             | Let(name, value, body) | Local(name)
 
-`A[i, j] * B[j, k]` is `Apply("*", (A[i, j], B[j, k]))`. All arithmetic is in the statement's dtype. The operations are
-those of `compiler.operations`. `Let` names a value that its body uses several times, so shared values are written once.
+`A[i, j] * B[j, k]` is `Apply("*", (A[i, j], B[j, k]))`. All arithmetic is in the statement's dtype.
+`compiler.operations` lists the operations. `Let` names a value that its body uses several times, so shared values are
+written once.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operation on scalars. Comparisons give conditions, which `select(condition, then, otherwise)`, `&`, `|` and
-    `not` take, and a statement as its own condition. `/` and functions such as `exp` are for floats.
+    """An operation on scalars. Comparisons give conditions: arguments of `select(condition, then, otherwise)`, `&`, `|`
+    and `not`, or the condition of a statement. `/` and functions such as `exp` are for floats.
 
     Raises ValueError for an unknown operation, or a wrong number of arguments.
     """
@@ -164,7 +165,7 @@ def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozen
 
 
 def replaced(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
-    """The expression with other ones in place of accesses."""
+    """The expression with other expressions in place of accesses."""
     match value:
         case Access():
             return new.get(value, value)
@@ -186,7 +187,7 @@ def product_of(multiply: str, factors: tuple[Scalar, ...], one: float = 1) -> Sc
 
 
 def power_of(value: Scalar, exponent: int, name: str) -> Scalar:
-    """An integer power by repeated multiplication; `name` is a local name for the squares, with a number behind it.
+    """An integer power by repeated squaring. The local names of the squares are `name` followed by a number.
 
     x⁻ⁿ is 1 / xⁿ, and x⁰ is 1.
     """

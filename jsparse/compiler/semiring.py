@@ -30,10 +30,11 @@ Add: TypeAlias = Literal["+", "min", "max", "*", "|"]
 Multiply: TypeAlias = Literal["*", "+", "&"]
 _ADD, _MULTIPLY = get_args(Add), get_args(Multiply)
 
-# Pairs with a ⊗ (b ⊕ c) = (a ⊗ b) ⊕ (a ⊗ c) for all values. `max` and `*` are none: a negative factor reverses order.
+# Pairs with a ⊗ (b ⊕ c) = (a ⊗ b) ⊕ (a ⊗ c) for all values. `max` and `*` are no such pair, because a negative factor
+# reverses order.
 _DISTRIBUTIVE = {("+", "*"), ("min", "+"), ("max", "+"), ("|", "&")}
-# Pairs with a ⊗ zero = zero, except for NaN and ±inf. `min` and `+` are none: the largest integer wraps around, and
-# inf - inf is NaN.
+# Pairs with a ⊗ zero = zero, except for NaN and ±inf. `min` and `+` are no such pair: the largest integer wraps around,
+# and inf - inf is NaN.
 _ANNIHILATING = {("+", "*"), ("|", "&")}
 
 
@@ -83,7 +84,7 @@ class Semiring:
 
     @property
     def distributes_empty(self) -> bool:
-        """Whether that also holds for an empty sum: its zero must be absorbing, so that it contributes nothing."""
+        """Whether an empty sum, too, may be computed before the product: its zero must be absorbing."""
         return self.distributes and (self.add, self.multiply) in _ANNIHILATING
 
 

@@ -47,7 +47,7 @@ class BufferType:
     shape: tuple[Length, ...]
 
     def within(self, symbols: str) -> BufferType:
-        """The type with `symbols` as a prefix of its symbols, so that they differ from those of other kernels."""
+        """The type with `symbols` as a prefix of its symbols, so that they differ from the symbols of other kernels."""
         shape = (n if n.symbol is None else replace(n, symbol=f"{symbols}{n.symbol}") for n in self.shape)
         return replace(self, shape=tuple(shape))
 

@@ -18,8 +18,8 @@ __all__ = ["DerivedVar", "Statement", "as_added", "product_statement"]
 class Statement:
     """One statement of a program.
 
-    The target becomes the ⊕ of the values at all points at which every pattern stores an entry and the condition holds;
-    the zero of ⊕, where there are none.
+    The target becomes the ⊕ of the values at all points at which every pattern stores an entry and the condition holds,
+    or the zero of ⊕ where there are no such points.
 
     Attributes:
         target: what is written.
@@ -136,8 +136,8 @@ def product_statement(
 
     Args:
         dtypes: the names of the dtypes of the target and of the factors.
-        mask: the product of its first factors, rounded to the dtype of the next one, has to equal this one. Only the
-            factors after these are multiplied.
+        mask: the product of the first `mask.count` factors, rounded to the dtype of the next factor, has to equal that
+            factor. Only the factors after these are multiplied.
     """
     one, condition = semiring.one(dtypes[0]), None
     product = tuple(factors)

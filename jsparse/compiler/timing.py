@@ -25,7 +25,7 @@ def collect() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Report the time of the body as that of stage `name`."""
+    """Report the time that the body takes as the time of stage `name`."""
     seconds = _collecting.get()
     start = time.perf_counter()
     try:

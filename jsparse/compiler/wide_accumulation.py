@@ -1,7 +1,7 @@
 """Plans that round a narrow result once: sums in memory are accumulated in the dtype of arithmetic.
 
 A kernel that adds to a float16 or bfloat16 target in memory would round at each addition: a sum of ones in bfloat16
-stops at 256. Such a target has the dtype of arithmetic in the kernel, and is narrowed behind it.
+stops at 256. Such a target has the dtype of arithmetic in the kernel, and is narrowed after the kernel.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def wide_accumulation_schedules(problem: Problem, patterns: Sequence[Stored]) ->
     sums in memory have the dtype of arithmetic there. The caller then narrows these results."""
     schedules = plan_statements(problem, patterns)
     narrow = narrow_sums(problem, *schedules)
-    while narrow:  # other schedules are the cheapest for wider targets, and these may add to another one in memory
+    while narrow:  # wider targets may have other cheapest schedules, which may add to another target in memory
         problem = with_unrounded(problem, narrow)
         schedules = plan_statements(problem, patterns)
         narrow = narrow_sums(problem, *schedules)

@@ -48,8 +48,8 @@ def asarray(
         format: a format, or its name or notation. The default is csr for matrices, and all levels compressed for other
             ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a SparseTensor keeps
             its format.
-        dtype: the dtype of the values; by default that of `x`. Numbers are rounded once, from all bits of `x`, and bool
-            is `x != 0`. Integers of numpy arrays wrap as in jnp, those of Python do not.
+        dtype: the dtype of the values; by default the dtype of `x`. Numbers are rounded once, from all bits of `x`, and
+            bool is `x != 0`. Integers of numpy arrays wrap as in jnp, integers of Python do not.
         dynamic: make a dynamic pattern: index arrays are leaves of the pytree, and one compiled program serves all
             patterns of one shape, format and nse. A traced array requires it. A BCOO or BCSR with traced indices, or
             with `n_batch`, is always dynamic (see `jsparse.convert.jax_sparse.from_jax_sparse`). A tensor whose levels

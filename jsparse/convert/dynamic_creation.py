@@ -81,8 +81,10 @@ def from_coordinate_blocks(
 
 
 def _within(coords: Any, blocks: Any, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
-    """The blocks, and one row of coordinates for each dimension, without those that lie outside of a tensor of these
-    sizes. Traced ones stay: all of their coordinates are the sizes then."""
+    """The blocks, and a row of coordinates for each dimension, without entries outside of a tensor of these sizes.
+
+    Traced entries outside stay, but all of their coordinates become the sizes.
+    """
     if isinstance(coords, np.ndarray):
         used = inside(coords, sizes)
         if used is None:
@@ -132,7 +134,7 @@ def index_like(coords: Any, sizes: tuple[int, ...], n: int | None = None) -> Any
 
 
 def index_numbers(x: Any, size: int) -> Any:
-    """Convert integers to int32, or int64 if they are wide, so that those out of [0, size) stay out of it.
+    """Convert integers to int32, or int64 if they are wide, so that integers out of [0, size) stay out of it.
 
     Arrays of jax stay such arrays; numpy's are of int32 unless `size` needs more.
     """
@@ -220,7 +222,7 @@ def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
 
 
 def assembled(coords: Any, values: Any, type_: DynamicType, already: DynamicPattern | None = None) -> SparseTensor:
-    """Make a tensor of that type from entries that were those of dynamic patterns, in any order. Duplicates are summed.
+    """Make a tensor of that type from entries of dynamic patterns, in any order. Duplicates are summed.
 
     Args:
         coords: (ndim, n) of the index dtype of a pattern. Coordinates out of range are padding.
@@ -265,7 +267,7 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
 
 
 def _derived(whole: Stored, type_: DynamicType, operands: Sequence[Any]) -> Derived:
-    """The transposed index of a type, of entries that are known: what `assemble` makes of them."""
+    """The transposed index of a type for entries that are known, equal to what `assemble` makes."""
     arrays, moved = reordered(whole, type_.format)
     count, dtype = whole.nse, slots_dtype(type_, type_.nse)
     gather, scatter = np.arange(type_.nse, dtype=dtype), np.full(type_.nse, -1, dtype)
@@ -332,7 +334,7 @@ def assembled_on_host(coords: Any, values: Any, type_: DynamicType) -> tuple[Any
 
 
 def stores_any(format: Format) -> bool:
-    """Whether a format stores any entries: a unique level above a singleton has one for each of its coordinates."""
+    """Whether a format can store any set of entries. A unique level above a singleton has one entry a coordinate."""
     return not any(
         level.unique and below.kind.is_branchless
         for level, below in zip(format.levels, format.levels[1:], strict=False)

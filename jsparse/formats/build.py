@@ -46,7 +46,7 @@ class Built:
 
     Inputs with equal coordinates form a group and share a slot. Groups are numbered in storage order. `first` is the
     first input of each group (None: group n is input n), and `group_slots` is the slot of each group (None: group n has
-    slot n). `extra` lists the further inputs of all groups, and `extra_group` the groups of these.
+    slot n). `extra` lists the further inputs of all groups, and `extra_group` the group of each further input.
     """
 
     arrays: tuple[np.ndarray, ...]
@@ -283,7 +283,7 @@ _MOST = 2**62
 def build_sorted(
     rows: Sequence[np.ndarray], shape: Sequence[int], format: Format
 ) -> tuple[list[np.ndarray], int, np.ndarray | None] | None:
-    """The index arrays of entries, the number of slots, and the slot of each entry (None: entry n has n).
+    """The index arrays of entries, the number of slots, and the slot of each entry (None: entry n has slot n).
 
     `rows` has one array (n,) for each dimension. The entries are distinct, within the shape, and sorted
     lexicographically by the dimensions in storage order. The result is None where only a general build serves: for
@@ -314,7 +314,7 @@ def build_sorted(
 
 
 class _Positions:
-    """The position of each entry in a level. `numbers` None: all of them are 0, or, with `is_entry`, entry n has n."""
+    """The position of each entry in a level. If `numbers` is None, it is 0, or n for entry n with `is_entry`."""
 
     def __init__(self, numbers: np.ndarray | None, is_entry: bool = False) -> None:
         self.numbers, self.is_entry = numbers, is_entry
@@ -327,7 +327,7 @@ class _Positions:
         return _Positions(column if self.numbers is None else self.numbers.astype(np.int64) * size + column)
 
     def starts(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """Whether each entry is the first one of its position in a level with these coordinates below."""
+        """Whether each entry is the first of its position in a level below, which has these coordinates."""
         start = np.zeros(len(columns[0]), np.bool_)
         start[:1] = True
         for key in (*columns, *(() if self.numbers is None else (self.numbers,))):
@@ -335,7 +335,7 @@ class _Positions:
         return start
 
     def pointers(self, parents: int, start: np.ndarray | None, count: int, dtype: np.dtype) -> np.ndarray:
-        """The pointers from `parents` positions to those of the level below, which begin where `start` says."""
+        """The pointers from `parents` positions to the positions of the level below, which begin where `start` says."""
         if self.numbers is None:
             return np.array([0, count if start is None else np.count_nonzero(start)], dtype)
         numbers = self.numbers if start is None else self.numbers[start]

@@ -84,8 +84,8 @@ class DynamicType:
 
     @cached_property
     def limit(self) -> tuple[int, int] | None:
-        """(array, capacity): the number of the index array whose last element counts the positions in use, and how many
-        positions it can count. None if no level has pointers: then every slot is in use.
+        """(array, capacity): the number of the index array whose last element counts the positions in use, and the most
+        positions that fit. None if no level has pointers: then every slot is in use.
         """
         last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
         return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
@@ -97,7 +97,7 @@ class DynamicType:
 
 
 class OfDynamicType:
-    """The base of objects whose `type` is that of a dynamic pattern."""
+    """The base of objects whose `type` is the type of a dynamic pattern."""
 
     __slots__ = ()
     type: DynamicType
@@ -171,8 +171,8 @@ def padded_arrays(
     """New index arrays of a type with the contents of shorter ones.
 
     Args:
-        shared: the arrays that other objects refer to, which are copied; by default all of them. The others are used
-            as they are, if they have the right length and dtype.
+        shared: the arrays that other objects refer to, which are copied; by default all. Other arrays are used as they
+            are, if they have the right length and dtype.
     """
     padded = []
     for (_, role), array, length in zip(type_.format.arrays, arrays, type_.array_lengths, strict=True):
@@ -188,7 +188,7 @@ def padded_arrays(
 
 
 def trimmed(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Stored:
-    """The index arrays of the entries in use, which are checked, but not copied.
+    """The index arrays cut to the entries in use. They are checked, but not copied.
 
     Raises PatternError for the first fault, and if the pattern overflowed.
     """

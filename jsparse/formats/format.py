@@ -23,7 +23,7 @@ _KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : 
 class Format:
     """The levels of a tensor in storage order. Each dimension is stored by exactly one of them.
 
-    Formats of levels are of Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018).
+    Formats made of levels are from Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018).
 
         >>> csc = jsparse.Format.of("csc", 2)
         >>> csc.notation
@@ -120,7 +120,7 @@ class Format:
 
     @property
     def full_dims(self) -> frozenset[int]:
-        """The dimensions of which every coordinate has a position.
+        """The dimensions in which every coordinate has a position.
 
         >>> sorted(jsparse.Format.of("csr", 2).full_dims)
         [0]
@@ -217,7 +217,7 @@ class Format:
         return Format(tuple(Level(level.kind, new_dim[level.dim], level.unique) for level in self.levels))
 
     def restricted(self, dims: Sequence[int]) -> "Format":
-        """The format of the levels of some dimensions, which are numbered anew in their order.
+        """The format that is left of the levels of some dimensions, which are renumbered in their order.
 
         >>> jsparse.Format.of("csc", 2).with_dense(1).restricted((1, 2)).notation
         '(i, j) -> (i : dense, j : dense)'

@@ -227,7 +227,7 @@ class Pattern(Owned, SetOperators):
 
     @property
     def nse(self) -> int:
-        """The number of slots, which is that of the last level's positions (1 for a tensor without dimensions).
+        """The number of slots: one for each position of the last level (1 for a tensor without dimensions).
 
         >>> A.pattern.nse == len(A.values)
         True

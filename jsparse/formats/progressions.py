@@ -1,4 +1,4 @@
-"""Coordinates of a last level, given by arithmetic progressions. Index arrays follow from them without a sort.
+"""Coordinates of a last level as arithmetic progressions, from which index arrays follow without a sort.
 
     parent p has the coordinates starts[n, p] + steps[n] * t, for 0 <= t < counts[n, p]
 

@@ -147,7 +147,7 @@ def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:
 
 
 def _made(source: Pattern, format: Format) -> Relayout:
-    """The movement of `source`'s values to a new pattern in `format`, which stores no more entries than it must."""
+    """The movement of `source`'s values to a new pattern in `format`, which stores as few entries as possible."""
     if format == source.format:
         return Relayout(source, source)
     arrays, gather = reordered(source, format)
@@ -189,7 +189,7 @@ def _nonrepeating(format: Format) -> Format:
 def reordered(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
     """The index arrays of a pattern's entries in another format, and the gather that moves values there.
 
-    The gather has the source slot of each slot, or -1 for fill. It is None if every value stays in its slot.
+    The gather has the source slot of each target slot, or -1 for fill. It is None if every value stays in its slot.
 
     Some of the index arrays may be the source's own. Raises FormatError as `build` does.
     """

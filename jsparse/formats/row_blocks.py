@@ -1,4 +1,4 @@
-"""Relations whose entries know the block of rows to which another relation of the same points sends them."""
+"""Tables with row blocks: each entry also stores the block of rows that another table sends its point to."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Set operations on the entries of two patterns: union, intersection, difference, symmetric difference.
 
-Every set operation says which entries it keeps: those of the first operand alone, of both, and of the second alone.
-All take time linear in the entries, whatever the formats and the dimensions:
+Every set operation says which of three kinds of entries it keeps: entries of the first operand alone, of both operands,
+and of the second operand alone. All algorithms take time linear in the entries, whatever the formats and dimensions:
 
-    runs        of two patterns with a run below each parent, only the ends of the runs are compared
-    filter      if one of them has runs and none of its own entries is kept, entries of the other one are compared
+    runs        if both patterns have a run below each parent, only the ends of the runs are compared
+    filter      if one pattern has runs and none of its own entries is kept, the other's entries are tested one by one
     rows        two matrices are merged row by row
-    assembly    otherwise the entries of both are assembled to one pattern, which says what each entry repeats
+    assembly    otherwise the entries of both are assembled to one pattern, which shows which entries coincide
 
 The result has the first operand's format if that stores the entries and nothing else. If not, range levels become
 compressed, and so do the dense levels at the end.
@@ -34,7 +34,7 @@ __all__ = ["KEPT", "Stored", "combine"]
 
 
 class Kept(NamedTuple):
-    """Which entries a set operation keeps: those of the first operand alone, of both, and of the second alone."""
+    """Which entries a set operation keeps: of the first operand alone, of both operands, of the second alone."""
 
     first: bool
     both: bool
@@ -143,7 +143,7 @@ def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
 
 
 def _filtered(kept: Kept, first: Stored, second: Stored) -> Stored | None:
-    """The result if one operand has runs, and no entries of its own are kept or it contains the other operand."""
+    """The result if one operand has runs, and either contains the other operand or keeps no entries of its own."""
     choices = [(first, second, kept.first, kept.second), (second, first, kept.second, kept.first)]
     for source, other, alone, other_alone in choices:
         if other.has_runs and not other_alone:
@@ -169,7 +169,7 @@ def _inside(stored: Stored, rows: Rows) -> np.ndarray:
 
 
 def _by_rows(kept: Kept, first: Stored, second: Stored) -> Stored | None:
-    """The result for matrices that may have pointers for all of their rows, or columns in a format by columns."""
+    """The result for two matrices, merged by rows (or columns), if they have few enough of them for pointers."""
     if len(first.shape) != 2:
         return None
     outer, inner = first.format.order
@@ -206,8 +206,10 @@ def _assembled(kept: Kept, first: Stored, second: Stored) -> Stored:
 
 
 def _kept_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
-    """Whether each entry of the union is kept. Inputs before `first_count` are the first operand's, and of an entry of
-    both it is the second one's that repeats it."""
+    """Whether each entry of the union is kept.
+
+    The first `first_count` inputs are the first operand's. An entry of both operands is repeated by the second.
+    """
     inputs = np.arange(union.nse) if union.first is None else union.first
     stays = np.where(inputs < first_count, kept.first, kept.second)
     if union.extra_group is not None:
@@ -290,14 +292,14 @@ def _matrix(rows: Merged, columns: int) -> Any:
 
 
 class Runs(NamedTuple):
-    """Below each parent the coordinates from start on, and before stop: two arrays (parents,) int64."""
+    """For each parent, the run of coordinates from start up to, excluding, stop: two arrays (parents,) int64."""
 
     starts: np.ndarray
     stops: np.ndarray
 
     def contain(self, parents: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
         """Whether each entry, below a parent and at a coordinate, lies in the parent's run."""
-        dtype = coordinates.dtype  # that of the dimension, so starts and stops fit it
+        dtype = coordinates.dtype  # the dimension fits this dtype, so starts and stops do, too
         inside = coordinates >= self.starts.astype(dtype, copy=False)[parents]
         inside &= coordinates < self.stops.astype(dtype, copy=False)[parents]
         return inside

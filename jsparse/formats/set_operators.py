@@ -10,7 +10,7 @@ __all__ = ["SetOperators", "check_static"]
 
 
 class SetOperators:
-    """A base class whose subclasses say what `self | other` and its like are."""
+    """A base class for the operators |, &, - and ^, which subclasses define by `_combined`."""
 
     __slots__ = ()
 

@@ -33,7 +33,7 @@ class GraphBatch(NamedTuple):
         >>> pooled = jax.ops.segment_sum(jnp.ones((8, 4)), found.graph_of, num_segments=found.size)
 
     Attributes:
-        graph: the block diagonal graph, dynamic. Nodes behind those of all graphs are padding, without edges.
+        graph: the block diagonal graph, dynamic. Nodes after the last graph's are padding, without edges.
         graph_of: (nodes,) int32, the number of each node's graph. It is `size` in padding, which segment sums omit.
         starts: (size + 1,) int32, the first node of each graph, and the end of the last one.
     """
@@ -63,11 +63,11 @@ def batch(
     Args:
         graphs: square graphs, tensors or patterns. Static ones outside jit are the quickest.
         nodes: the capacity in nodes, by default the number of all nodes.
-        nse: the capacity in edges, by default that of all graphs.
+        nse: the capacity in edges, by default the capacity of all graphs together.
         size: the capacity in graphs, by default their number. Further graphs are empty.
 
-    Returns a `GraphBatch`. The weights have the dtype to which those of the graphs promote; of patterns alone, the
-    graph of the batch is a pattern. It is differentiable in the weights.
+    Returns a `GraphBatch`. The weights have the dtype to which the graphs' weights promote. If all graphs are patterns,
+    the graph of the batch is a pattern. It is differentiable in the weights.
 
     Raises ShapeError for no graphs, for graphs that are not square, and where nodes or graphs exceed their capacity,
     PatternError if edges do (inside jit, of dynamic graphs: values of NaN), DTypeError for dense arrays.

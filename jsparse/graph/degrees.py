@@ -26,7 +26,7 @@ def degree(A: Graph, axis: int = 1) -> jax.Array:
 
     Args:
         A: the graph; (targets, sources) if it is bipartite.
-        axis: 1 for the sums of rows, over the edges that end at a node; 0 for those of columns, over the edges that
+        axis: 1 for the sums of rows, over the edges that end at a node; 0 for the sums of columns, over the edges that
             start at it.
 
     Returns an array of shape (targets,) or (sources,), of the dtype of a sum of the weights, integers for a pattern.

@@ -65,5 +65,5 @@ def one_of(given: Any, choices: tuple[str, ...], expected: str) -> str:
 
 
 def tracing() -> bool:
-    """Whether operations are traced, even those of known operands."""
+    """Whether operations are traced, even operations on known operands."""
     return isinstance(jnp.zeros(()), jax.core.Tracer)

@@ -20,7 +20,7 @@ __all__ = ["add_self_loops", "remove_self_loops", "symmetrize"]
 
 
 def add_self_loops(A: Graph, weight: Any = 1) -> SparseTensor:
-    """Add an edge from each node to itself: A + weight · I. The weight is added to that of an existing self-loop.
+    """Add an edge from each node to itself: A + weight · I. An existing self-loop adds its weight.
 
         >>> jsparse.graph.add_self_loops(S).diagonal()
 
@@ -28,7 +28,7 @@ def add_self_loops(A: Graph, weight: Any = 1) -> SparseTensor:
         A: the graph, of shape (nodes, nodes).
         weight: a number, or one for each node, of shape (nodes,). The result is differentiable in it.
 
-    Returns a tensor; it is dynamic, with room for all self-loops, if the graph is. The dtype promotes as that of a sum.
+    Returns a tensor; it is dynamic, with room for all self-loops, if the graph is. The dtype promotes as in a sum.
     Raises ShapeError unless the graph is square and for the shape of the weight, DTypeError for dense arrays.
     """
     graph = as_graph(A, "add_self_loops")

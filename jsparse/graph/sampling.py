@@ -54,9 +54,9 @@ def sample_neighbors(key: Any, A: Graph, seeds: Any, fanout: int) -> NeighborSam
 
     So mini-batches are trained as in Hamilton et al., "Inductive representation learning on large graphs" (2017). The
     sources of a sample begin with its targets: a layer that takes `(x_source, x_target)` gets `(x, x[:len(seeds)])`.
-    The nodes of a sample are the seeds of that for the layer below. Every set of `fanout` edges is equally likely
+    The nodes of a sample are the seeds of the sample for the layer below. Every set of `fanout` edges is equally likely
     (algorithm F of Bentley and Floyd, "A sample of brilliance", 1987), and rows with fewer edges keep all of them. The
-    time is that of seeds · fanout², whatever the size of the graph.
+    time grows with seeds · fanout², whatever the size of the graph.
 
     Args:
         key: a key of jax.random.

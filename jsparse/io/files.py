@@ -70,14 +70,14 @@ def load(
         path: the file.
         format: a format, or its name or notation. The default is the saved one for .npz, csr for matrices, and all
             levels compressed for other ranks.
-        dtype: the dtype of the values, by default that of the file, which becomes 32 bits wide if JAX has 64 bits
+        dtype: the dtype of the values, by default the file's dtype, which becomes 32 bits wide if JAX has 64 bits
             switched off. Numbers in text are float64, int64, uint64 or complex128.
         shape: the shape. A .tns file has none; by default it is the largest coordinate of each dimension.
         max_bytes: the most bytes that reading may take, for what the file unpacks to and for the tensor. The default
             is 256 MiB, and 256 bytes for each byte of the file.
 
     Raises FileFormatError if the file is damaged, with the line of text files, has another suffix, or takes more than
-    `max_bytes`; ShapeError if `shape` is not that of the file, DTypeError if numbers are out of the dtype's range,
+    `max_bytes`; ShapeError if `shape` is not the file's shape, DTypeError if numbers are out of the dtype's range,
     FormatError for the format, OSError if the file cannot be read.
     """
     file, suffix = _file(path)

@@ -23,7 +23,7 @@ SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 
 @dataclass(frozen=True)
 class _Header:
-    """The header of a file. `entries` is the number of rows of the table, `line` that of the line with the sizes."""
+    """The header of a file. `entries` is the number of rows of the table, `line` the number of the line with sizes."""
 
     layout: str
     field: str

@@ -150,7 +150,7 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
 
 
 def _values(entries: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The values in their dtype. NumPy has files of its own dtypes only, so those of others are stored as bits."""
+    """The values in their dtype. NumPy's files have only its own dtypes, so others are stored as bits."""
     values, name = entries["values"], _item(entries, "dtype", "U")
     dtype = jnp.dtype(name)
     if not is_number(dtype) or dtype.name != name or values.dtype != _stored_dtype(dtype):

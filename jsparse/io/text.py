@@ -26,7 +26,7 @@ WORK = 4  # the bytes in use at the peak of reading for each byte of a table
 
 
 class _FaultError(Exception):
-    """The line with this number is none of the table."""
+    """The line with this number is not a row of the table."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Text:
     Attributes:
         limit: the file, and what reading it may take.
         comment: the character that a comment begins with, up to the end of its line.
-        behind: the number of the last line, from 1, that is no part of this rest.
+        behind: the number, from 1, of the last line before this rest.
     """
 
     limit: Limit
@@ -59,7 +59,7 @@ class Text:
         return line.partition(self.comment)[0].strip()
 
     def line_of(self, row: int) -> int:
-        """The number of the line with row `row` of the table, from 0. Behind the last row it is the last line."""
+        """The number of the line with row `row` of the table, from 0. For a row past the end it is the last line."""
         last = self.behind
         for n, (number, _) in enumerate(self.lines()):
             last = number
@@ -149,7 +149,7 @@ class Text:
                 self.fail(number, f"expected {kept}, but got {shortened(word)!r}")
 
     def _blocks(self) -> Iterator[tuple[int, str]]:
-        """Whole lines, each time with the number of the first one."""
+        """Blocks of whole lines, each with the number of its first line."""
         number, rest = 1, ""
         for more in self._read():
             whole, newline, rest = (rest + more).rpartition("\n")
@@ -162,7 +162,7 @@ class Text:
             yield from self._cut(number, rest)
 
     def _cut(self, number: int, text: str) -> Iterator[tuple[int, str]]:
-        """The lines behind line `behind`, of lines from `number` on."""
+        """The lines of `text`, which begin at line `number`, without the lines up to `behind`."""
         dropped = max(self.behind + 1 - number, 0)
         lines = text.split("\n", dropped)
         if len(lines) > dropped:

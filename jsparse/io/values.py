@@ -1,4 +1,4 @@
-"""Numbers of files as values of tensors. None changes in silence beyond the rounding of its dtype."""
+"""Numbers of files as values of tensors. Apart from rounding to the dtype, no number changes silently."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["converted", "summed", "target_dtype"]
 
 
 def target_dtype(found: Any, wanted: Any) -> np.dtype:
-    """The dtype of a tensor: the one that is wanted, by default that of the file, in the width that JAX has."""
+    """The dtype of a tensor: the wanted dtype, by default the file's, in the width that JAX has."""
     return np.dtype(jax.dtypes.canonicalize_dtype(found if wanted is None else wanted))
 
 
@@ -35,7 +35,7 @@ def summed(
     pattern, sums = Pattern.of_entries(rows, values, shape, layout)
     if values.dtype.kind in "iu" and _may_overflow(values):
         # v = 2**32 high + low. The sums of both parts fit int64 for any number of entries that memory has room for, and
-        # the sum overflows if that of the high parts, with the carry, does not fit 32 bits.
+        # the sum overflows if the sum of the high parts, with the carry, does not fit 32 bits.
         high, low = ((values >> 32).astype(np.int64), (values & 0xFFFFFFFF).astype(np.int64))
         high, low = (Pattern.of_entries(rows, part, shape, layout)[1] for part in (high, low))
         high += low >> 32
@@ -55,7 +55,7 @@ def _may_overflow(values: np.ndarray) -> bool:
 
 
 def converted(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
-    """Values in another dtype: rounded, or of complex numbers without imaginary parts the real parts.
+    """Values in another dtype: rounded, or the real parts of complex numbers without imaginary parts.
 
     Raises DTypeError if a number is out of the dtype's range, or if an imaginary part is not 0.
     """

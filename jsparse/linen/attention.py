@@ -27,14 +27,14 @@ class SparseAttention(linen.Module):
         (2, 128, 64)
 
     It is self-attention; `layer.apply(variables, x, context)` is cross-attention. Parameters have the names and shapes
-    of those of `jsparse.nnx.SparseAttention`.
+    that they have in `jsparse.nnx.SparseAttention`.
 
     Attributes:
         mask: a Pattern or SparseTensor (n, m) or (heads, n, m). A call may pass another one, static or dynamic.
         num_heads: the number of heads of queries.
-        qkv_features: of all heads together; by default those of x.
-        out_features: of the result; by default those of x.
-        num_kv_heads: the number of heads of keys and values, which divides that of queries; by default the same.
+        qkv_features: the features of all heads together; by default the features of x.
+        out_features: the features of the result; by default the features of x.
+        num_kv_heads: the number of heads of keys and values, which divides `num_heads`; by default the same.
         max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
         dropout_rate: of stored weights, where there is a stream "dropout" of random numbers.
         use_bias: whether projections have biases.
@@ -110,7 +110,7 @@ class TransformerBlock(linen.Module):
     Attributes:
         mask: as in `SparseAttention`.
         num_heads: the number of heads.
-        mlp_features: of the hidden layer, whose function is gelu; by default four times those of x.
+        mlp_features: the features of the hidden layer, whose function is gelu; by default four times the features of x.
         num_kv_heads, max_distance: as in `SparseAttention`.
         dropout_rate: of attention's weights, and of what both parts add.
         dtype, param_dtype: of the computation, and of the parameters.

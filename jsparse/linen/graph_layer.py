@@ -19,7 +19,7 @@ INFERRED = ("in_features", "edge_features")  # from the first call
 
 
 class GraphLayer(linen.Module, kw_only=True):
-    """A layer with its parameters, whose inputs are those of the first call.
+    """A layer with its parameters. The first call determines the sizes of its inputs.
 
     Attributes:
         dtype: of the computation; by default that of x and the parameters.
@@ -38,7 +38,7 @@ class GraphLayer(linen.Module, kw_only=True):
     def __call__(
         self, graph: Any, x: Any, *, edge_features: Any = None, deterministic: bool | None = None
     ) -> jax.Array:
-        """Compute the layer for a graph and features x (nodes, in), or a pair of those of sources and targets.
+        """Compute the layer for a graph and features x (nodes, in), or a pair for sources and targets.
 
         Layers of graph attention take features of edges, (nse, edge_features). There is dropout if there is a stream
         "dropout" of random numbers, unless `deterministic`.

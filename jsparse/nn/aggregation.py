@@ -41,7 +41,7 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
         >>> jsparse.nn.aggregate(P, jnp.ones((6, 4)), ("mean", "max", "std")).shape
         (6, 3, 4)
 
-    Several reductions at a time are those of Corso et al., "Principal neighbourhood aggregation for graph nets", 2020.
+    Several reductions at a time are from Corso et al., "Principal neighbourhood aggregation for graph nets", 2020.
     A weight of n counts as n edges in a sum, a mean and a standard deviation, as repeated edges do; for a pattern these
     divide by the number of neighbours.
 
@@ -50,7 +50,7 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
             repeated edges are kept.
         x: features (sources, features), or a pair whose first part they are.
         reductions: one or several of the names, over the stored entries of a row. The derivative of a maximum is
-            divided among equal messages, and that of a standard deviation of 0 is 0.
+            divided among equal messages, and a standard deviation of 0 has the derivative 0.
 
     Returns an array (targets, features) for one name, and (targets, number of names, features) for several. It is 0
     where a node has no neighbours; a mean is 0 where its weights add up to 0, and a standard deviation is NaN where

@@ -56,7 +56,7 @@ def multi_head_attention(
         context: what is attended to, (..., m, context_in); `x` itself for self-attention.
         mask: a Pattern or a SparseTensor (n, m) or (heads, n, m), static or dynamic (`jsparse.sparse_attention`).
         query, key, value: projections (in, heads, dim). Keys and values may have fewer heads, if their number divides
-            that of the queries (grouped queries; Ainslie et al., 2023).
+            the queries' number of heads (grouped queries; Ainslie et al., 2023).
         out: a projection (heads, dim of values, out).
         bias: biases of the scores, (nse,) or (heads, nse), as `relative_bias` gives them.
         dropout_rate, dropout_key: dropout of stored weights.
@@ -231,7 +231,7 @@ class MultiHead:
         Args:
             parameters: "kernel" and maybe "bias" of each projection.
             relative: biases by relative position, or None.
-            dtype: of the computation; None for that of the operands.
+            dtype: of the computation; None for the operands' dtype.
         """
 
         def cast(x: Any) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Mixtures of experts, and activations of which few are kept."""
+"""Mixtures of experts, and activations that keep few elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph layer is: sizes and options, from which its parameters follow, and a function of these."""
+"""The definition of a graph layer: sizes and options, which determine its parameters, and a function of these."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Layer:
         Args:
             parameters: arrays by name, as `init` gives them.
             graph: a SparseTensor or a pattern (targets, sources), static or dynamic.
-            x: features (nodes, in), or a pair of those of sources and targets.
+            x: features (nodes, in), or a pair: the features of sources and of targets.
             edge_features: (nse, edge_features), in layers of graph attention that are made with such a number.
             dropout_key: a key of random numbers, in layers with a `dropout_rate`; without it nothing is dropped.
             dtype: of the computation; by default that of x and the parameters.
@@ -175,7 +175,7 @@ def _is_size(x: Any) -> bool:
 
 
 def features(x: Any, layer: str, dtype: Any) -> Any:
-    """The features of nodes, or the pair of those of sources and targets, in a dtype; None for their own.
+    """The features of nodes, or the pair for sources and targets, in a dtype; None for their own.
 
     Raises DTypeError for what is no array of numbers, ShapeError for another rank than two.
     """
@@ -208,7 +208,7 @@ def _weighted(graph: Any, layer: str, dtype: Any) -> Any:
 
 
 def check_dtypes(layer: str, **dtypes: Any) -> None:
-    """Raise DTypeError unless dtypes are those of floats or complex numbers, or None."""
+    """Raise DTypeError unless all dtypes are dtypes of floats or complex numbers, or None."""
     for name, dtype in dtypes.items():
         if dtype is not None and not jnp.issubdtype(dtype, jnp.inexact):
             raise DTypeError(f"Expected {name} to be a dtype of floats in {layer}, but got {represented(dtype)}.")

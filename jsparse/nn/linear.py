@@ -41,7 +41,7 @@ def linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> jax.A
 
 
 def block_linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> jax.Array:
-    """Compute x W + b for a matrix W of blocks, of which some are stored.
+    """Compute x W + b for a matrix W that stores some of its blocks.
 
         >>> blocks = jsparse.random(jax.random.key(0), (4, 2), density=0.5).pattern.extended([16, 16])
         >>> W = jsparse.SparseTensor(jnp.ones(blocks.nse), blocks)

@@ -20,7 +20,7 @@ dtype: of the computation; by default that of x and the parameters.
 param_dtype: of the parameters.
 kernel_init, attention_init, bias_init: functions (key, shape, dtype) for kernels, vectors of attention, and biases.
 """
-"""The options that modules have beside those of their layers."""
+"""The options that modules have besides their layers' options."""
 
 
 def layers_of(module: ModuleType) -> list[type[Layer]]:
@@ -35,7 +35,7 @@ def named_options(layer: Layer | type[Layer], without: Collection[str] = ()) -> 
 
 
 def signature_of(layer: type[Layer], more: Iterable[Parameter], without: Collection[str] = ()) -> Signature:
-    """The signature of a module: the options of a layer but for some, and more of them."""
+    """The signature of a module: the options of a layer except `without`, and then `more` options."""
     own = [p for p in signature(layer).parameters.values() if p.name not in without]
     return Signature([*own, *more])
 
@@ -46,7 +46,7 @@ def documentation(
     """The docstring of a module.
 
     Args:
-        layer: the layer, whose docstring has all but what follows.
+        layer: the layer. Its docstring has everything that is not given here.
         example: the lines of the example that make the module; {name} and {args} stand for the layer's.
         call: how the example calls it with a graph and x.
         more: entries of further options.

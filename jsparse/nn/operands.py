@@ -1,7 +1,7 @@
 """Checks of what graph layers are given, and their arithmetic.
 
-What neighbours send has the dtype of the layer. Sums and what follows them are in float32 where that is a narrow float,
-and the result is rounded once.
+Messages from neighbours have the dtype of the layer. If that is a narrow float, sums and later operations are in
+float32, and the result is rounded once.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ __all__ = [
 ]
 
 Features: TypeAlias = Any
-"""An array or a sparse matrix (nodes, features), or a pair of those of sources and of targets."""
+"""An array or a sparse matrix (nodes, features), or a pair of them for sources and targets."""
 
 
 def operands(
     graph: Any, x: Features, layer: str, *, square: bool = False, sparse: bool = False
 ) -> tuple[Graph, Any, Any]:
-    """The graph, the features of its sources (sources, in), and those of its targets (targets, target_in).
+    """The graph, the features of its sources (sources, in), and the features of its targets (targets, target_in).
 
     Raises DTypeError for a dense graph, and for sparse features unless `sparse`, ShapeError for features of another
     number of nodes, and for a graph that is no square matrix if `square`, or if there is one array of features.
@@ -120,7 +120,7 @@ def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
 
 
 def id_array(x: Any, layer: str, expected: str, size: int) -> jax.Array:
-    """Numbers of rows, nodes or graphs as an index array. Those out of [0, size) stay out of it, however wide they are.
+    """Numbers of rows, nodes or graphs as an index array. Wide numbers out of [0, size) stay out of it.
 
     Raises DTypeError for what `dense_array` refuses. Whether they are integers is for the layer to check.
     """
@@ -209,7 +209,7 @@ def dense_sums(text: str, *arguments: Any, **options: Any) -> jax.Array:
 
 
 def unrounded_sums(text: str, *arguments: Any, **options: Any) -> jax.Array:
-    """An einsum with a dense result, in float32 where that of `dense_sums` is a narrow float."""
+    """An einsum with a dense result, in float32 where `dense_sums` would give a narrow float."""
     kinds = {is_pattern(x) for x in arguments}
     dtype = None if kinds == {True} else unrounded(_promoted(*arguments).name)  # patterns alone are counted
     return dense_sums(text, *arguments, preferred_element_type=dtype, **options)

@@ -1,4 +1,4 @@
-"""How sparse weights are, and which: schedules of pruning, and patterns of N entries in each M."""
+"""How many weights are pruned, and which: schedules of pruning, and patterns of N entries in each M."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gradual_sparsity(step: Any, *, begin: int, end: int, final: float, initial: 
         begin, end: the steps between which it grows.
         final, initial: the fractions at the end and before the beginning, from 0 to 1.
 
-    Raises ShapeError for fractions out of range, or an end that is not behind the beginning.
+    Raises ShapeError for fractions out of range, or an end that is not after the beginning.
     """
     if not (0 <= initial <= 1 and 0 <= final <= 1 and begin < end):
         raise ShapeError(
@@ -52,7 +52,7 @@ def n_of_m(weight: Any, n: int, m: int, *, axis: int = 0, format: Any = "csr") -
     Args:
         weight: a concrete array (in, out).
         n, m: how many are kept, of how many. m divides the axis.
-        axis: the axis along which elements are consecutive; by default that of inputs.
+        axis: the axis along which elements are consecutive; by default the axis of inputs.
 
     Returns a static SparseTensor with n / m of the elements.
 

@@ -39,7 +39,7 @@ class SparseAttention(nnx.Module):
         in_features: the features of x.
         qkv_features: of all heads together; by default in_features.
         out_features: of the result; by default in_features.
-        num_kv_heads: the number of heads of keys and values, which divides that of queries; by default the same.
+        num_kv_heads: the number of heads of keys and values, which divides `num_heads`; by default the same.
         in_kv_features: the features of the context; by default in_features.
         max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
         dropout_rate: of stored weights, in training. The stream "dropout" of `rngs` gives the keys.

@@ -56,7 +56,7 @@ class GraphLayer(nnx.Module):
     def __call__(
         self, graph: Any, x: Any, *, edge_features: Any = None, deterministic: bool | None = None
     ) -> jax.Array:
-        """Compute the layer for a graph and features x (nodes, in), or a pair of those of sources and targets.
+        """Compute the layer for a graph and features x (nodes, in), or a pair for sources and targets.
 
         Layers of graph attention take features of edges, (nse, edge_features). Without dropout if `deterministic`, or
         after `layer.eval()`.

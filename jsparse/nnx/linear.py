@@ -24,7 +24,7 @@ Initializer = Callable[..., jax.Array]
 
 
 class SparseLinear(nnx.Module):
-    """x W + b, where W stores some of its entries: at random places, or those of a tensor that is given.
+    """x W + b, where W stores some of its entries: at random places, or at the places of a given tensor.
 
         >>> from flax import nnx
         >>> layer = jsparse.nnx.SparseLinear(64, 32, density=0.1, rngs=nnx.Rngs(0))
@@ -142,13 +142,13 @@ class SparseLinear(nnx.Module):
 
 @jax.jit
 def _rewired(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
-    """RigL's step by a number that is data."""
+    """RigL's step, where `count` may be traced."""
     nse = kernel.nse
     return kernel.prune(keep=nse - count, nse=nse).regrow(scores, count, nse=nse)
 
 
 class BlockSparseLinear(nnx.Module):
-    """x W + b, where W has blocks, of which some are stored, at random places.
+    """x W + b, where W consists of blocks. Some of them are stored, at random places.
 
         >>> from flax import nnx
         >>> layer = jsparse.nnx.BlockSparseLinear(64, 32, block=(16, 16), density=0.5, rngs=nnx.Rngs(0))

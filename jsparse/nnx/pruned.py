@@ -41,7 +41,7 @@ class PrunedLinear(nnx.Module):
     Args:
         in_features, out_features: the sizes of x and of the result.
         rngs: streams of random numbers; "params" is used.
-        **options: those of `flax.nnx.Linear`.
+        **options: the options of `flax.nnx.Linear`.
     """
 
     def __init__(self, in_features: int, out_features: int, *, rngs: nnx.Rngs, **options: Any) -> None:

@@ -26,11 +26,11 @@ class Access:
 
     @property
     def is_call(self) -> bool:
-        """Whether the tensor is the value of a call, or a power of it, whose name is the text of the call."""
+        """Whether the tensor is the value of a call, or a power of that value. Its name is the text of the call."""
         return ")" in self.tensor
 
     def variables(self) -> tuple[IndexVar, ...]:
-        """The index variables, left to right, each once, those of nested accesses included."""
+        """The index variables, left to right, each once, including the index variables of nested accesses."""
         return self._variables
 
     @lazy

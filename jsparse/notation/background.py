@@ -1,8 +1,8 @@
 """What an expression is where tensors store nothing: its background.
 
-A value there is absent, or a known number, or unknown. What is *absent* contributes nothing: a product is absent if a
-factor is, whatever the others are (NaN included), a sum if all terms are, a quotient if its numerator is. A function
-gets 0 for what is absent, and is absent itself if its value is 0 then. These are the annihilators of a merge lattice
+A background is absent, a known number, or unknown. An *absent* value contributes nothing: a product is absent if one
+factor is, whatever the others are (NaN included); a sum if all terms are; a quotient if its numerator is. A function
+takes 0 for an absent argument, and is absent if its value is then 0. These are the annihilators of a merge lattice
 (Kjolstad et al., The Tensor Algebra Compiler, 2017), with Finch's fill values for functions.
 
 Statements, `sparsify`, operators on tensors and fused kernels all ask here. They differ in the names of their
@@ -31,7 +31,7 @@ class State(Enum):
 
 
 Background: TypeAlias = complex | State
-"""A number that is known, or one of the two."""
+"""A known number, or a `State`: absent or unknown."""
 
 ABSENT, UNKNOWN = State.ABSENT, State.UNKNOWN
 
@@ -52,11 +52,11 @@ def is_zero(found: Background) -> bool:
 def background(
     operation: str, arguments: Sequence[Background], of_numbers: Callable[[Sequence[complex]], complex]
 ) -> Background:
-    """The background of an operation on arguments with these ones.
+    """The background of an operation, given the backgrounds of its arguments.
 
     Args:
         operation: a function, or a name of `KINDS`.
-        of_numbers: the operation on numbers, 0 for what is absent.
+        of_numbers: the operation on numbers. It is given 0 for an absent argument.
     """
     kind = KINDS.get(operation)
     if kind == "where":
@@ -80,7 +80,7 @@ def background(
 
 
 def _selected(condition: Background, *cases: Background) -> Background:
-    """`where` of a known condition, or of values that are the same, whatever the condition is."""
+    """The background of `where`, if the condition is known or all cases are equal."""
     if condition is not UNKNOWN:
         chosen = cases[1] if is_zero(condition) else cases[0]
     elif all(map(is_zero, cases)):

@@ -28,11 +28,11 @@ def operand_name(position: int) -> str:
 
 
 def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignment:
-    """Read `subscripts` for operands of the given shapes. Only sizes of `...` are compared, not those of letters.
+    """Read `subscripts` for operands of the given shapes. Sizes are compared for `...` only, not for letters.
 
     Raises:
         SubscriptError: text outside the grammar; the message points at the error.
-        ShapeError: a term does not fit its operand's rank, the number of terms is not that of operands, or dimensions
+        ShapeError: a term does not fit its operand's rank, the numbers of terms and operands differ, or dimensions
             of `...` do not broadcast.
         NotYetSupportedError: `...` needs more letters than there are.
     """

@@ -7,9 +7,9 @@
     factor  := number | access | call | "(" value ")"
     call    := function "(" value ("," value)* ")"
 
-The power of a tensor is that of its elements. Outside of calls products are distributed over sums, as far as powers and
-divisors allow it. A power of a sum that is not a whole number above 0, a divisor that is a sum, a comparison, and a
-function with its arguments are factors: calls. In arguments nothing is multiplied out.
+A power of a tensor is taken element by element. Outside of calls, products are distributed over sums, as far as powers
+and divisors allow it. These become factors of their own, as calls: a sum to a power that is not a whole number above 0,
+a divisor that is a sum, a comparison, and a function with its arguments. In arguments nothing is multiplied out.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Function:
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """What computes it: the function of JAX, if that takes all arguments as they are."""
+        """The callable that computes it: JAX's function itself, if that takes all arguments as they are."""
         takes_more = self.arity[1] > 3
         return self if self.takes_floats or takes_more else self.of_jax
 

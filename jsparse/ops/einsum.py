@@ -110,7 +110,7 @@ def einsum(
 
 
 def _of_arrays(arguments: Sequence[Any], preferred: np.dtype | None, text: str) -> jax.Array:
-    """Compute an einsum of dense arrays by jax.numpy. The arguments have either form, text or lists of indices."""
+    """Compute an einsum of dense arrays by jax.numpy. The indices are text or lists, as `einsum` takes them."""
     count = len(arguments)
     array_arguments = range(1, count) if isinstance(arguments[0], str) else range(0, count - count % 2, 2)
     taken = [as_array(x, text) if n in array_arguments else x for n, x in enumerate(arguments)]

@@ -68,12 +68,12 @@ def evaluate(
 
     Args:
         text: `name[indices] = sum of products` of numbers, tensors and functions, with parentheses. Names have any
-            length; a name without brackets is a tensor of rank 0. `/` divides by them, `** p` raises to a number: both
-            act on the elements of each tensor, of a sparse one on its stored entries. Functions are exp, relu, max,
-            where and others, and comparisons. `=` writes each element of the target once, `+=` adds to it, `min=` and
-            `max=` keep the smallest or the largest of all values written to it.
-        tensors: the tensors by name: SparseTensors, Patterns, arrays (those of jax.experimental.sparse and scipy.sparse
-            as well) and numbers. A tensor with the target's name is its previous content.
+            length; a name without brackets is a tensor of rank 0. `/` divides by any of these, and `** p` raises to a
+            number: both act on each element, and only on the stored entries of a sparse tensor. Functions are exp,
+            relu, max, where and others, and comparisons. `=` writes each element of the target once, `+=` adds to it,
+            `min=` and `max=` keep the smallest or the largest of all values written to it.
+        tensors: the tensors by name: SparseTensors, Patterns, arrays (also of jax.experimental.sparse and scipy.sparse)
+            and numbers. A tensor with the target's name is its previous content.
         shape: the result's shape. It is required if an index of the result is read from a tensor, or if no term
             carries it.
         out_format: "dense"; a format, for a sparse result in that format; a Pattern or a SparseTensor, to compute on
@@ -81,7 +81,7 @@ def evaluate(
         nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the operands' bound.
         semiring: a semiring as in `einsum`, for a statement that is one product of tensors.
         schedule: steps that the kernel has to have, as in `einsum`. If the statement has several terms with a kernel
-            each, a list with a schedule or None for each term.
+            each, pass a list with a schedule or None for each term.
         preferred_element_type: the dtype of the result, by default what tensors and numbers promote to; see `einsum`.
 
     Returns:
@@ -200,7 +200,7 @@ def _checked(
 def _by_semiring(
     text: str, rewritten: DesugaredStatement, tensors: dict[str, Any], semiring: Semiring
 ) -> tuple[Statement, dict[str, Any], Semiring]:
-    """The statement with its tensors and index relations. `min=` and `max=` become products of their semirings."""
+    """The statement with its tensors and index relations. `min=` and `max=` become a product by their semiring."""
     operands = {**tensors, **rewritten.relations}
     if rewritten.statement.operator not in ("min=", "max="):
         return rewritten.statement, operands, semiring
@@ -255,7 +255,7 @@ def _target_shape(text: str, before: Any, shape: Sequence[int] | None) -> tuple[
 
 @lru_cache(maxsize=1024)
 def parsed(text: str, sized: bool = True) -> Statement:
-    """Parse a statement, which is remembered."""
+    """Parse a statement (cached)."""
     return parse_statement(text, sized)
 
 

@@ -58,19 +58,19 @@ def explain(
 
     The explanation shows formats, steps, the loop order with its cost, tiles, what is computed and moved, loop nest,
     kernel and LLVM IR. Print it, read the attributes of one stage, or show it in a notebook. A statement with functions
-    is several operations, which are explained as those of a function are.
+    is several operations, so it is explained like a Python function.
 
         >>> print(jsparse.explain("ij,jk->ik", A, X).summary)
         >>> jsparse.explain("y[i] = b[i] - A[i,j] * x[j]", b=b, A=A, x=x).llvm
 
-    Of a function it explains every sparse operation, also inside of `jit`, `scan`, `while_loop`, `cond`, derivatives
-    and `vmap`. The function is traced, so arguments may be `jax.ShapeDtypeStruct`s:
+    For a Python function, every sparse operation is explained, also inside of `jit`, `scan`, `while_loop`, `cond`,
+    derivatives and `vmap`. The function is traced, so arguments may be `jax.ShapeDtypeStruct`s:
 
         >>> print(jsparse.explain(loss)(params, A, X))
         >>> jsparse.explain(jax.grad(loss))(params, A, X).kernels[0].schedule
 
     Raises the errors of `einsum` and `evaluate`, and SubscriptError for a first argument that is neither text nor an
-    operand nor a function. The function for a traced one raises what that function raises.
+    operand nor a function. `explain(f)(*args)` also raises what f raises.
     """
     if callable(subscripts):
         if operands or tensors:

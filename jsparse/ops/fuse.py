@@ -20,12 +20,11 @@ def fuse(function: F) -> F:
     """Compile chains of sparse operations in a function into one kernel each.
 
     A chain consists of einsums on patterns, elementwise functions of stored entries, reductions over them, softmax, and
-    elementwise functions of the dense result. Values on a pattern between them then take the memory of one
-    row, and are computed anew for derivatives. What cannot be fused runs as it does without `fuse`.
+    elementwise functions of the dense result. Intermediate values on a pattern then take the memory of one row, and are
+    computed anew for derivatives. What cannot be fused runs as it does without `fuse`.
 
-    The function is jitted: its arguments and results are pytrees of arrays, sparse tensors among them, and errors are
-    those that it raises itself. Derivatives are those of the function as it is written. All transformations of JAX
-    apply.
+    The function is jitted: its arguments and results are pytrees of arrays, sparse tensors among them. It raises the
+    errors and has the derivatives of the function as it is written. All transformations of JAX apply.
 
         >>> mask = jsparse.pattern.window(256, 16)
         >>> @jsparse.fuse

@@ -25,9 +25,10 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
         >>> dA = jsparse.grad(lambda A: (A @ x).sum())(A)
 
     The gradient of a SparseTensor, anywhere in the pytree of an argument, is a SparseTensor on the same pattern, and 0
-    in padding. Among the leaves of a dynamic one is a mark that refuses arithmetic, so optimizers, norms and steps that
-    are mapped over all leaves, index arrays among them, raise an error. They are right on `jsparse.values(gradient)`,
-    and with `jsparse.optax.values_only`. `A.with_values(gradient.values)` is a tensor without a mark.
+    in padding. A gradient with a dynamic pattern has a leaf that refuses arithmetic, as a mark. So optimizers, norms
+    and steps raise an error if they are mapped over all leaves, index arrays among them. Apply them to
+    `jsparse.values(gradient)`, or with `jsparse.optax.values_only`. `A.with_values(gradient.values)` is a tensor
+    without a mark.
 
     Args:
         fun: a function that returns a scalar, or with `has_aux` a pair of a scalar and further results.
@@ -35,8 +36,8 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
         has_aux: as in `jax.grad`.
         options: `holomorphic` and `allow_int` of `jax.grad`.
 
-    Shapes and dtypes are those of the arguments. Raises ShapeError if a call has no argument of that number, TypeError
-    as `jax.grad` does (integer values, say).
+    Gradients have the shapes and dtypes of the arguments. Raises ShapeError if a call has no argument of that number,
+    TypeError as `jax.grad` does (integer values, say).
     """
     differentiated = value_and_grad(fun, argnums, has_aux, **options)
 

@@ -1,4 +1,4 @@
-"""What a bug report needs to say of an installation: versions, machine, settings, cache and extension."""
+"""What a bug report needs to say about an installation: versions, machine, settings, cache and extension."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Section = dict[str, Any]
 
 
 def installation() -> dict[str, Section]:
-    """All facts by section, as JSON values."""
+    """All facts about the installation, by section, as JSON values."""
     return {
         "versions": _versions(),
         "machine": _machine(),
@@ -98,7 +98,7 @@ def _extension() -> Section:
 
 
 def _jaxlibs_ffi() -> str:
-    """The FFI version in jaxlib's header, which its XLA has."""
+    """The FFI version of jaxlib's XLA, read from its header."""
     header = Path(str(jaxlib.__file__)).parent / "include/xla/ffi/api/c_api.h"
     text = header.read_text() if header.exists() else ""
     found = [re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR")]
@@ -106,7 +106,7 @@ def _jaxlibs_ffi() -> str:
 
 
 def _wrapped(value: Any, width: int) -> list[str]:
-    """A value as lines."""
+    """A value as lines of text, wrapped at `width` characters."""
     words = [str(part) for part in value] if isinstance(value, list) else [_shown(value)]
     lines = [""]
     for word in words:

@@ -1,7 +1,7 @@
 """The methods of SparseTensor that call higher packages.
 
-A tensor is values on a pattern, and its package imports no operation. So the methods that do are installed here, when
-jsparse is imported. `SparseTensor` declares them for type checkers.
+A tensor is values on a pattern, and its package imports no operation. So the methods that call operations are installed
+here, when jsparse is imported. `SparseTensor` declares them for type checkers.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ __all__ = ["power", "with_powers"]
 def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]:
     """The tensors of a statement by name, powers such as "x**-1" included.
 
-    A power of a sparse tensor is that of its stored entries. Negative powers of integers are floats.
+    A power of a sparse tensor acts on its stored entries only. Negative powers of integers are floats.
     """
     used = {name: base_and_exponent(name) for name in statement.tensors()}
     found = {name: x for name, x in tensors.items() if name in used or name == statement.target.tensor}
@@ -30,7 +30,7 @@ def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]
 
 
 def power(x: Any, exponent: float) -> Any:
-    """The power of a tensor of a statement: of a sparse one that of its stored entries."""
+    """Raise a tensor of a statement to a power. In a sparse tensor, only stored entries are raised."""
     if isinstance(x, Pattern | DynamicPattern):
         return x  # a tensor of ones
     if not isinstance(x, SparseTensor):

@@ -19,8 +19,8 @@ def is_tensor(x: Any) -> bool:
 def values(tree: Any) -> Any:
     """Replace each SparseTensor in a pytree by its array of values.
 
-    Norms, averages, casts and statistics of a pytree with dynamic tensors are those of its values: the index arrays
-    are leaves as well, but no numbers to compute with.
+    Compute norms, averages, casts and statistics of a pytree with dynamic tensors from its values: the index arrays are
+    leaves as well, but no numbers to compute with.
 
         >>> squares = [(leaf**2).sum() for leaf in jax.tree.leaves(jsparse.values(gradients))]
         >>> average = optax.incremental_update(jsparse.values(params), average, 0.01)
@@ -36,7 +36,7 @@ def with_values(tree: Any, values: Any) -> Any:
         >>> halved = jsparse.with_values(params, jax.tree.map(lambda v: v / 2, jsparse.values(params)))
 
     Args:
-        tree: a pytree, whose patterns the result has.
+        tree: a pytree. The result has its patterns.
         values: a pytree of the structure of `jsparse.values(tree)`. Tensors get its arrays by `A.with_values`.
 
     Raises ShapeError and DTypeError as `A.with_values`, ValueError as jax.tree.map does if the structures differ.
@@ -49,9 +49,9 @@ def with_values(tree: Any, values: Any) -> Any:
 
 
 def moved_values(values: Any, before: SparseTensor, after: SparseTensor) -> Any:
-    """Move values, such as moments, from the entries of a tensor to those of another one. New entries get 0.
+    """Move values, such as moments, from the entries of one tensor to the entries of another. New entries get 0.
 
-    Leading axes are those of a batch.
+    All axes of `values` but the last are batch axes.
     """
 
     def moved(array: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Index variables that always occur together, at adjacent levels, become one: `ijk,ijl->kl` is `pk,pl->kl`.
+"""Collapse: two index variables that always occur at adjacent levels become one. `ijk,ijl->kl` is `pk,pl->kl`.
 
 The tuples (i, j) that an operand stores are numbered, and the level of the number p takes the place of the two. Loops
 then have one level less, and a tuple is located by one look at its pointers. The entries and their order stay, so the
@@ -55,7 +55,7 @@ class _Held(NamedTuple):
 
 
 def next_collapse(product: TypedProduct) -> Collapsed | None:
-    """Two index variables of a product that become one; None if there are none."""
+    """The next collapse of two index variables of a product; None if there is none."""
     for first, second in _adjacent(product):
         held = _holders(product, first, second)
         if held is None or {first, second} & set(product.kept):
@@ -87,7 +87,7 @@ def _levels(product: TypedProduct, number: int) -> list[IndexVar]:
 
 
 def _holders(product: TypedProduct, first: IndexVar, second: IndexVar) -> list[_Held] | None:
-    """The operands that have two index variables; None if one has them otherwise than at adjacent static levels."""
+    """The operands that have both index variables; None unless they are at adjacent static levels in all operands."""
     found = []
     for number, (x, indices) in enumerate(zip(product.operands, product.indices, strict=True)):
         if first not in indices and second not in indices:
@@ -106,7 +106,7 @@ def _holders(product: TypedProduct, first: IndexVar, second: IndexVar) -> list[_
 def _operand(
     product: TypedProduct, held: _Held, core: Pattern, var: IndexVar
 ) -> tuple[int, Pattern, tuple[IndexVar, ...]]:
-    """The number, the pattern and the index variables of an operand, whose dimensions follow its levels."""
+    """The number, the pattern and the index variables of a collapsed operand. Its dimensions are in level order."""
     levels = _levels(product, held.number)
     names = (*levels[: held.level], var, *levels[held.level + 2 :])
     return held.number, core.extended([product.sizes[v] for v in names[len(core.shape) :]]), names

@@ -47,7 +47,7 @@ Orders = Mapping[int, tuple[int, ...]]  # for operands that are sorted, the new 
 def cheapest_conversions(
     products: Sequence[TypedProduct], dtypes: Sequence[Dtypes], on: PatternRef | None
 ) -> list[Conversions]:
-    """For each term of a sum, the conversions that make it cheapest; none if it is cheapest as its operands are stored.
+    """For each term of a sum, the conversions that make it cheapest; none if no conversion makes it cheaper.
 
     Args:
         dtypes: the dtypes of each term.
@@ -139,7 +139,7 @@ def _sortable(work: TypedProduct, dtypes: Dtypes, on: PatternRef | None) -> Sort
 
 
 def _agree(work: TypedProduct, on: PatternRef | None, orders: Orders) -> bool:
-    """Whether some order of loops walks all patterns and the result's, once operands are sorted in these orders."""
+    """Whether a legal order of loops exists once operands are sorted in these orders. It includes the result."""
     walks = [walk for key, walk in work.walked(on).items() if key not in work.walks]
     of_operands = {n: work.walk_of(n) for n, x in enumerate(work.operands) if x.core is not None}
     walks += (_moved(walk, orders[n]) if n in orders else walk for n, walk in of_operands.items())
@@ -154,7 +154,7 @@ def _moved(walk: PatternAccess, order: tuple[int, ...]) -> PatternAccess:
 
 
 def _inputs(work: TypedProduct, operand: int) -> int:
-    """The number of entries that a conversion of an operand sorts."""
+    """The number of entries that are sorted to convert an operand."""
     x = work.operands[operand].stored
     assert x is not None
     assert isinstance(x.pattern, DynamicType)

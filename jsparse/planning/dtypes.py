@@ -8,8 +8,8 @@
 A kernel casts what it loads. So an operand keeps its dtype if the kernel then computes with the same numbers as if the
 operand were promoted first.
 
-Bare patterns have no dtype and promote nothing. A product of bare patterns alone counts, so it has the default dtype of
-integers; bool if it multiplies bit by bit, where the one of integers is -1.
+Bare patterns have no dtype and promote nothing. A product of bare patterns alone counts entries, so it has the default
+integer dtype; or bool if the semiring multiplies bit by bit, since the one of such a semiring of integers is -1.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Dtypes:
 
     @property
     def intermediate(self) -> np.dtype:
-        """The dtype of steps and of terms of sums: wide enough that only the last result is rounded."""
+        """The dtype of the results of steps and terms, wide enough that only the last result is rounded."""
         return np.dtype(unrounded(self.computed.name))
 
     @property
@@ -68,7 +68,7 @@ class Dtypes:
         return given if given.name in DTYPES and self._is_same_promoted(given) else self.promoted
 
     def _is_same_promoted(self, given: np.dtype) -> bool:
-        """Whether a kernel that casts an operand computes with the same numbers as if it were promoted before."""
+        """Whether casts in the kernel give the same numbers as if the operand were promoted first."""
         if is_complex(given) and not is_complex(self.promoted):
             return False
         if self.promoted.name in NARROW_FLOATS:

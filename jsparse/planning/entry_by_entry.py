@@ -1,12 +1,12 @@
 """Products that multiply by a matrix for each stored entry, as in a relational graph convolution.
 
-In `rij,jc,rcf->if` every entry of A multiplies a row of x by the matrix of its relation. Loops that follow the levels
-of A would use a matrix for each segment (r, i), which has a single entry in most cases. Over entries p = 0, 1, … one
-after the other, with A's coordinates as index relations R, I and J,
+In `rij,jc,rcf->if` every entry of A multiplies a row of x by the matrix W[r] of its relation r. Loops over the levels
+of A would load a matrix for each segment (r, i), which has a single entry in most cases. Instead, one loop visits the
+entries p = 0, 1, …, with A's coordinates as index relations R, I and J:
 
     O[i, f] = Σ A[p] · I(p, i) · J(p, j) · R(p, r) · x[j, c] · W[r, c, f]
 
-several entries of one relation are multiplied at a time, and the gradient of W is a sum over neighbouring entries.
+Then several entries of one relation are multiplied at a time, and the gradient of W is a sum over neighbouring entries.
 It is the indirect einsum of Insum (Won et al., 2026) for formats of coordinates.
 """
 
@@ -22,16 +22,15 @@ from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["coordinates_of", "entry_variable", "multiplies_matrices"]
 
-SEGMENT = 1.5  # entries of a segment, on average, up to which entries are taken one by one
+SEGMENT = 1.5  # the largest average number of entries of a segment for which entries are taken one by one
 REMEMBERED = 64
 
 
 def multiplies_matrices(product: TypedProduct) -> int | None:
     """The number of the operand whose entries multiply by matrices one by one; None if there is none.
 
-    It is the only sparse operand, with a static pattern of three levels or more, whose last segments have one entry in
-    most cases. Some dense operand has an index of it, an index of the result, and an index over which products are
-    summed that no pattern stores.
+    It is the only sparse operand. Its static pattern has three levels or more, and most segments of its last level have
+    one entry. Some dense operand has an index of it, an index of the result, and a summed index that no pattern stores.
     """
     sparse = [n for n, x in enumerate(product.operands) if x.stored is not None]
     if len(sparse) != 1 or not product.semiring.is_linear:
@@ -47,7 +46,7 @@ def multiplies_matrices(product: TypedProduct) -> int | None:
 
 
 def _is_matrix(product: TypedProduct, number: int, stored: tuple[IndexVar, ...]) -> bool:
-    """Whether a dense operand is a matrix for each coordinate that is stored."""
+    """Whether a dense operand holds a matrix for each coordinate of a stored index."""
     own = set(product.indices[number])
     if product.operands[number].stored is not None or own.isdisjoint(stored):
         return False

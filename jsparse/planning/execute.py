@@ -138,7 +138,7 @@ def _assembled_with_values(
     on = output.assembly.pattern(values, arrays)
     if on is not None:
         found = found if entries.semiring.is_linear else on.in_use(found)
-        found = found if has_nan else on.poisoned(found)  # integers, which are only now converted to floats
+        found = found if has_nan else on.poisoned(found)  # integers that are converted to floats only now
     result: SparseTensor = _wrapped(found, output.pattern, on)
     return result
 

@@ -1,7 +1,7 @@
 """Index relations: tables of integers that stand where an index does, as patterns without values.
 
-`rows[p]` relates p to the index that it reads. As an operand it is the sparse matrix R(p, i) of ones, a bare pattern,
-and besides makes no result sparse (`planning.desugar.gather_scatter`).
+`rows[p]` relates p to the index that it reads. As an operand it is a bare pattern: the sparse matrix R(p, i) of ones.
+Unlike other bare patterns, it makes no result sparse (`planning.desugar.gather_scatter`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Factors of ones, where only dense levels of bare patterns carry a summed index variable.
 
-Loops walk the core of a pattern, and run over the dense axes of arrays. A dense level below the core is neither, if no
-values lie on it: `ijab,j->i` of blocks without values has to add each product once for every a and b. Ones over a and
-over b make it a product of arrays like any other.
+Loops walk the cores of patterns and run over the axes of arrays. If no values lie on a pattern, no loop runs over the
+dense levels below its core. But `ijab,j->i` of blocks without values has to add each product once for every a and b. So
+vectors of ones over a and over b become factors, as in any product of arrays.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def as_array(x: Any, subscripts: str) -> jax.Array:
 def as_operand(x: Any, name: Name, subscripts: str) -> Operand:
     """Check an operand and convert it to what the primitives take. Messages call it `name`.
 
-    Raises LeafError if the leaves of a SparseTensor or a dynamic pattern are not those of its type, DTypeError for
+    Raises LeafError if the leaves of a SparseTensor or a dynamic pattern do not fit its type, DTypeError for
     anything that is neither a tensor, nor a pattern, nor an array of numbers.
     """
     if isinstance(x, SparseTensor):
@@ -70,7 +70,7 @@ def signatures(
 
 
 def _with_same(found: tuple[Signature, ...], operands: Sequence[Any]) -> tuple[Signature, ...]:
-    """The signatures with the numbers of operands that occur several times: steps on them are computed once."""
+    """The signatures, which also note repeated operands, so that equal steps on them are computed once."""
     arrays = [id(x.pattern if is_bare(x) else x.values if isinstance(x, SparseTensor) else x) for x in operands]
     if len(set(arrays)) == len(arrays):
         return found

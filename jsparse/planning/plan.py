@@ -2,8 +2,8 @@
 
     operands ──signatures──> Program ──plan──> ProgramPlan ──execute──> array or SparseTensor
 
-A plan is a straight line of instructions, and each makes one value. Values are numbered, the operands first; the last
-one is the result. An einsum is a sum of one term: most of their plans have one instruction.
+A plan is a straight line of instructions, and each makes one value. Values are numbered: operands first, then results
+of instructions. The last value is the result. An einsum is a sum of one term, and most einsums need one instruction.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class OnPattern:
 
     Attributes:
         pattern: the static pattern, or the type of the dynamic one.
-        source: for a dynamic pattern, the number of the value whose index arrays it shares; None if it shares those of
-            `out_format`.
+        source: for a dynamic pattern, the number of the value whose index arrays it shares; None if it shares the
+            index arrays of `out_format`.
     """
 
     pattern: Pattern | DynamicType
@@ -150,7 +150,7 @@ Output: TypeAlias = DenseOutput | OnPattern | AssembledPattern
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """The conversion of a value to a format in which its pattern is concordant with the others, or rows are located.
+    """The conversion of a value to another format, which is concordant with the other patterns, or can locate rows.
 
     Attributes:
         value: the number of the value.
@@ -182,7 +182,7 @@ class Ones:
 
 @dataclass(frozen=True, slots=True)
 class OnLevels:
-    """A value on another static pattern that stores the same entries in the same order. A dense array stores all.
+    """A value moved to another static pattern with the same entries in the same order. The value may be a dense array.
 
     Attributes:
         value: the number of the value.
@@ -210,7 +210,7 @@ class EntryCoordinates:
 
     Attributes:
         pattern: (entries, size), with one entry in each row.
-        operand: the access to the operand whose entries they are.
+        operand: the access to the operand that stores the entries.
     """
 
     pattern: Pattern

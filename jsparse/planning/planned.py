@@ -115,7 +115,7 @@ def _of_statement(
 
 
 def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
-    """Give each term without factors that have values one more operand, 1, so that every term is a product."""
+    """Add the factor 1 to each term in which no factor has values, so that every term is a product."""
     bare = [all(is_index_relation(tensors[factor.tensor]) for factor in term.factors) for term in statement.terms]
     if not any(bare):
         return statement, {}

@@ -1,4 +1,4 @@
-"""Products as a plan has them: the parameters of the primitives that compute a product, or a sum with its pattern."""
+"""From products to plans: the parameters of the primitives that compute a product, or a sum with its pattern."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jsparse.primitives.spec import Spec, problem_of
 
 __all__ = ["fused", "planned_product"]
 
-FEWER = 16  # the prices are compared if the operands have at least this many times as many entries as the result
+FEWER = 16  # prices are compared only if the operands have at least this many times the entries of the result
 _SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
 
 
@@ -36,9 +36,9 @@ def fused(assembly: Assembly, terms: Sequence[PlannedProduct]) -> Entries | None
 
 
 def _is_cheaper_on_pattern(entries: Entries, terms: Sequence[PlannedProduct]) -> bool:
-    """Whether values cost less on the pattern, which planning has found, than by loops that find the entries again.
+    """Whether computing values on the known pattern costs less than loops that find the entries again.
 
-    Only a pattern with few entries is considered.
+    Only patterns with few entries are considered.
     """
     if not isinstance(entries.result, Pattern):
         return False

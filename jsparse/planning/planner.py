@@ -57,10 +57,10 @@ from jsparse.tensor.dynamic_pattern import dynamic_type
 
 __all__ = ["plan"]
 
-SURPRISE = 4  # a result has so many times the expected entries: another path may be better
-FEW = 1000  # entries of which none is
+SURPRISE = 4  # a result with so many times its expected entries is a surprise: another path may be better
+FEW = 1000  # a result with so few entries is no surprise
 SEARCH = 4.0  # the cost of a step of a bisection
-SURPRISES = 3  # the results whose entries a path is chosen by, at most
+SURPRISES = 3  # how often, at most, a path is chosen again by the entries that were found
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class _Term:
 
 
 class _Begun(NamedTuple):
-    """What a planner has planned at some time: the numbers of instructions, values and steps, and which were made."""
+    """A snapshot of what is planned: the numbers of instructions, values and steps, and the values that were made."""
 
     instructions: int
     values: int
@@ -122,7 +122,7 @@ class _Planner:
         return len(self.values) - 1
 
     def with_ones(self, term: _Term, dtype: np.dtype) -> _Term:
-        """The term with the factors of ones that it needs. `dtype` is theirs."""
+        """The term with the factors of ones that it needs, in that dtype."""
         product, needed = term.product, needed_ones(term.product, dtype)
         if not needed:
             return term
@@ -133,8 +133,10 @@ class _Planner:
         return replace(term, product=whole, values=values)
 
     def entry_by_entry(self, term: _Term) -> _Term:
-        """The term with the values and the coordinates of an operand's entries in place of the operand, if each entry
-        multiplies by a matrix of its own."""
+        """The term, in which entry values and coordinates replace an operand whose entries multiply by matrices.
+
+        The term itself if it has no such operand.
+        """
         product = term.product
         number = multiplies_matrices(product)
         if number is None:
@@ -158,7 +160,7 @@ class _Planner:
         return replace(term, product=whole, values=tuple(values))
 
     def collapsed(self, term: _Term) -> _Term:
-        """The term with one index variable in place of each two that always occur together."""
+        """The term after all collapses: each pair of index variables that always occur together becomes one."""
         while (found := next_collapse(term.product)) is not None:
             accesses, values = list(term.product.assignment.factors), list(term.values)
             for number, pattern, indices in found.operands:
@@ -219,14 +221,14 @@ class _Planner:
         return self.add(OnLevels(made, pattern), signature)
 
     def _has_sparse_steps(self, begun: _Begun) -> bool:
-        """Whether some instructions since then have sparse results."""
+        """Whether an instruction since the snapshot has a sparse result."""
         made = zip(self.instructions[begun.instructions :], self.values[begun.values :], strict=True)
         return any(isinstance(x, SumOfProducts) and value.core is not None for x, value in made)
 
     def _on_known(self, term: _Term) -> _Term:
-        """The term without bare patterns that store every entry of its result, on whose known pattern it is computed.
+        """The term, computed on a known pattern, without the bare patterns that store every entry of its result.
 
-        Its steps may have dense results then, since no pattern follows from theirs.
+        Its steps may have dense results, since the result's pattern does not follow from their patterns.
         """
         product = term.product
         left = [
@@ -240,11 +242,11 @@ class _Planner:
         return replace(term, product=whole, values=tuple(term.values[n] for n in left))
 
     def _begun(self) -> _Begun:
-        """What is planned up to now."""
+        """A snapshot of what is planned now."""
         return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.made), dict(self.converted))
 
     def _forget(self, begun: _Begun) -> None:
-        """Go back to what was planned then."""
+        """Go back to a snapshot."""
         del self.instructions[begun.instructions :], self.values[begun.values :]
         self.steps, self.made, self.converted = begun.steps, dict(begun.made), dict(begun.converted)
 
@@ -273,8 +275,8 @@ class _Planner:
     def _last_step(self, term: _Term, dtypes: Dtypes, is_sparse: bool) -> tuple[_Term, Dtypes]:
         """Append the instructions of all steps before the last one.
 
-        If a static result stores far more than the path expected, another path is chosen by what is known now. Returns
-        the last step as a term, with its dtypes.
+        If a static result stores far more entries than the path expected, the path is chosen again with the true count.
+        Returns the last step as a term, with its dtypes.
         """
         counts, begun = dict[Result, float](), self._begun()
         while True:
@@ -287,8 +289,10 @@ class _Planner:
     def _along(
         self, steps: Sequence[Step], term: _Term, dtypes: Dtypes, counts: dict[Result, float]
     ) -> tuple[_Term, Dtypes] | None:
-        """Append the instructions of these steps. Returns what is left of the term, with its dtypes; None if a result
-        stores far more than was expected, which `counts` says then."""
+        """Append the instructions of these steps. Returns what is left of the term, with its dtypes.
+
+        If a result stores far more entries than expected, writes its count to `counts` and returns None.
+        """
         accesses, values = list(term.product.assignment.factors), list(term.values)
         for step in steps:
             accesses.append(Access(f"T{self.steps}", step.indices))
@@ -312,7 +316,7 @@ class _Planner:
     def _step(
         self, step: Step, product: TypedProduct, accesses: Sequence[Access], values: Sequence[int], dtype: np.dtype
     ) -> int:
-        """Append the instructions of a step. Returns the number of its value, which an equal step may have made."""
+        """Append the instructions of a step, unless an equal step was planned. Returns the number of its value."""
         taken = self._selected(product, accesses[-1], accesses, values, step.operands)
         numbers = tuple(values[n] for n in step.operands)
         key = numbers, form_of(*taken.indices, step.indices), step.is_dense, dtype
@@ -345,7 +349,7 @@ class _Planner:
     ) -> list[tuple[_Term, Dtypes]]:
         """The terms with values converted where that pays, or where patterns and the output's are not concordant.
 
-        A schedule is for operands as they are stored, so then only what contradicts the others is converted.
+        A schedule assumes operands as they are stored, so with schedules only discordant operands are converted.
         """
         products = [term.product for term, _ in terms]
         if self.schedules:
@@ -404,7 +408,7 @@ class _Planner:
         return OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
 
     def _source(self, on: PatternRef) -> int | None:
-        """The number of a value that has a dynamic pattern's index arrays; the one with the most transposed indices."""
+        """The number of a value with a dynamic pattern's index arrays: the value with the most transposed indices."""
         own = on.core
         assert own is not None
         cores = ((n, value.core) for n, value in enumerate(self.values))
@@ -422,11 +426,11 @@ def _stores_everything(pattern: Pattern) -> bool:
 
 
 def _known(term: _Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
-    """Where a new static pattern need not be assembled, else NEW_PATTERN. Values of steps have numbers from `first` on.
+    """Where a result is stored if its new static pattern need not be assembled; else NEW_PATTERN.
 
     The result of a step that stores everything is dense (None). If all entries of an operand are reached, the result
     lies on the operand's pattern. If nothing is summed and the result has few entries, loops look each of them up in
-    the operands.
+    the operands. Values of steps have numbers from `first` on.
     """
     found = assembly.result
     assert isinstance(found, Pattern)

@@ -27,7 +27,7 @@ class Signature:
 
     Attributes:
         shape: the logical shape.
-        dtype: the dtype of the values; of a bare pattern that of a product of bare patterns alone.
+        dtype: the dtype of the values; for a bare pattern, the dtype of a product of bare patterns alone.
         weak: the dtype is weak, as in jax's promotion.
         stored: the pattern that it is stored on; None for a dense array.
         is_bare: it is a bare pattern: it has no values, and multiplies nothing.
@@ -87,7 +87,7 @@ class PatternRef:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A reference to a core: the levels that loops walk. Its attributes are those of `PatternRef`."""
+    """A reference to a core: the levels that loops walk. It has the attributes of `PatternRef`."""
 
     pattern: Pattern | DynamicType
     group: int

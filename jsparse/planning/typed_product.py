@@ -27,7 +27,7 @@ class TypedProduct:
     Attributes:
         assignment: the accesses to the target and to the factors.
         operands: the signature of each factor.
-        sizes: the size of every index variable, those of other terms included.
+        sizes: the size of every index variable, also of index variables that only other terms have.
         semiring: the semiring of the product.
     """
 
@@ -79,7 +79,7 @@ class TypedProduct:
 
     @property
     def sums_apart(self) -> bool:
-        """Whether a sum that only some of the factors carry may be computed before the product with the others.
+        """Whether a sum over index variables of some factors may be computed before the product with the others.
 
         Distributivity allows it for nonempty sums; for empty sums the semiring's zero has to be absorbing as well.
         """
@@ -110,7 +110,7 @@ class TypedProduct:
         return left, "->".join(subscripts_of(names, left))
 
     def _looped(self, operand_index: int) -> tuple[IndexVar, ...]:
-        """The index variables of an operand that loops run over: of a bare pattern those of its core."""
+        """The index variables of an operand that loops run over. For a bare pattern, only its core has any."""
         if not self.operands[operand_index].is_bare:
             return self.indices[operand_index]
         return tuple(v for walk in self._walks_of(operand_index).values() for v in walk.indices)
@@ -148,7 +148,7 @@ class TypedProduct:
 
 
 def _walks(tensors: Sequence[tuple[PatternRef | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, PatternAccess]:
-    """The distinct pattern accesses. Tensors that share one contribute the largest set of transposed indices."""
+    """The distinct pattern accesses. A shared access gets its tensors' largest set of transposed indices."""
     walks: dict[WalkKey, PatternAccess] = {}
     for core, levels in filter(None, (_levels(on, indices) for on, indices in tensors)):
         walk = PatternAccess(levels[: core.ndim], core.pattern, core.derived)

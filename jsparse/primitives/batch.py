@@ -1,8 +1,9 @@
 """Batching of a spec: a batch axis is one more index variable, for every semiring and mask.
 
-No array is copied for it, with one exception. A dense array keeps its batch axis where it is. Values on a pattern have
-it before or after their positions. If the pattern itself is batched, the axis has to come before the positions, and
-values with the axis elsewhere are transposed. The result gets the axis where the largest batched factor has it.
+With one exception, no array is copied to move its batch axis. A dense array keeps the axis where it is. Values on a
+pattern have it before or after their positions. The exception: if the pattern itself is batched, the batch axis has to
+come before the positions, and values that have it elsewhere are transposed. The result gets the axis where the largest
+batched factor has it.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _one_by_one(
 ) -> jax.Array:
     """The result computed member by member.
 
-    Patterns that are concordant only by their transposed indices need this: batched patterns cannot use those.
+    This is for patterns that are concordant only by transposed indices, which batched patterns cannot use.
     """
     stacked = [jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True) if axis is not None]
 

@@ -90,7 +90,7 @@ class ElementwiseFunction:
             primals = tuple(x for x, is_active in zip(given, active, strict=True) if is_active)
             if not _uses(self.jaxpr.jaxpr, "custom_vjp_call"):
                 return jax.jvp(of_active, primals, changes)[1]
-            # JAX has no forward derivative of a custom_vjp function. That of an elementwise one follows from its pull.
+            # JAX has no forward derivative of a custom_vjp function. For an elementwise one it follows from the VJP.
             out, pull = jax.vjp(of_active, *primals)
             return sum(slope * change for slope, change in zip(pull(jnp.ones_like(out)), changes, strict=True))
 

@@ -27,7 +27,7 @@ GRAIN = 1 << 14  # slots in a chunk; with fewer, waking a thread costs more than
 def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Problem, Schedule]:
     """The problem `R[b, q, t] = V[b, G[q], t]`, without b or t if their size is 1, and its schedule.
 
-    The number of slots is no part of the problem, so patterns of all sizes share one kernel.
+    The number of slots is not part of the problem, so patterns of all sizes share one kernel.
     """
     before = ("b",) if outer != 1 else ()
     behind = ("t",) if inner != 1 else ()

@@ -1,9 +1,8 @@
 """Products that need no rows: their loops walk the entries of a dynamic pattern as one segment.
 
-In a sum of all entries, or a product of values on one pattern, no factor is read by coordinates. Where every level
-above the last one has all of its coordinates, as in csr, a level of pointers and coordinates by itself has the same
-entries at the same positions. So loops over rows, which may be short, are saved. Coordinates out of range are passed
-over as before.
+In a sum of all entries, or a product of values on one pattern, no factor is read by coordinates. If every level above
+the last one is full, as in csr, a single compressed level has the same entries at the same positions. Walking it saves
+the loops over rows, which may be short. Coordinates out of range are skipped as before.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SEGMENT = Format.of("(i) -> (i : compressed(nonunique))", 1)
 
 def flattened(spec: Spec) -> Spec:
     """The spec over one segment; the spec itself if it needs rows, or walks no pattern of that kind."""
-    if len(spec.walks) != 1 or spec.schedule is not None or config.bounds == "check":  # of the pattern as it is
+    if len(spec.walks) != 1 or spec.schedule is not None or config.bounds == "check":  # for the pattern as is
         return spec
     (walk,) = spec.walks
     pattern = walk.pattern

@@ -1,17 +1,17 @@
 """`fused`: several operations as one, which becomes one kernel.
 
-Its parameter is a closed jaxpr. Derivatives and batches are those of the jaxpr as it is written, with the custom rules
-of functions inside:
+Its parameter is a closed jaxpr. The jaxpr as it is written is differentiated and batched, with the custom rules of
+functions inside:
 
     JVP        (R, statistics) = fused(J')(x),  dR = fused(dJ)(x, statistics, dx)
     transpose  the transpose of the jaxpr in its linear arguments, fused again
     batch      the batched jaxpr, fused again
 
-J' gives the reductions of J besides, such as the maximum and the sum of each row of a softmax. dJ takes them as
-operands, and computes from them what it needs of values on the pattern: so nothing with an element for each stored
-entry is kept between the forward and the backward pass (as in FlashAttention; Dao et al., NeurIPS 2022). A derivative
-is one operation, since only a whole one is linear in its tangents. What is not one chain any more after a
-transformation is cut into several when it is lowered (`primitives/chain/grouping.py`).
+J' also returns the reductions inside J, such as the maximum and the sum of each row of a softmax. dJ takes these
+statistics as operands, and recomputes from them the values on the pattern that it needs. So nothing with an element for
+each stored entry is kept between the forward and the backward pass (as in FlashAttention; Dao et al., NeurIPS 2022). A
+derivative is one operation, since its parts need not be linear in the tangents. If a jaxpr is no longer one chain after
+a transformation, lowering cuts it into several (`primitives/chain/grouping.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["as_chain", "evaluate_fused", "execute_fused", "fused_p", "run_fused"
 def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
     """Evaluate a closed jaxpr, with chains of its operations fused.
 
-    Policies of `jax.checkpoint` see one operation, whose results have the names that the chain gave them.
+    Policies of `jax.checkpoint` see one operation. Its results have the checkpoint names that they have in the chain.
     """
 
     def run(chain: Any, given: Sequence[Any]) -> list[Any]:
@@ -53,12 +53,12 @@ def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def _named(results: Sequence[Any]) -> list[Any]:
-    """The results of a kernel, with the name that those of all kernels have."""
+    """The results of a kernel, with the checkpoint name of all kernel results."""
     return [with_checkpoint_name(x) for x in results]
 
 
 def _names(jaxpr: Any) -> list[list[str]]:
-    """For each result of a jaxpr the checkpoint names that it has from users."""
+    """For each result of a jaxpr, the checkpoint names that users gave it."""
     named = {e.outvars[0]: e for e in jaxpr.eqns if e.primitive.name == "name"}
     found = list[list[str]]()
     for v in jaxpr.outvars:
@@ -71,7 +71,7 @@ def _names(jaxpr: Any) -> list[list[str]]:
 
 
 def execute_fused(*operands: Any, closed: Any) -> list[Any]:
-    """The lowering on CPU: one kernel, or several for what is no chain."""
+    """The lowering on CPU: one kernel for a chain, several kernels otherwise."""
     if refusal(closed) is None:
         return execute_chain(*operands, closed=closed)
     return run_groups(closed, operands, lambda chain, given: execute_chain(*given, closed=chain))
@@ -149,7 +149,7 @@ def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
 
 
 def _reduces(equation: Any) -> bool:
-    """Whether an equation sums stored entries up into a dense array."""
+    """Whether an equation sums stored entries into a dense array."""
     if equation.primitive.name != "jsparse_einsum":
         return False
     spec = equation.params["spec"]
@@ -157,10 +157,10 @@ def _reduces(equation: Any) -> bool:
 
 
 def _compared(jaxpr: Any) -> set[Any]:
-    """The variables that are compared with others, themselves or copies of them.
+    """The variables that are compared with others, directly or as copies.
 
-    A derivative asks which entries equal the maximum. The values that it computes anew may differ from those of the
-    forward pass in their last bit, so it takes the maximum of the new ones.
+    A derivative asks which entries equal the maximum. The values that it recomputes may differ in their last bit from
+    the values of the forward pass, so it also recomputes the maximum.
     """
     found = set[Any]()
     for equation in reversed(jaxpr.eqns):
@@ -184,7 +184,7 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, closed: Any) -> list[A
 
 @remembered_of
 def _transposed(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -> Any:
-    """The jaxpr: the arguments that are not linear, the live cotangents → the cotangents of linear arguments."""
+    """The jaxpr of the transpose: nonlinear arguments and live cotangents → cotangents of the linear arguments."""
     count = linear.count(False)
 
     def transpose(*args: Any) -> Any:

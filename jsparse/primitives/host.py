@@ -1,6 +1,6 @@
-"""Work on arrays that are known, on the host: XLA would compile a program for each length of them.
+"""Work on known arrays, done on the host, since XLA would compile a program for each length.
 
-Only preparation is done here, which makes, converts and joins tensors. Its arrays have a new length in most calls.
+Only preparation is done here: making, converting and joining tensors. Its arrays have a new length in most calls.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 def is_on_host(*arrays: Any) -> bool:
     """Whether the host may compute with these arrays now: nothing is traced, and each is in memory of one CPU.
 
-    A weak dtype would get lost on the host: no array of numpy has one.
+    Arrays with a weak dtype are excluded, since numpy has no weak dtypes.
     """
     return _compat.is_eager() and all(map(is_in_memory, arrays))
 
@@ -60,7 +60,10 @@ def host_arrays(arrays: Sequence[Any]) -> list[np.ndarray]:
 
 
 def on_device(results: Sequence[np.ndarray], operands: Sequence[Any] = ()) -> list[jax.Array]:
-    """Arrays of jax of results that nothing else refers to, where a program of these operands would put them."""
+    """The results as jax arrays, on the device where a program with these operands would put them.
+
+    Nothing else may refer to the results.
+    """
     if not _compat.is_eager():
         return [jnp.asarray(x) for x in results]
     for x in operands:
@@ -70,14 +73,14 @@ def on_device(results: Sequence[np.ndarray], operands: Sequence[Any] = ()) -> li
 
 
 def padded(values: Any, length: int, fill: complex = 0) -> Any:
-    """The values with others, which are `fill`, behind them."""
+    """The values, followed by elements `fill` up to `length`."""
     if not is_on_host(values):
         return jnp.pad(values, (0, length - len(values)), constant_values=fill)
     return on_device([padded_array(np.asarray(values), length, fill)], [values])[0]
 
 
 def padded_array(values: np.ndarray, length: int, fill: complex = 0) -> np.ndarray:
-    """What `padded` gives, as an array of numpy that nothing else refers to."""
+    """The result of `padded` as a numpy array that nothing else refers to."""
     whole = aligned((length,), values.dtype)
     whole[: len(values)] = values
     whole[len(values) :] = fill
@@ -98,8 +101,8 @@ _spent: OrderedDict[Hashable, float] = OrderedDict()  # seconds that a program w
 def is_rare(work: Hashable, lost: float) -> bool:
     """Whether some work is done so rarely that no program should be compiled for it.
 
-    It is rare as long as all seconds lost so far are fewer than a program takes to compile. So both together take at
-    most twice as long as the better choice.
+    It is rare as long as the seconds lost so far are fewer than a program takes to compile. So the total time is at
+    most twice the time of the better choice.
 
     Args:
         work: what the program would be compiled for.

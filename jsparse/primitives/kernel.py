@@ -35,7 +35,7 @@ def call_kernel(
     """Run a call on operands. It has one result; `call_kernels` is for several.
 
     Args:
-        shape, dtype: those of the result.
+        shape, dtype: the shape and dtype of the result.
         patterns: the static patterns whose arrays the call binds. They live as long as the program does.
         invalid: a bool array of shape (); where it is true, the result is NaN everywhere.
     """
@@ -50,7 +50,7 @@ def call_kernels(
     patterns: tuple[Pattern, ...],
     invalid: Any = None,
 ) -> list[Any]:
-    """Run a call with several results, of these shapes and dtypes, on operands: at once if they are known."""
+    """Run a call with several results, of these shapes and dtypes. If the operands are known it runs immediately."""
     if invalid is not None:
         operands, call = (*operands, _as_array(invalid)), call.with_validity
     known = run_call(call, operands, results, patterns) if is_on_host(*operands) else None
@@ -77,7 +77,7 @@ def run_call(call: KernelCall, operands: Sequence[Any], results: Sequence[Any], 
     """The results of a call, of these shapes and dtypes, on known operands, without XLA; None if it fails.
 
     Args:
-        alive: what must live until the call returns.
+        alive: objects that must live until the call returns.
     """
     given, made = host_arrays(operands), [aligned(shape, dtype) for shape, dtype in results]
     if bind(call).run([*given, *made]):
@@ -96,7 +96,7 @@ def lower_kernel(
     results: tuple[tuple[tuple[int, ...], np.dtype], ...],
     patterns: tuple[Pattern, ...],
 ) -> Any:
-    """On CPU."""
+    """The lowering on CPU."""
     return custom_call(ctx, operands, call, patterns)
 
 

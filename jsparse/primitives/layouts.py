@@ -1,12 +1,12 @@
 """Transposes that cost nothing, since XLA chooses the layouts between them.
 
 A layer x W with the batch in front transposes x and the product. The routine `swap` is faster than XLA's transpose. But
-of two transposes with elementwise operations between them XLA leaves out both: it stores what is between in the other
-layout. So before a swap becomes a call, its operand is followed back. If it comes from swaps by elementwise operations
-only, all of them become transposes that XLA sees.
+XLA removes two transposes with only elementwise operations between them: it stores the arrays between them in the other
+layout. So before a swap becomes a call, its operand is traced back. If it comes from other swaps by elementwise
+operations only, all of these swaps become transposes that XLA can see.
 
-Which operations come later is not known while a swap is lowered. So a swap becomes a call at first, and the uses of its
-result so far are replaced later. XLA removes a call without uses.
+While a swap is lowered, later operations are not known. So a swap becomes a call at first. If it becomes a transpose
+later, the uses of the call's result are replaced, and XLA removes the unused call.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ _STABLEHLO = """
 _CHLO = "acosh asinh atanh cosh erf erf_inv erfc lgamma sinh square"
 ELEMENTWISE = frozenset([f"stablehlo.{x}" for x in _STABLEHLO.split()] + [f"chlo.{x}" for x in _CHLO.split()])
 NEUTRAL = frozenset(["stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota"])
-MOST = 256  # values that are followed back
+MOST = 256  # the most values that are traced back
 
 
 def after_transposes(ctx: Any, operand: Any) -> bool:
-    """Whether a value comes from swaps, or from transposes of XLA, by elementwise operations only. The swaps are
-    transposes of XLA from then on.
+    """Whether a value comes from swaps or transposes by elementwise operations only. Then swaps become transposes.
 
     Args:
         ctx: the context of a lowering rule.
@@ -53,11 +52,11 @@ def transposed(operand: Any) -> Any:
 
 
 class _Search:
-    """The operations that a value comes from by elementwise operations.
+    """A search for the swaps and transposes that a value comes from by elementwise operations.
 
     Attributes:
         sources: the swaps and transposes that were found.
-        seen: the values that were followed, and the calls that they are inside of.
+        seen: the values that were traced back, each with the calls that it is inside of.
     """
 
     def __init__(self, ctx: Any) -> None:

@@ -6,10 +6,10 @@ The arguments are values, with an element for each slot, and scalars, with one e
 broadcast, so a batch axis may stand anywhere. The tangent Σᵢ ∂f/∂xᵢ · dxᵢ is again a map, linear in each dxᵢ, and the
 transpose of such a map is a map of the cotangent.
 
-On a dynamic pattern the results in padding are 0, and NaN everywhere after an overflow. Padding of the arguments holds
-0, where a function or its derivative may be infinite: x ** -1, the derivative of x ** 0.5. An infinite value would
-reach the whole gradient, because 0 * inf is NaN. So padding gets a value before the function at which functions and
-their derivatives are finite.
+On a dynamic pattern the results are 0 in padding, and NaN everywhere after an overflow. Padding of the arguments is 0,
+where a function such as x ** -1, or the derivative of a function such as x ** 0.5, is infinite. An infinite value would
+reach the whole gradient, because 0 * inf is NaN. So before the function is applied, padding is set to a number at which
+functions and their derivatives are finite.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Patterns in the storage order in which loops walk them: their index arrays, and the permutation of values to it.
 
-That order may be another one than the tensor's. A static pattern's index arrays are bound to the call by name; those
-of a dynamic pattern are operands.
+The loops' order may differ from the tensor's storage order. The index arrays of a static pattern are bound to the call
+by name; the index arrays of a dynamic pattern are operands.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def bound_names(
 def index_arrays(walk: PatternAccess, used: Stored, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
     """The index arrays of a dynamic pattern in the order `used`, and two gathers that permute values to it and back.
 
-    There are no gathers if `used` is the pattern's own order, and neither for a static pattern.
+    There are no gathers if `used` is the pattern's own order, nor for a static pattern.
 
     Raises ValueError if no transposed index of the pattern has that order.
     """

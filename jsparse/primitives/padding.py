@@ -42,7 +42,7 @@ def padding_of(type_: DynamicType, inner: int = 1) -> Padding | None:
 
 
 def in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
-    """Replace the values in padding by `other`. `values` has an element for each slot, or for all of them (size 1)."""
+    """Replace the values in padding by `other`. `values` has an element for each slot, or one for all slots."""
     if _is_one(values, pointers):
         return on_device([_in_use(values, pointers, padding, other)], [values, pointers])[0]
     return _compiled_in_use(values, pointers, padding=padding, other=other)
@@ -104,8 +104,10 @@ def _poisoned(x: Any, pointers: Any, padding: Padding) -> Any:
 
 
 def true_count(end: Any, source: DynamicType, result: DynamicType) -> Any:
-    """What marks a result as overflowed if one of its sources is: 0 if the source is not, else its true count, in the
-    positions that the result's last pointers count, and more than these have room for.
+    """The count that marks a result as overflowed if its source has overflowed; 0 if the source has not.
+
+    It is the source's true count, converted to positions that the result's last pointers count, and at least one more
+    than their capacity.
 
     Args:
         end: the last element of the source's last pointers, for each pattern of a batch.

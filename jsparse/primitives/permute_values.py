@@ -1,4 +1,4 @@
-"""`permute_values`: it moves the values of one pattern to the slots of another.
+"""`permute_values`: the primitive that moves the values of one pattern to the slots of another.
 
     forward   out[q] = values[gather[q]], 0 where gather[q] is -1
     inverse   out[p] = values[scatter[p]]
@@ -29,7 +29,7 @@ def permute_values(values: Any, relayout: Relayout, inverse: bool = False, axis:
     Args:
         values: an array of any dtype. Its axis `axis` runs over the slots of the source (target with `inverse`).
 
-    Returns values of the same dtype, of numpy for known values of numpy; target slots without a source slot are 0.
+    Returns values of the same dtype; target slots without a source slot are 0. Known numpy values give a numpy array.
     """
     params: dict[str, Any] = {"relayout": relayout, "inverse": inverse, "axis": axis}
     known = _directly(values, **params) if isinstance(values, np.ndarray) else None
@@ -50,7 +50,7 @@ def _abstract(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
 
 
 def _directly(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> Any:
-    """Gather on the host: a new pattern has a new number of slots in most calls. Arrays of numpy give such arrays."""
+    """Gather on the host, since most calls are for a new number of slots. A numpy array gives a numpy array."""
     if not is_on_host(values) or (values.ndim != 1 and not isinstance(values, np.ndarray)):
         return None
     check_shape(values, _shape(values, relayout, not inverse, axis), None, "values that are moved")

@@ -78,7 +78,7 @@ def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
     """The index arrays of a pattern, or of a batch of patterns, checked if `config.bounds` is "check".
 
     Args:
-        arrays: the index arrays; leading axes are those of a batch.
+        arrays: the index arrays; leading axes are batch axes.
 
     The program fails at run time if they are no valid index arrays.
     """
@@ -95,7 +95,7 @@ def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
 
 
 def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
-    """The coordinates of every slot in storage order, shape (ndim, nse). Those of padding are the dimensions' sizes."""
+    """The coordinates of every slot in storage order, shape (ndim, nse). In padding they are the dimensions' sizes."""
     arrays = checked(arrays, type_)
     results = (((len(type_.shape), type_.nse), type_.index_dtype),)
     return _bind("expand", parameters(type_), tuple(arrays), results)[0]
@@ -137,7 +137,7 @@ def run_or_bind(
     results: tuple[Result, ...],
     keepalive: tuple[object, ...] = (),
 ) -> Sequence[Any]:
-    """The results of a routine: of known operands now, without the time that a primitive takes."""
+    """The results of a routine. For known operands it runs immediately, without the overhead of a primitive."""
     known = _directly(*operands, routine=routine, results=results, keepalive=keepalive)
     if known is not None:
         return known

@@ -34,7 +34,7 @@ _CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 @dataclass(frozen=True, slots=True)
 class NoScalar:
-    """Why a function is no scalar expression, in words: "it uses 'sin', …"."""
+    """The reason why a function is no scalar expression, as text: "it uses 'sin', …"."""
 
     reason: str
 

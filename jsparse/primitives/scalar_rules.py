@@ -91,7 +91,7 @@ def _binary_logarithm(builder: Builder, equation: Any, operands: list[Scalar]) -
 
 
 def _one_minus_square(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    """By two factors, so that it is accurate near ±1."""
+    """1 - x² as a product of two factors, so that it is accurate near ±1."""
     x = builder.named(operands[0])
     return Apply("*", (Apply("-", (Number(1.0), x)), Apply("+", (Number(1.0), x))))
 
@@ -101,7 +101,7 @@ def _integer_pow(builder: Builder, equation: Any, operands: list[Scalar]) -> Sca
 
 
 def _power(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    """An integer as exponent has to be a constant."""
+    """x ** y. If y is an integer, it has to be a constant."""
     base, exponent = operands
     if np.issubdtype(equation.invars[0].aval.dtype, np.integer):
         raise NoCounterpartError("its 'pow' is on integers, and not on floats")
@@ -124,7 +124,7 @@ def _clamped(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
 
 
 def _rounded(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    """To even, or away from zero at halves: there the fraction is ½ exactly."""
+    """Round to the nearest integer. A fraction of exactly ½ goes to the even one, or away from zero."""
     if int(equation.params["rounding_method"]) == 1:
         return Apply("round", (operands[0],))
     x = builder.named(operands[0])
@@ -159,7 +159,7 @@ def _converted(builder: Builder, equation: Any, operands: list[Scalar]) -> Scala
 
 
 def _truncated(builder: Builder, source: Any, target: Any, x: Scalar) -> Scalar:
-    """A float without its fraction, in the range of an integer dtype; 0 of NaN."""
+    """A float without its fraction, clamped to the range of an integer dtype; NaN becomes 0."""
     if np.issubdtype(source, np.integer):
         raise NoCounterpartError(f"it converts {source.name} to {target.name}")
     name, range_ = builder.named(x), np.iinfo(target)

@@ -11,8 +11,9 @@ A spec names the values and their pattern, `over` the index variables that are s
 which are products and sums on the same pattern, and linear in dx. The maximum of each row is subtracted before the
 exponential (Blanchard, Higham and Higham, IMA J. Numer. Anal. 41, 2021). Narrow floats are computed in float32.
 
-A maximum of -inf, that of a row without entries as well, counts as 0: y and dL are 0 there. With +inf among its entries
-a row of y is NaN, as exp(inf - inf) is. L is inf there, and its slopes are exp(x_ij) / inf: NaN at +inf, 0 at others.
+A maximum of -inf, also in a row without entries, counts as 0: y and dL are 0 there. If +inf is among the entries of a
+row, y is NaN in that row, as exp(inf - inf) is. L is inf there, and its slopes are exp(x_ij) / inf: NaN at entries of
++inf, 0 at others.
 """
 
 from __future__ import annotations
@@ -66,9 +67,10 @@ def _at_entries(x: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVa
 def _exponentials(
     values: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar], has_padding: bool, of_sums: bool
 ) -> tuple[Any, Any, Any]:
-    """What is subtracted in each row, exp(x - that), and the row sums of these.
+    """The shift m of each row, exp(x - m), and the row sums of these exponentials.
 
-    It is the maximum, and 0 where that is -inf; with `of_sums`, for sums and their slopes, where it is inf as well.
+    m is the maximum of the row, but 0 where the maximum is -inf. With `of_sums`, for logarithms of sums and their
+    slopes, m is 0 also where the maximum is inf.
     """
     reduced = _reduced(spec, over)
     maxima = einsum_p.bind(values, *index, spec=replace(reduced, semiring=MAXIMUM))
@@ -102,9 +104,9 @@ def widened(values: Any) -> Any:
 def compute_softmax(
     values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes: bool, has_padding: bool = True
 ) -> Any:
-    """Compute the softmax by einsums, or the slopes of logsumexp, which differ beside infinite entries.
+    """Compute by einsums the softmax, or with `are_slopes` the slopes of logsumexp: they differ at infinite entries.
 
-    Without `has_padding`, the values in padding may be anything: one kernel does all of it, and visits none.
+    Without `has_padding`, values in padding may be anything, since one kernel does all of it and visits no padding.
     """
     _, powers, sums = _exponentials(widened(values), index, spec, over, has_padding, are_slopes)
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
@@ -146,7 +148,7 @@ def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spe
 
 @dataclass(frozen=True)
 class _Given:
-    """A primitive with its parameters but the spec, for rules of primitives that have no others."""
+    """A primitive with all parameters except the spec, for rules that expect a primitive with a spec only."""
 
     primitive: Any
     parameters: dict[str, Any]

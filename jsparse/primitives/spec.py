@@ -1,4 +1,4 @@
-"""The parameter of the einsum primitive, and the compiler's problem that it states."""
+"""The parameter of the einsum primitive, and its translation to a problem of the compiler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Term:
     """The index variables of an array's axes.
 
     A dense array has shape (before…). Values on pattern number `on` have shape (before…, slots · behind…): slots and
-    `behind` share one flat axis, as in `SparseTensor.values`.
+    the dense levels `behind` share one flat axis, as in `SparseTensor.values`.
     """
 
     before: tuple[IndexVar, ...]
@@ -42,10 +42,10 @@ class PatternAccess:
 
     Attributes:
         indices: the index variable of each level of `pattern`, which is a core (see `formats.pattern.core_of`).
-        pattern: a static pattern, or the type of a dynamic one. A dynamic one's index arrays are operands of the
-            primitive, after the factors.
-        derived: the types of the transposed indices that come with a dynamic pattern. The operands of each are its
-            index arrays, then two gathers of values: into its order, and back.
+        pattern: a static pattern, or the type of a dynamic pattern. The index arrays of a dynamic pattern are operands
+            of the primitive, after the factors.
+        derived: the types of the transposed indices that come with a dynamic pattern. The operands of a transposed
+            index are its index arrays, then two gathers of values: into its order, and back.
         lead: the index variables of the leading axes of the index arrays, for a batch of dynamic patterns.
     """
 
@@ -56,7 +56,7 @@ class PatternAccess:
 
     @property
     def array_counts(self) -> tuple[int, ...]:
-        """The number of operands of a dynamic pattern, then those of each of its transposed indices."""
+        """The number of operands of a dynamic pattern itself, then of each of its transposed indices."""
         if isinstance(self.pattern, Pattern):
             return ()
         return (len(self.pattern.array_lengths), *(len(other.array_lengths) + 2 for other in self.derived))
@@ -80,7 +80,7 @@ class PatternAccess:
     def stored(self) -> Stored:
         """The pattern as the scheduler takes it.
 
-        Transposed indices of batched patterns are left out: permuting values would take one gather for each member.
+        Transposed indices of batched patterns are left out, since each member of the batch would need its own gather.
         """
         if isinstance(self.pattern, Pattern):
             return self.pattern
@@ -99,7 +99,7 @@ class Spec:
         dtype: the result's dtype; None if all factors have it. Without factors it is never None.
         semiring: the semiring of the product.
         mask: the condition on the first factors under which the product of the others counts.
-        schedule: steps that the kernel has to have; None if the scheduler decides everything.
+        schedule: steps that the kernel must use; None if the scheduler decides everything.
     """
 
     factors: tuple[Term, ...]
@@ -118,7 +118,7 @@ class Spec:
 
     @property
     def unscheduled(self) -> Spec:
-        """The spec without steps that a caller has given: these are for the einsum itself, not for derivatives."""
+        """The spec without the caller's schedule, which applies to the einsum itself, but not to its derivatives."""
         return self if self.schedule is None else replace(self, schedule=None)
 
     def dtype_of(self, factors: Sequence[Any]) -> np.dtype:
@@ -165,7 +165,7 @@ class Spec:
     def check_operands(self, operands: Sequence[Any]) -> None:
         """Raise LeafError unless the operands have the shapes and dtypes that terms and patterns require.
 
-        Leaves of tensors are checked before; this check also covers operands that transformations changed since.
+        The leaves of tensors were checked earlier. This check finds operands that JAX's transformations changed since.
         """
         counts = [len(self.factors), *(walk.operand_count for walk in self.walks)]
         if len(operands) != sum(counts):
@@ -189,7 +189,7 @@ class Spec:
 
     @property
     def subscripts(self) -> str:
-        """The subscripts: of bare patterns, then of factors, with indices in the order in which they are stored."""
+        """The subscripts of bare patterns, then of factors, with the indices of each in storage order."""
         lain_on = {term.on for term in (*self.factors, self.result)}
         bare = [walk.indices for n, walk in enumerate(self.walks) if n not in lain_on]
         terms = [self.access("", term).variables() for term in (*self.factors, self.result)]
@@ -205,8 +205,8 @@ class Spec:
 def stored_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
     """Patterns that are walked together, as the scheduler takes them.
 
-    A static one that repeats coordinates, as coo does, has pointers instead if another one has an index variable of
-    such a level: loops find a segment by its pointers, not by a search. Its entries stay in order.
+    A static pattern with a level of repeated coordinates, as in coo, gets pointers for it if another pattern has the
+    level's index variable: loops then find a segment by its pointers, not by a search. The order of entries stays.
     """
     return tuple(_with_pointers(n, walks) for n in range(len(walks)))
 
@@ -240,7 +240,7 @@ def split_by_counts(operands: Sequence[Any], counts: Iterable[int]) -> list[Sequ
 
 
 def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
-    """The compiler's problem. `dtypes` are those of the result and of the factors."""
+    """The compiler's problem. `dtypes` has the dtype of the result, then of each factor."""
     terms = (spec.result, *spec.factors)
     names = (operand_name(len(spec.factors)), *(operand_name(n) for n in range(len(spec.factors))))
     accesses = [spec.access(name, term) for name, term in zip(names, terms, strict=True)]

@@ -12,7 +12,7 @@ from jsparse.primitives.routine import swapped
 
 __all__ = ["stored_in"]
 
-LARGE = 1 << 22  # elements from which on the routine `swap` is faster than XLA, which may also leave a transpose out
+LARGE = 1 << 22  # the least elements for which the routine `swap` is faster than XLA, which may also remove a transpose
 
 
 def stored_in(x: Any, order: tuple[int, ...]) -> Any:

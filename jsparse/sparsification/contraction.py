@@ -74,7 +74,7 @@ def _term(equation: Equation, x: Any, letters: str) -> tuple[Any, str]:
 
 
 def _subscripts(equation: Equation, left: int, right: int) -> tuple[tuple[str, str], str]:
-    """The indices of both operands and of the result: batch dimensions first, then those of each operand."""
+    """The indices of both operands and of the result: batch dimensions first, then each operand's others."""
     (contract, batch) = equation.params["dimension_numbers"]
     letters = letters_of(left + right)
     lhs, rhs = list(letters[:left]), list(letters[left:])

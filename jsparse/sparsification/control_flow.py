@@ -43,7 +43,7 @@ def scan(equation: Equation, *inputs: Any) -> list[Any]:
 
 
 def _collectable(equation: Equation, x: Any) -> Any:
-    """A result of each step, whose pattern has to be that of all steps."""
+    """A result of each step, whose pattern has to be the same in all steps."""
     if not isinstance(x, SparseValue):
         return x
     if x.tensor.is_dynamic:
@@ -102,7 +102,7 @@ def branches(equation: Equation, which: Any, *inputs: Any) -> list[Any]:
 
 
 def _same_carry(equation: Equation, before: Sequence[Any], after: Sequence[Any]) -> list[Any]:
-    """The carries after a step. Raises NotYetSupportedError unless they have the structure of those before."""
+    """The carries after a step. Raises NotYetSupportedError unless they keep their structure."""
     for n, (x, y) in enumerate(zip(before, after, strict=True)):
         if isinstance(y, SparseValue):
             check_background(y, equation)

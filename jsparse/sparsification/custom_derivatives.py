@@ -69,7 +69,7 @@ def with_pull(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[An
 def _opened(
     equation: Equation, called: Any, inputs: Sequence[Any]
 ) -> tuple[Opened, list[int], Callable[[Sequence[Any]], list[Any]]]:
-    """The inputs, the numbers of those that have derivatives, and the function of their leaves."""
+    """The inputs, the numbers of the inputs that have derivatives, and the function of their leaves."""
     given = [whole(x) if isinstance(x, SparseValue) else x for x in inputs]
     opened = Opened.of(given)
     active = [n for n, x in enumerate(given) if n not in opened.known and _has_derivative(x)]

@@ -29,10 +29,11 @@ class Deferred:
     """An array whose elements are not computed yet.
 
     Attributes:
-        shape, dtype: those of the array.
+        shape, dtype: the shape and dtype of the array.
         compute: computes all elements.
-        sample: computes those at the slots of a tensor of this shape: an array (nse,), or a scalar if all are equal.
-        repeats: an array and its dimensions in this one, if this one only repeats it.
+        sample: computes the elements at the slots of a tensor of this shape: an array (nse,), or a scalar if all are
+            equal.
+        repeats: the array that this one only repeats, and its dimensions in this one; None for others.
     """
 
     shape: tuple[int, ...]

@@ -76,7 +76,7 @@ class Equation:
 
     @property
     def line(self) -> str:
-        """The user's line: file, line and function. Equations of jitted functions of JAX have that of the call."""
+        """The user's line: file, line and function. Equations of JAX's jitted functions have the line of the call."""
         return _compat.source_line(self.source) or self.called_from
 
     def __str__(self) -> str:

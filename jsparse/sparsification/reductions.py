@@ -92,7 +92,7 @@ def arguments(equation: Equation, x: SparseValue) -> Any:
 def _first_unstored(tensor: SparseTensor, axis: int) -> Any:
     """The smallest coordinate along `axis` that is not stored, for each part; the size where all of them are.
 
-    In the ascending coordinates of a part it is the number of those that equal their rank, since all others exceed it.
+    It is the number of stored coordinates that equal their rank in ascending order: all later ones exceed their rank.
     """
     coords, size = jnp.asarray(tensor.coords), tensor.shape[axis]
     others = [row for dim, row in enumerate(coords) if dim != axis]

@@ -108,7 +108,7 @@ def whole(x: SparseValue) -> SparseValue:
 
 
 def as_array(x: SparseValue) -> Any:
-    """All elements of a value. Raises PatternError if those that are not stored are not known."""
+    """All elements of a value. Raises PatternError if the elements that are not stored are unknown."""
     tensor = whole(x).tensor
     if x.background.is_zero:
         return tensor.todense()

@@ -36,7 +36,7 @@ class Derived:
     Attributes:
         type: its levels and capacity. Dimension `d` is level `d` of the pattern that it is derived from.
         arrays: its index arrays.
-        gather: (nse,) for each of its slots the slot of the pattern, out of range if there is none.
+        gather: (nse,) for each slot of the transposed index the slot of the pattern, out of range if there is none.
         scatter: (nse,) for each slot of the pattern the slot of the transposed index.
     """
 
@@ -68,7 +68,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     Attributes:
         type: shape, format and capacity.
-        arrays: the index arrays, outermost level first; leading axes are those of a batch.
+        arrays: the index arrays, outermost level first; leading axes are batch axes.
         derived: the transposed indices that were made.
         mark: None, or for the pattern of a gradient the leaf that refuses arithmetic; see `tensor.gradient_index`.
     """
@@ -106,7 +106,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return self._at_end(lambda end: end > capacity)
 
     def _at_end(self, function: Callable[[Any], Any]) -> Any:
-        """A function of the last of the pointers that count the positions in use."""
+        """Apply a function to the last pointer, which counts the positions in use."""
         pointers = self.last_pointers
         if not is_on_host(pointers):
             return function(pointers[..., -1])
@@ -148,7 +148,8 @@ class DynamicPattern(OfDynamicType, SetOperators):
     def is_tangent(self) -> bool:
         """Whether this is the pattern of a tangent of `jax.jvp` or a rule of `jax.custom_jvp`.
 
-        Tangents of integers have the dtype float0, so it has no coordinates. Those of the primal tensor are meant.
+        Tangents of integers have the dtype float0, so such a pattern has no coordinates of its own. The coordinates of
+        the primal tensor are meant.
         """
         return getattr(self.arrays[0], "dtype", None) == jax.dtypes.float0
 
@@ -165,8 +166,8 @@ class DynamicPattern(OfDynamicType, SetOperators):
         last, _ = self.type.limit
         pointers = self.arrays[last]
         count = true_count(jnp.asarray(source.last_pointers)[..., -1], source.type, self.type)
-        # Pointers must not decrease, so all that equal the last one rise with it. The first stays 0 unless it is the
-        # only one.
+        # Pointers must not decrease, so all pointers that equal the last one rise with it. The first pointer stays 0,
+        # unless it is the only one.
         behind_first = jnp.arange(pointers.shape[-1]) >= min(1, pointers.shape[-1] - 1)
         at_end = (pointers == pointers[..., -1:]) & behind_first
         spread = jnp.where((count > 0) & at_end, jnp.maximum(count, pointers), pointers)
@@ -178,15 +179,15 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return not any(isinstance(array, jax.core.Tracer) for array in self.arrays)
 
     def of_gradient(self) -> DynamicPattern:
-        """This pattern as that of a gradient, whose leaves refuse arithmetic."""
+        """This pattern, marked as the pattern of a gradient, whose leaves refuse arithmetic."""
         return replace(self, mark=mark_of(self.arrays[0]))
 
     def ordinary(self) -> DynamicPattern:
-        """This pattern as that of a tensor which is no gradient."""
+        """This pattern without the mark of a gradient."""
         return self if self.mark is None else replace(self, mark=None)
 
     def common(self, operands: Iterable[Any]) -> DynamicPattern:
-        """This pattern as that of a result: of a gradient, if all operands with dynamic patterns are gradients.
+        """This pattern as the pattern of a result: marked only if all operands with dynamic patterns are gradients.
 
         So a parameter minus its gradient is a parameter, on whichever of their two equal patterns it was computed.
         """
@@ -219,9 +220,9 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return self.type.limit is None or int(np.asarray(self.last_pointers)[-1]) <= self.type.limit[1]
 
     def stored(self) -> Stored:
-        """The index arrays of the entries in use, which share memory with this pattern's. They have to be concrete.
+        """The index arrays cut to the entries in use, which share memory with this pattern's. They have to be concrete.
 
-        Raises PatternError if they are no index arrays, and after an overflow.
+        Raises PatternError if they are no valid index arrays, and after an overflow.
         """
         return trimmed(self.type, [np.asarray(array) for array in self.arrays])
 
@@ -233,7 +234,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return trim(self.type, [np.asarray(array) for array in self.arrays])
 
     def validate(self) -> None:
-        """Check all index arrays, for a batch those of each pattern.
+        """Check all index arrays; in a batch, the index arrays of each pattern.
 
         Raises PatternError if an array is traced or invalid.
         """
@@ -246,7 +247,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
             _validate(type_, [np.asarray(array) for array in arrays])
 
     def operands(self) -> tuple[Any, ...]:
-        """The operands of the einsum primitive: the index arrays, then those of each transposed index."""
+        """The operands of the einsum primitive: the index arrays, then the arrays of each transposed index."""
         derived = (array for other in self.derived for array in (*other.arrays, other.gather, other.scatter))
         return (*self.arrays, *derived)
 

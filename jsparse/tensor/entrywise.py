@@ -70,8 +70,11 @@ def _kept(function: Callable[..., Any], options: Any, types: Any, settings: Any)
 
 
 def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[Any]) -> bool:
-    """Whether functions of jax.numpy can be called on the arrays: nothing is traced, and a dynamic pattern is one whose
-    padding the host knows, of a capacity for which no program should be compiled."""
+    """Whether functions of jax.numpy can be called on the arrays directly.
+
+    Nothing may be traced. A dynamic pattern has to have padding that the host knows, and a capacity for which no
+    program should be compiled.
+    """
     if isinstance(pattern, Pattern):
         return not any(isinstance(x, jax.core.Tracer) for x in arrays)
     if pattern.padding is None or np.ndim(pattern.last_pointers) != 1 or any(x.weak_type for x in arrays if x.ndim):
@@ -104,7 +107,7 @@ def _at_round_length(function: Callable[..., Any], length: int, arrays: Sequence
 
 
 def _round_length(length: int) -> int:
-    """The next length of those with three binary digits behind the first one, at least 64."""
+    """The length rounded up to four significant binary digits, at least 64."""
     step = 1 << max(length.bit_length() - 4, 3)
     return max(-(-length // step) * step, 64)
 
@@ -113,7 +116,7 @@ _elementwise: dict[int, weakref.ref[Any]] = {}  # id of a checked function or co
 
 
 def _is_elementwise(function: Callable[..., Any], arrays: Sequence[Any]) -> bool:
-    """Check a function once. One without closure and defaults is known by its code: a lambda is made anew each time.
+    """Check a function once. Without closure and defaults it is known by its code, as lambdas are made again.
 
     Returns False if the function refers to traced values.
     """
@@ -134,7 +137,7 @@ def _forget(number: int, _: Any) -> None:
 
 
 def _full(values: Any, pattern: Pattern | DynamicPattern) -> Any:
-    """The values of a function of scalars only have one element for each slot, too."""
+    """The values with one element for each slot, also if the function has scalar arguments only."""
     return values if jnp.shape(values) == (pattern.nse,) else jnp.broadcast_to(values, (pattern.nse,))
 
 

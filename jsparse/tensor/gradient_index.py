@@ -1,7 +1,7 @@
 """The index array of a gradient, as a pytree that refuses arithmetic.
 
-The gradient of a dynamic tensor has the tensor's index arrays, since products, sums and `todense` need them. But what
-is mapped over all leaves, such as an optimizer, a norm or a step, would compute with coordinates as with any number. So
+The gradient of a dynamic tensor has the tensor's index arrays, since products, sums and `todense` need them. But code
+that maps over all leaves, such as an optimizer, a norm or a step, would compute with coordinates as with any number. So
 the first index array of a gradient is a `GradientIndex` in its tree: the array, and an empty array of random keys, its
 *mark*. JAX moves, stacks, selects and compiles arrays of keys, but does not add, multiply, compare or cast them. The
 tree of the tensor itself is a prefix of the gradient's: a function of both gets the array of the tensor and the

@@ -12,7 +12,7 @@ class DigestKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not
 
     Checkpoints file leaves by the names of keys, and restore them by name into a tensor that the caller has. So the
     name contains a digest of the metadata, `values@3bddd2d59fc4`: values of one pattern are not found by a tensor on
-    another one. The text of the key, which messages show, is that of the attribute, `.values`.
+    another one. Messages show the key as the plain attribute, `.values`.
     """
 
     @classmethod

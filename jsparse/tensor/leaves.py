@@ -34,7 +34,7 @@ Name: TypeAlias = str | Callable[[], str]
 def with_sound_leaves(tensor: T, name: Name) -> T:
     """Check a tensor's leaves and return it with values that are a jax array.
 
-    Raises LeafError if a leaf is missing, or has not the shape and dtype that the pattern requires.
+    Raises LeafError if a leaf is missing, or lacks the shape and dtype that the pattern requires.
     """
     check_leaves(tensor, name)
     if type(tensor.values) is not np.ndarray:
@@ -46,7 +46,7 @@ def with_sound_leaves(tensor: T, name: Name) -> T:
 def check_leaves(tensor: Valued, name: Name, tangents: bool = False) -> None:
     """Raise LeafError, with the tensor's name and the likely cause, unless the leaves fit its pattern.
 
-    `tangents` says that the pattern may be that of a tangent, for operations that read values only.
+    `tangents` says that the pattern may belong to a tangent, for operations that read values only.
     """
     if type(tensor.pattern) is not Pattern:
         _check_arrays(tensor, name, (), tangents)

@@ -1,4 +1,4 @@
-"""Base classes of objects with a pattern. Their properties are those of the pattern."""
+"""Base classes of objects with a pattern, which have the pattern's properties."""
 
 from __future__ import annotations
 

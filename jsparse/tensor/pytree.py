@@ -60,7 +60,7 @@ _flax_modules: dict[str, tuple[str, Callable[[Any, type[Valued]], object]]] = {
     # tables of Linen modules: the leaves of a pytree are texts there, and PyYAML writes the tree
     "flax.linen.summary": ("yaml", lambda yaml, cls: yaml.SafeDumper.add_representer(cls, _as_yaml)),
 }
-"""By module an attribute of it, and the function to call with that and the class. Removed once it was called."""
+"""Module → the name of its attribute, and a function to call with the attribute and the class, once."""
 
 
 def _as_yaml(dumper: Any, tensor: Valued) -> Any:
@@ -134,7 +134,7 @@ def to_state(tensor: Valued) -> dict[str, Any]:
 def from_state(target: Valued, state: Any) -> Valued:
     """A tensor with the leaves of a state, and the metadata of `target`.
 
-    Raises PatternError if the state is that of a tensor with other metadata: another static pattern, or a dynamic one
+    Raises PatternError if the state belongs to a tensor with other metadata: another static pattern, or a dynamic one
     of other shape, format, nse or number of index arrays; LeafError if leaves do not fit.
     """
     leaves, tree = jax.tree.flatten(_ordinary(target), is_leaf=lambda x: x is None)

@@ -230,7 +230,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         return SparseTensor(first(self.values, pattern.nse), pattern)
 
     def validate(self) -> None:
-        """Check the index arrays of a dynamic pattern in full. Those of a static one were checked when it was made.
+        """Check the index arrays of a dynamic pattern in full. A static pattern was checked when it was made.
 
             >>> A.dynamic().validate()
 
@@ -352,7 +352,7 @@ def _cast(values: Any, dtype: Any) -> Any:
 
 
 def _restored(values: Any, pattern: Pattern | DynamicPattern, written: str | None = None) -> SparseTensor:
-    """Rebuild a tensor from a pickle. Raises LeafError if the leaves differ from those that were pickled."""
+    """Rebuild a tensor from a pickle. Raises LeafError if the leaves differ from the pickled leaves."""
     tensor = SparseTensor._unchecked(unpacked(values), pattern)
     if written is not None and checksum(tensor) != written:
         raise LeafError(

@@ -34,7 +34,7 @@ class Names:
 
 
 def product_names(lhs: Sequence[IndexVar], rhs_ndim: int, numbers: DimensionNumbers, other: str = "r") -> Names:
-    """The names for a `lax.dot_general`, given those of the left operand.
+    """The names for a `lax.dot_general`, given the names of the left operand.
 
     Other dimensions of rhs begin with `other`.
     """
@@ -47,7 +47,7 @@ def product_names(lhs: Sequence[IndexVar], rhs_ndim: int, numbers: DimensionNumb
 
 
 def with_names(array: Any, names: Sequence[IndexVar], stretched: int) -> tuple[Any, tuple[IndexVar, ...]]:
-    """Drop those of the first `stretched` axes that have size 1. Returns the array and the names of its other axes."""
+    """Drop the axes of size 1 among the first `stretched`. Returns the array and the names of its other axes."""
     dropped = tuple(axis for axis in range(stretched) if array.shape[axis] == 1)
     left = tuple(name for axis, name in enumerate(names) if axis not in dropped)
     return (jax.lax.squeeze(array, dropped) if dropped else array), left

@@ -1,4 +1,4 @@
-"""The interpreter of KernelIR as a backend: Python executes kernels behind the ABI of machine code. It is slow and
+"""The interpreter of KernelIR as a backend: Python executes kernels, called by the ABI of machine code. It is slow and
 needs no compiler. Wherever kernels run, its results can be compared with LLVM's.
 
 The function takes the GIL. Chunks of parallel loops run one after the other, on the caller's thread. The context still

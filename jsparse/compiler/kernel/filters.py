@@ -9,13 +9,13 @@ from jsparse.compiler.kernel.types import I64
 
 __all__ = ["in_lanes", "is_short", "one_by_one", "unrolled"]
 
-FEW = 32  # numbers that are not worth two loops
+FEW = 32  # for fewer numbers, one loop is used instead of two
 UNROLLED = 4  # numbers that are tested in one iteration
 
 
 def one_by_one(stmt: ir.Filter) -> ir.Stmt:
-    """The filter as a loop. Each number is appended and counted only if it is kept, so that no branch depends on it,
-    which the processor could not predict."""
+    """The filter as a loop. Each number is stored, but the count grows only if the number is kept: no branch depends on
+    a number, because the processor could not predict it."""
     one = ir.Var(f"{stmt.var.name}.one")
     return ir.If(is_short(stmt), ir.For(one, const(0), _length(stmt), _test(stmt, one)), unrolled(stmt))
 
@@ -26,7 +26,7 @@ def is_short(stmt: ir.Filter) -> ir.Expr:
 
 
 def unrolled(stmt: ir.Filter) -> ir.Stmt:
-    """The filter as a loop that tests several numbers in one iteration, and one for those that are left."""
+    """The filter as a loop that tests several numbers in one iteration, and a loop for the numbers left over."""
     several, rest, whole = (ir.Var(f"{stmt.var.name}.{name}") for name in ("several", "rest", "whole"))
     tests = block(*(_test(stmt, add(several, const(n))) for n in range(UNROLLED)))
     return block(
@@ -77,7 +77,7 @@ def in_lanes(expr: ir.Expr, var: ir.Var, first: ir.Expr, lanes: int) -> ir.Expr:
 
 
 def _ramp(index: ir.Expr, var: ir.Var, first: ir.Expr, lanes: int) -> ir.Expr | None:
-    """An index that is the variable plus what does not depend on it, in lanes; None for other ones."""
+    """The ramp of an index that is the variable plus a term that does not depend on it; None for any other index."""
     match index:
         case ir.Var() if index == var:
             return ir.Ramp(first, lanes)

@@ -48,11 +48,11 @@ RunChunks: TypeAlias = Callable[[int, Callable[[int], None]], None]
 
 
 def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: bool = False) -> None:
-    """Execute `kernel` on `buffers`, which are in the order of its own. Written buffers change in place.
+    """Execute `kernel` on `buffers`, which are in the order of `kernel.buffers`. Written buffers change in place.
 
-    As many iterations run at a time as may. Every load and store is checked against the array's size. `reverse` runs
-    parallel chunks last to first, and reports one thread instead of many: a kernel whose result depends on either is
-    defective.
+    Loops run as many iterations at a time as they may. Every load and store is checked against the array's size.
+    `reverse` runs parallel chunks last to first, and reports one thread instead of many: a kernel whose result depends
+    on either is defective.
     """
     flat = {b.name: np.ascontiguousarray(a).reshape(-1) for b, a in zip(kernel.buffers, buffers, strict=True)}
     shapes = {b.name: a.shape for b, a in zip(kernel.buffers, buffers, strict=True)}
@@ -114,7 +114,7 @@ def _wrapped(result: Any, type_: Type) -> Any:
     return result if 0 <= result - least < count else (result - least) % count + least
 
 
-_RANGES = {  # the least number of a type, and how many it has
+_RANGES = {  # the least number of an integer type, and how many numbers it has
     f"{kind}{bits}": (-(1 << (bits - 1)) if kind == "int" else 0, 1 << bits)
     for kind in ("int", "uint")
     for bits in (8, 16, 32, 64)
@@ -186,7 +186,7 @@ class _Machine:
         return slice(start, start + lanes) if lanes else start
 
     def checked(self, buffer: ir.Buffer, start: int, length: int = 1) -> int:
-        """The index, if as many elements of the buffer follow it."""
+        """The index. Raises IndexError unless the buffer has `length` elements from there on."""
         if not 0 <= start <= self.flat[buffer.name].size - length:
             raise IndexError(f"{buffer.name}[{start} : {length}] of {self.flat[buffer.name].size}")
         return start

@@ -39,12 +39,14 @@ from jsparse.compiler.kernel.types import Type
 __all__ = ["jammed", "with_jams"]
 
 NO_LIMIT = 1 << 30
-STATEMENTS = ir.Block | ir.Borrow | ir.For | ir.If | ir.Parallel | ir.While  # those that have others inside
+STATEMENTS = ir.Block | ir.Borrow | ir.For | ir.If | ir.Parallel | ir.While  # statements that contain others
 
 
 def with_jams(kernel: Kernel, most_bytes: int = NO_LIMIT) -> Kernel:
-    """The kernel where loops run several iterations at a time: as many as they may, as long as the vectors that inner
-    loops change have at most `most_bytes` together."""
+    """The kernel where loops run several iterations at a time.
+
+    Their number is the loop's `copies`, or less if the vectors that inner loops change would exceed `most_bytes`.
+    """
     return replace(kernel, body=_with_jams(kernel.body, most_bytes))
 
 
@@ -54,12 +56,13 @@ def _with_jams(node: Any, most_bytes: int) -> Any:
     found = rebuilt(node, lambda child: _with_jams(child, most_bytes))
     if not isinstance(found, ir.For) or found.copies == 1:
         return found
+    # n copies of the body change n times as many bytes of vectors. Two copies are made even if these do not fit.
     fitting = most_bytes // max(_changed_bytes(found.body), 1)
     return jammed(replace(found, copies=1), min(found.copies, max(fitting, 2)))
 
 
 def _changed_bytes(body: ir.Stmt) -> int:
-    """The bytes of the vectors that innermost loops change, which stay in registers meanwhile."""
+    """The bytes of the vectors that one innermost loop changes, at most; they stay in registers while it runs."""
     loops = [n for n in nodes(body) if isinstance(n, ir.For | ir.While)]
     innermost = [loop for loop in loops if sum(isinstance(n, ir.For | ir.While) for n in nodes(loop)) == 1]
     changed = [{n.var for n in nodes(loop) if isinstance(n, ir.Set)} for loop in innermost]
@@ -71,8 +74,11 @@ def _bytes(type_: Type) -> int:
 
 
 def jammed(loop: ir.For, copies: int) -> ir.Stmt:
-    """The loop with `copies` iterations at a time. It is unchanged if they depend on each other, or neither share an
-    inner loop nor add to the same register."""
+    """The loop with `copies` iterations at a time.
+
+    It is unchanged if iterations depend on each other, except by adding to the same register, or if they have nothing
+    in common: no inner loop that could be fused, and no such register.
+    """
     if copies < 2 or loop.step != 1:
         return loop
     if not _are_apart(loop.body):
@@ -84,6 +90,7 @@ def jammed(loop: ir.For, copies: int) -> ir.Stmt:
     every, end = ir.Var(f"{loop.var.name}.all"), ir.Var(f"{loop.var.name}.end")
     each = (ir.Let(jam.named(loop.var, n), add(every, const(n))) for n in range(copies))
     inner = block(*each, body)
+    # With constant bounds, the iterations that are left over, fewer than `copies`, run together, too.
     if isinstance(loop.start, ir.Const) and isinstance(loop.stop, ir.Const):
         left = int(loop.stop.value - loop.start.value) % copies
         stop = const(int(loop.stop.value) - left)
@@ -103,14 +110,18 @@ def _whole(loop: ir.For, copies: int) -> ir.Expr:
 
 
 def _interleaved(loop: ir.For, copies: int) -> ir.Stmt:
-    """The loop where iterations that add to the same registers add to one each. It is unchanged if it does anything
-    else that iterations could depend on, or has loops inside."""
+    """The loop where `copies` successive iterations add to registers of their own instead of to the same one.
+
+    It is unchanged if iterations could depend on each other in any other way, or if it has loops inside.
+    """
     sums = _sums(loop.body)
     if not sums:
         return loop
     bound = {n.var.name for n in nodes(loop.body) if isinstance(n, ir.Let | ir.Declare)} | {loop.var.name}
     every, end = ir.Var(f"{loop.var.name}.all", loop.var.type), ir.Var(f"{loop.var.name}.end", loop.var.type)
 
+    # Copy 0 adds to the register itself, each other copy to a register that starts from zero. After the loop these are
+    # added to the first one in ascending order: the order of additions depends on the trip count and `copies` alone.
     def copied(node: Any, copy: int) -> Any:
         if isinstance(node, ir.Var):
             own = node.name in bound or (copy and node.name in sums)
@@ -132,14 +143,15 @@ def _interleaved(loop: ir.For, copies: int) -> ir.Stmt:
 
 
 def _sums(body: ir.Stmt) -> dict[str, ir.Var]:
-    """The registers declared outside that a body adds to, if it does nothing else that a later iteration could see."""
+    """The registers declared outside a body that it adds to; none if a later iteration could see anything else."""
     every = list(nodes(body))
     declared = {n.var.name for n in every if isinstance(n, ir.Declare)}
     changed = [n for n in every if isinstance(n, ir.Set) and n.var.name not in declared]
     sums = {n.var.name: n.var for n in changed}
     reads = [n.name for n in every if isinstance(n, ir.Var) and n.name in sums]
     adds = all(isinstance(n.value, ir.Binary) and n.value.op == "+" and n.value.left == n.var for n in changed)
-    # each of these assignments has its register twice: where it is set, and as the left operand
+    # Each of these assignments mentions its register twice: as what is set, and as the left operand. Any further
+    # mention would read a partial sum, whose value depends on the iterations before.
     if not adds or len(reads) != 2 * len(changed):
         return {}
     others = ir.For | ir.While | ir.Parallel | ir.Borrow | ir.Filter | ir.Store | ir.LocalArray
@@ -148,6 +160,8 @@ def _sums(body: ir.Stmt) -> dict[str, ir.Var]:
 
 def _are_apart(body: ir.Stmt) -> bool:
     """Whether no iteration reads what another one writes. Accumulation in memory is allowed: its order stays."""
+    # Registers declared in the body and local arrays get a copy for each iteration. So iterations are connected only by
+    # registers from outside, and by buffers that are both loaded and stored.
     every = list(nodes(body))
     own = {n.buffer.name for n in every if isinstance(n, ir.LocalArray)}
     declared = {n.var.name for n in every if isinstance(n, ir.Declare)}
@@ -171,6 +185,8 @@ class _Jam:
     def __init__(self, loop: ir.For, copies: int) -> None:
         self.copies, self.shared = copies, False
         self.arrays = {n.buffer.name for n in nodes(loop.body) if isinstance(n, ir.LocalArray)}
+        # Through an inner loop, a name can depend on a name that a later statement sets. So `find` is repeated until it
+        # adds nothing. That ends, because `own` only grows, and the body has finitely many names.
         self.own, before = {loop.var.name}, 0
         while len(self.own) > before:
             before = len(self.own)
@@ -179,8 +195,11 @@ class _Jam:
     def find(self, stmt: ir.Stmt, apart: bool) -> None:
         """Add to `own` the names that depend on names in it.
 
-        `apart`: the statement is inside control flow that depends on such names. Iterations diverge there, so every
-        name that it sets gets a copy.
+        Statements of other kinds set no names.
+
+        Args:
+            apart: whether the statement is inside control flow that depends on such names. Iterations diverge there, so
+                every name that it sets gets a copy.
         """
         match stmt:
             case ir.Block(stmts=stmts):
@@ -201,6 +220,9 @@ class _Jam:
                 self.find(block() if otherwise is None else otherwise, apart)
 
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
+        """The statement for all iterations at a time: once if they have it in common, else one copy for each."""
+        # Each statement runs for all iterations before the next statement runs for any. Iterations may be interleaved
+        # like that, because none reads what another one writes (`_are_apart`).
         match stmt:
             case ir.Block(stmts=stmts):
                 return block(*map(self.stmt, stmts))
@@ -218,6 +240,7 @@ class _Jam:
                 return block(*(self.copy(stmt, n) for n in range(self.copies)))
 
     def is_common(self, expr: ir.Expr) -> bool:
+        """Whether an expression has the same value in all iterations."""
         loaded = (n.buffer.name for n in nodes(expr) if isinstance(n, ir.Load))
         return self.own.isdisjoint(variables(expr)) and self.arrays.isdisjoint(loaded)
 

@@ -135,7 +135,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of values of one type, lane by lane: one of those that `compiler.operations` marks as functions."""
+    """A function of values of one type, lane by lane. `compiler.operations` says which operations are functions."""
 
     function: str
     arguments: tuple[Expr, ...]
@@ -148,7 +148,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`buffer[index]`. With `lanes`, a vector of as many consecutive elements from there on."""
+    """`buffer[index]`. With `lanes`, a vector of that many consecutive elements from `index` on."""
 
     buffer: Buffer
     index: Expr
@@ -318,7 +318,7 @@ class Set:
 @dataclass(frozen=True, slots=True)
 class Store:
     """`buffer[index] = value`, or with `accumulate` `buffer[index] = buffer[index] op value`. A vector goes to
-    consecutive elements from there on."""
+    consecutive elements from `index` on."""
 
     buffer: Buffer
     index: Expr
@@ -345,12 +345,12 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Append the distances from `start` of those `var` in `range(start, stop)` that have a mark to the integers of
-    `found`, in order, and add their number to the register `count`. `mark` is an integer, 1 or 0.
+    """For each `var` in `range(start, stop)` that has a mark, append its distance from `start` to the integers of
+    `found`, in order, and increment the register `count`. `mark` is an integer, 1 or 0.
 
-    The range is short enough for a distance to fit the array's type, and behind what is appended the array has room
+    The range is short enough for a distance to fit the type of `found`. After the appended distances `found` has room
     for `FILTER_LANES` more elements, which may be overwritten. An array of bytes that `mark` reads at computed indices
-    has `FILTER_ROOM` bytes from each of them on.
+    has `FILTER_ROOM` bytes from each such index on.
     """
 
     var: Var

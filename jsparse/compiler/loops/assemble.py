@@ -45,7 +45,7 @@ class AssemblyShape:
 
     Attributes:
         order: the target's indices in the order in which they are stored.
-        row: whether terms add to a row over the last of them, so that only the others are shared.
+        row: whether terms add to a row over the last index, so that only the other indices are shared.
         own: for each term, its own loops inside the shared ones.
         merge_leaders: (variable, pattern) where several patterns of a term meet in one of its own loops, or in the last
             shared loop of a single term, and one of them is walked.
@@ -200,7 +200,7 @@ def _fixed(term: Stmt, row: IndexVar) -> tuple[LevelIteration, ...]:
 
 
 def _met(loop: Forall) -> tuple[LevelIteration, ...]:
-    """The levels that meet at the variable of a loop: its own, and those of other patterns looked up right inside."""
+    """The levels that meet at the variable of a loop: the loop's own, and levels that are looked up right inside it."""
     met: dict[int, LevelIteration] = {}
     stmt: Stmt = loop
     while isinstance(stmt, Forall) and (stmt is loop or stmt.is_lookup):

@@ -16,7 +16,7 @@ and the runs' sums are added up in float64. The error is then about BLOCK u Σ|t
 
 Where positions are worked on in lanes, each lane of a run has at most `BLOCK` terms.
 
-In nested reductions the cut loop is the innermost one with which there are too many terms. A total in lanes is
+In nested reductions the innermost loop that makes the terms too many is cut. A total in lanes is
 expensive to add to, so runs of lanes stand around all loops and continue from one segment to the next. A scalar total
 is cheap, so its runs end with each segment.
 """
@@ -85,7 +85,7 @@ class _Blocking:
         outer = 0 if workspace.var is not None or all(n == 1 for n in turns[:depth]) else depth
         total = replace(workspace, name=f"{name}_total", dtype=TOTAL)
         flush: nest.Stmt = nest.Assign(total.access(), workspace.access(), workspace.dtype)
-        if workspace.var is not None:  # whose tiles may be among the loops
+        if workspace.var is not None:  # loops over tiles of this variable may be among the loops
             flush = nest.Forall(
                 workspace.var, HorizontalReduce() if any(isinstance(x.domain, Tiles) for x in path) else Lanes(), flush
             )
@@ -107,7 +107,8 @@ class _Blocking:
     def cut(self, path: list[nest.Forall], turns: list[int | None]) -> tuple[int, int] | None:
         """The depth of the loop to cut and the iterations of a run; None if there are at most `BLOCK` terms in all.
 
-        No loop outside one over stored entries is cut: its segments may have a single entry, and runs of few terms.
+        A loop outside of a loop over stored entries is never cut: segments may have a single entry, so its runs would
+        have few terms.
         """
         if None not in turns and prod(filter(None, turns)) <= BLOCK:
             return None
@@ -128,7 +129,7 @@ class _Blocking:
         return not self.problem.patterns[domain.pattern].levels[domain.level].kind.is_full
 
     def turns(self, loop: nest.Forall) -> int | None:
-        """An upper bound of a loop's trip count, of each lane by itself; None if there is none."""
+        """An upper bound of a loop's trip count, where each lane counts by itself; None if there is none."""
         most = self.iterations(loop)
         return None if most is None else -(-most // max(loop.lanes, 1))
 

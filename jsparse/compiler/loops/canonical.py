@@ -1,7 +1,7 @@
 """The canonical nest of a statement: its definition as loops, which transformations start from.
 
-Loops run over the patterns' variables as the patterns store them, then over those that only dense axes have. The target
-is cleared, and every product is added to it in memory:
+Loops run over the patterns' variables as the patterns store them, then over the variables that only dense axes have.
+The target is cleared, and every product is added to it in memory:
 
     C[i, k] = 0
     ∀ i ∈ P0.0
@@ -111,8 +111,11 @@ def _own_pattern(problem: Problem, statement: Statement) -> int | None:
 
 
 def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement) -> bool:
-    """Whether the loops visit every element of the target: not if a sparse level leaves coordinates out, if a repeated
-    index restricts them to a diagonal, or if a sum of others may leave an index out."""
+    """Whether the loops visit every element of the target.
+
+    They do not if a sparse level leaves coordinates out, if a repeated index restricts them to a diagonal, or if an
+    index is a sum of other variables, which may leave coordinates out.
+    """
     indices = statement.target.indices
     if len(set(indices)) < len(indices) or not set(indices).isdisjoint(problem.derivations):
         return False
@@ -122,7 +125,7 @@ def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement)
 
 def _writes_in_use(loops: Items[Forall], problem: Problem, own: int) -> bool:
     """Whether loops that visit every coordinate of dynamic pattern `own` write at all positions in use, whatever its
-    index arrays hold: where a coordinate may be out of range, loops in lanes write a zero, and others pass over it."""
+    index arrays hold. Where a coordinate is out of range, loops in lanes write a zero, other loops nothing."""
     pattern, domains = problem.patterns[own], [loop.domain for loop in loops]
     walked = [x for x in domains if isinstance(x, LevelIteration) and x.pattern == own]
     if [x.level for x in walked] != list(range(len(pattern.levels))) or pattern.batch_axes:
@@ -136,7 +139,7 @@ def _writes_in_use(loops: Items[Forall], problem: Problem, own: int) -> bool:
 
 def visits_all(loop: Forall, problem: Problem, own: int | None) -> bool:
     """Whether the loop visits every coordinate of the target, which lies on pattern `own` or is dense. A derived
-    variable may be out of its range, where its parts are in theirs."""
+    variable may be out of range even though all of its parts are in range."""
     if isinstance(loop.domain, Derivation):
         return loop.domain.derived.stays_below(problem.size)
     if not isinstance(loop.domain, LevelIteration):

@@ -14,7 +14,7 @@ __all__ = ["chain", "groups", "loop_name", "loops_over", "nested", "outer_name",
 
 
 def outer_name(problem: Problem, var: IndexVar) -> str:
-    """The name of the outer loop of a split: the variable's, with as many zeros behind it as no index variable has."""
+    """The name of the outer loop of a split: the variable's name and zeros, until it differs from every other name."""
     name = f"{var}0"
     while name in problem.size:
         name += "0"
@@ -22,7 +22,7 @@ def outer_name(problem: Problem, var: IndexVar) -> str:
 
 
 def loop_name(loop: nest.Forall, problem: Problem) -> str:
-    """The name of a loop in schedules: its variable, or for the outer loop of a split the name of that."""
+    """The name of a loop in schedules: its variable, or `outer_name` for the outer loop of a split."""
     is_outer = isinstance(loop.domain, Tiles | Panels | PositionPanels)
     return outer_name(problem, loop.var) if is_outer else loop.var
 
@@ -37,14 +37,14 @@ def chain(stmt: nest.Stmt) -> tuple[list[nest.Forall], nest.Stmt]:
 
 
 def nested(loops: Iterable[nest.Forall], inner: nest.Stmt) -> nest.Stmt:
-    """The statement inside of the loops, whose own bodies are left out."""
+    """The loops around a statement; their own bodies are left out."""
     for loop in reversed(list(loops)):
         inner = replace(loop, body=inner)
     return inner
 
 
 def groups(loops: Sequence[nest.Forall]) -> list[list[nest.Forall]]:
-    """The loops in groups: each loop with the lookups behind it, which it makes possible."""
+    """The loops in groups: each loop with the lookups that follow it, which it makes possible."""
     found: list[list[nest.Forall]] = []
     for loop in loops:
         if loop.is_lookup and found:

@@ -50,9 +50,10 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class LevelIteration:
-    """The entries of a pattern's level below the present position. `bound`: only the entry of the variable's present
-    value, located; `scattered`: in a map of the segment (`nest.Scatter`). `panel`: only entries in the present panel of
-    the variable. `by_position`: the loop runs over positions, so that a split divides these, and not coordinates.
+    """The entries of a pattern's level below the present position. `bound`: only the entry at the variable's present
+    value, which is located; `scattered`: it is located in a map of the segment (`nest.Scatter`). `panel`: only entries
+    in the present panel of the variable. `by_position`: the loop runs over positions, so that a split divides
+    these, and not coordinates.
 
     With `lanes`, a power of two, the body adds to a scalar, and `lanes` positions are worked on at a time. Each lane
     has an accumulator of its own. At the end, the upper half of the accumulators is added to the lower half until one
@@ -119,9 +120,9 @@ class PositionPanels:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of at most `size` iterations of an inner loop over `of`, which executes only those in the present run
-    (`Forall.run`). Iterations are counted across the loops in between, so a run may continue from one segment to the
-    next. There is at least one run."""
+    """Runs of at most `size` iterations of an inner loop over `of`, which executes only the iterations in the present
+    run (`Forall.run`). Iterations are counted across the loops in between, so a run may continue from one segment to
+    the next. There is at least one run."""
 
     of: Range | LevelIteration | Tiles
     size: int

@@ -63,12 +63,14 @@ def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) 
     Raises FusionError if loops differ, or if a statement would read what a later iteration writes.
     """
     groups: list[nest.Stmt] = []
-    members: list[Statement] = []  # of the first group
+    members: list[Statement] = []  # the statements of the first group
+    # From the last statement to the first: the next statement's nest is always at the front of the first group.
     for statement, part, loop in reversed(list(zip(problem.statements, parts, shared, strict=True))):
         if loop is None:
             groups.insert(0, part)
             members = [statement]
             continue
+        # Targets are cleared in front of the shared loops: inside, each iteration would clear what earlier ones added.
         clears, body = _split(part)
         others, rest = _split(groups[0])
         joined = _joined(problem, body, rest, loop, ())
@@ -96,7 +98,10 @@ def _sequence(stmts: Iterable[nest.Stmt]) -> nest.Stmt:
 
 
 def _joined(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str, around: tuple[str, ...]) -> nest.Stmt:
-    """One nest of both, which share the loops down to `name`. Of several nests in a panel, the first one is joined."""
+    """One nest of both statements, which share the loops down to `name`.
+
+    Where `second` already has several nests inside a shared loop, `first` is joined with the first one of these.
+    """
     if around and isinstance(second, nest.Sequence):
         nearest, *others = second.stmts
         return _sequence((_joined(problem, first, nearest, name, around), *others))
@@ -111,6 +116,7 @@ def _joined(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str, ar
         raise FusionError(
             f"one loops over {loop_name(first, problem)} where the other has {loop_name(second, problem)}"
         )
+    # `second` alone may be parallel: the joined loop takes its division, and `_check_owners` tests it.
     domain, before, behind = _agreed(problem, first, second)
     here = loop_name(second, problem)
     if here == name:
@@ -125,7 +131,8 @@ def _agreed(
 ) -> tuple[Range | LevelIteration | Panels, nest.Stmt, nest.Stmt]:
     """The domain of a shared loop, and what each statement does in it.
 
-    A statement that walks another pattern, or none, looks the coordinate up where both visit every coordinate.
+    Domains may differ if both visit every coordinate. The loop then walks one of them, and a statement that walks the
+    level of another pattern looks the coordinate up in it.
     """
     if isinstance(second.domain, Panels) and any(_continues(problem, x.body, first.var) for x in (first, second)):
         raise FusionError(f"panels of {first.var} continue segments of a sparse level, which one statement walks")
@@ -136,6 +143,7 @@ def _agreed(
         raise FusionError(both)
     if first.domain.panel != second.domain.panel or not all(_visits_all(problem, x.domain) for x in (first, second)):
         raise FusionError(both)
+    # A level leads before a range, which needs no lookup. Of two levels, the second statement's leads.
     leader = first.domain if isinstance(second.domain, Range) else second.domain
     return leader, _located(first, leader), _located(second, leader)
 
@@ -160,7 +168,7 @@ def _visits_all(problem: Problem, domain: object) -> bool:
 
 
 def _located(loop: nest.Forall, leader: object) -> nest.Stmt:
-    """The body of a loop inside of one over the same variable."""
+    """The body of a loop that a loop over the same variable replaces, with a lookup if it walks another level."""
     if loop.domain == leader or not isinstance(loop.domain, LevelIteration):
         return loop.body
     return nest.Forall(loop.var, replace(loop.domain, bound=True, panel=False), loop.body)
@@ -188,9 +196,14 @@ def _check_reads(writer: Statement, readers: Items[Statement], shared: Items[Ind
 
 
 def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Access | None:
-    """An access by which a statement reads what another one writes, at a coordinate of a variable that may differ; None
-    if there is none. What is read as a table may be read anywhere."""
+    """An access by which `reader` reads what `writer` writes in an iteration of `var` that may be another one.
+
+    None if there is no such access. A target that is read as a table of indices may be read at any coordinate, so such
+    an access always counts.
+    """
     target = writer.target
+    # Iterations agree exactly if `var` stands at the same places of both accesses. If the target lacks `var`, its
+    # elements are complete only after all iterations, so no read of it is in time.
     places = [n for n, index in enumerate(target.indices) if index == var]
     for access in reader.reads:
         table = next((inner for inner in access.nested() if inner.tensor == target.tensor), None)
@@ -202,8 +215,10 @@ def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Acce
 
 
 def _check_owners(problem: Problem, stmt: nest.Stmt, members: Items[Statement]) -> None:
-    """Raise FusionError if threads divide a loop whose iterations do not own what each statement writes, unless chunks
-    have copies of what they add to."""
+    """Raise FusionError if threads divide a loop whose iterations do not own what each statement writes.
+
+    Chunks that have their own copies of what they add to are exempt.
+    """
     while isinstance(stmt, nest.Forall):
         for member in members if stmt.parallel is not None else ():
             missing = set(stmt.variables) - problem.with_parts(member.target.variables())
@@ -280,6 +295,8 @@ class _Contraction:
         target = self.statement.target
         bound = {var for loop in around if not isinstance(loop.domain, Panels) for var in loop.variables}
         divided = {var for loop in around for var in loop.variables} - bound
+        # An axis whose variables all have one value here needs no memory. A variable in `divided` is known only up to
+        # its panel: its axis is kept, for the coordinates of the panel.
         kept = [
             n
             for n, axis in enumerate(self.problem.type_of[self.name].axes)
@@ -290,11 +307,15 @@ class _Contraction:
         below = self.below(around)
         if own & divided:
             below = self.below_panel(own & divided, below)
+        # The axis of positions shrinks only to the entries below one position, or below a panel, which lie together. If
+        # the loops around fix some variables of the pattern but no such level, these entries may lie apart.
         if not around or (below is None and own & (bound | divided)):
             return None
         dtype = self.problem.type_of[self.name].dtype
         producer, consumer = _sequence(stmts[:count]), _sequence(stmts[count:])
         if kept:
+            # The elements of an array are undefined at first. If the nest cleared the temporary, the array is cleared,
+            # too, unless the producer stores an element at every entry of its pattern.
             if cleared and (positions is None or self.adds(producer) or not self.covers(stmts[count - 1])):
                 producer = _sequence((nest.Clear(target, Monoid.of(self.statement.add, dtype)), producer))
             return nest.Where(nest.ArrayWorkspace(target, dtype, tuple(kept), below), producer, consumer)
@@ -323,8 +344,10 @@ class _Contraction:
         return max(walked, key=lambda level: level.level, default=None)
 
     def below_panel(self, divided: set[IndexVar], above: LevelIteration | None) -> LevelIteration | None:
-        """The level whose panel the loops around fix, if the panel's entries follow one another: those of a level that
-        has every coordinate, directly below the present position."""
+        """The level whose panel the loops around fix, if the panel's entries follow one another; else None.
+
+        They do if the level has every coordinate and is the next one below the present position.
+        """
         positions = self.problem.type_of[self.name].positions
         if positions is None or len(divided) > 1:
             return None

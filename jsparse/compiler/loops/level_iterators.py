@@ -32,7 +32,7 @@ class LevelIterators:
     Attributes:
         left: for each pattern, the levels (with their variables) that are not walked yet, outermost first.
         bound: the variables that have a value.
-        derived: the variables that get one when others have theirs.
+        derived: the variables that get a value when all variables that they derive from have one.
     """
 
     def __init__(
@@ -69,9 +69,10 @@ class LevelIterators:
         """One loop over the variables, then the derived variables that it completes, then lookups in levels of bound
         variables.
 
-        The loop over one variable walks one of the levels that meet it. A full one is located instead if there is
-        another, and so is one that locates by arithmetic; of several, the merge leader's is walked. Without any level,
-        and for several variables, the loop runs over every coordinate.
+        The loop over one variable walks one of the levels that meet it, and the others are looked up. A level that can
+        only be searched is walked rather than one that locates by arithmetic, and a full level only if there is no
+        other. Of several such levels, the merge leader's is walked. Without any level, and for several variables, the
+        loop runs over every coordinate.
         """
         met = self.met(variables[0]) if len(variables) == 1 else []
         if len(met) > 1:
@@ -116,7 +117,8 @@ class LevelIterators:
         return LevelIteration(pattern, level, bound)
 
     def _is_located(self, pattern: int) -> int:
-        """0: only by a search; 1: by arithmetic, though coordinates may be absent; 2: by arithmetic, always."""
+        """How the pattern's next level is located. 0: only by a search; 1: by arithmetic, though coordinates may be
+        absent; 2: by arithmetic, always."""
         level, _ = self.left[pattern][0]
         kind = self.problem.patterns[pattern].levels[level].kind
         return 2 if kind.is_full else 0 if kind.has_coordinates else 1

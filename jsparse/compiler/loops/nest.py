@@ -138,8 +138,8 @@ class ArrayWorkspace:
         target: the temporary, as its statement writes it. Inside it is accessed as before.
         dtype: the temporary's dtype.
         axes: the numbers of its storage axes that the loops around do not fix.
-        below: the level whose present position, or positions in the present panel, the elements lie below; None for
-            those of all positions.
+        below: a level. The elements lie below its present position, or below its positions in the present panel; None
+            for the elements at all positions.
     """
 
     target: Access
@@ -188,8 +188,8 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Set elements of the target to the zero of its sums: all of them, or with `unused` those at positions of its
-    dynamic pattern that are not in use. The loops that follow then write every position in use."""
+    """Set elements of the target to the zero of its sums: all of them, or with `unused` only the ones at positions of
+    its dynamic pattern that are not in use. The loops that follow then write every position in use."""
 
     target: Access
     monoid: Monoid
@@ -212,7 +212,7 @@ class Widened:
 @dataclass(frozen=True, slots=True)
 class AppendCoord:
     """Append one entry to the target, or count one: the coordinates of all indices, perhaps with a value. If levels are
-    built, only the coordinate of the innermost index, `last`: `AppendEdges` appends the others."""
+    built, an entry has only the coordinate of the innermost index, `last`: `AppendEdges` appends the others."""
 
     target: Access
     value: Access | None = None
@@ -357,8 +357,8 @@ class TermGuard:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The producer fills the workspace from zero, then the consumer reads it: a sparse scalar only if written. An array
-    starts without values."""
+    """The producer fills the workspace from zero, then the consumer reads it. The consumer of a sparse scalar runs only
+    if the scalar was written. The elements of an array are undefined at first."""
 
     workspace: Workspace | SparseWorkspace | ArrayWorkspace
     producer: Stmt

@@ -13,7 +13,7 @@ from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Array, Panel, Scope
 from jsparse.compiler.problem import Dense, Positions
 
-MOST_LANES = 64  # positions that are worked on at a time
+MOST_LANES = 64  # the most positions that are worked on at a time
 
 __all__ = ["address_in", "array_names", "array_where"]
 
@@ -54,8 +54,10 @@ def _array(workspace: ArrayWorkspace, scope: Scope) -> tuple[list[Stmt], Array]:
 
 
 def _may_leave(workspace: ArrayWorkspace, scope: Scope) -> bool:
-    """Whether positions may lie before the first one of the array, or behind its last one, because the index arrays of
-    a dynamic pattern may hold anything. A segment is never longer than the capacity, so positions of one do not."""
+    """Whether positions may lie outside the array, because the index arrays of a dynamic pattern may hold anything.
+
+    A single segment is never longer than the capacity, so the positions of one segment always lie inside.
+    """
     positions = scope.storage.problem.type_of[workspace.name].positions
     if positions is None:
         return False
@@ -65,14 +67,17 @@ def _may_leave(workspace: ArrayWorkspace, scope: Scope) -> bool:
 
 
 def _panel(axis: Dense | Positions, workspace: ArrayWorkspace, scope: Scope) -> Panel | None:
-    """The panel of an axis of which the loops around fix the panel, and not the coordinate."""
+    """The panel of an axis, if the loops around fix the panel but not the coordinate; else None."""
     index = workspace.target.indices[axis.dim] if isinstance(axis, Dense) else None
     return scope.panels.get(index) if isinstance(index, str) and index not in scope.indices else None
 
 
 def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:
-    """The most positions below one position of a level, or below those of a panel. It holds however the index arrays
-    of a dynamic pattern are: their addresses are kept inside, and lanes need room for all of them."""
+    """Upper bound on the positions below one position of a level, or below the positions of a panel.
+
+    For a dynamic pattern it is valid for any index arrays, because addresses are clamped to the array. The array then
+    has room for all lanes.
+    """
     storage, type_ = scope.storage, scope.storage.problem.patterns[axis.pattern]
     most = storage.position_count(axis.pattern)
     if type_.dynamic:
@@ -90,8 +95,8 @@ def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:
 
 
 def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
-    """The first position of the pattern's last level below the present position of `below`, or below the first one of
-    its panel."""
+    """The first position of the pattern's last level below the present position of `below`, or below the first
+    position of its panel."""
     name = scope.storage.problem.level_variables[axis.pattern][below.level]
     walk = LevelWalk(scope, below, name)
     if below.panel:
@@ -100,7 +105,7 @@ def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
 
 
 def address_in(array: Array, coordinates: Sequence[Expr]) -> Expr:
-    """The element at a coordinate of each storage axis, kept inside the array if one might lie outside of it."""
+    """The address of the element at these coordinates of the storage axes, clamped to the array if it may leave it."""
     address: Expr = const(0)
     for number, first, stride in array.axes:
         address = add(address, mul(sub(coordinates[number], first), stride))
@@ -108,7 +113,7 @@ def address_in(array: Array, coordinates: Sequence[Expr]) -> Expr:
 
 
 def _inside(address: Expr, length: Expr) -> Expr:
-    """The address, or the nearest one in the array; of consecutive elements, all of them."""
+    """The nearest address inside the array; for a ramp, the nearest one whose elements all lie inside."""
     if isinstance(address, Ramp):
         return Ramp(_inside(address.first, sub(length, const(address.lanes - 1))), address.lanes)
     nearest = minimum(address, sub(length, const(1)))

@@ -89,8 +89,10 @@ def _counted(storage: Storage, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.
 
 
 def _written(scope: Scope, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
-    """A chunk's loops that write from the chunk's starts on. If `starts` is written, it becomes the ends, and a chunk
-    that starts at a negative position is left out."""
+    """A chunk's loops, which write from the chunk's start positions on.
+
+    If the kernel writes `starts`, it stores the chunk's end positions there, and skips a chunk with a negative start.
+    """
     starts = scope.storage.by_name["starts"]
     at = [add(const(level * MAX_CHUNKS), chunk) for level in range(len(cursors))]
     begin = [ir.Declare(cursor, scope.load_index(starts, here)) for cursor, here in zip(cursors, at, strict=True)]

@@ -89,7 +89,7 @@ class _Going:
         self.scope = inside.with_run(runs.var, Run(self.size, self.ends, self.left))
 
     def start(self) -> Stmt:
-        """Before the loops."""
+        """The declarations in front of the loops."""
         return block(self.total.made(), Declare(self.left, const(self.size)), Declare(self.several, NO))
 
     def ends(self, first: Expr, last: Expr) -> Stmt:

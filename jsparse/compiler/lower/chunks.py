@@ -19,7 +19,7 @@ __all__ = ["Partials", "at_weight", "chunked", "in_chunks", "lower_bound", "with
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """A reduction over chunks: `own(chunk, loops)` gives a chunk its accumulator, `combine(chunks)` adds these up."""
+    """A reduction over chunks: `own(chunk, loops)` gives a chunk its accumulator, `combine(chunks)` adds them up."""
 
     own: Callable[[ir.Expr, ir.Stmt], ir.Stmt]
     combine: Callable[[ir.Expr], ir.Stmt]
@@ -60,7 +60,7 @@ def in_chunks(
 
 
 def _before(chunk: ir.Expr, chunks: ir.Expr, whole: ir.Expr) -> ir.Expr:
-    """⌊chunk · whole / chunks⌋, the share of `whole` that the chunks before have.
+    """⌊chunk · whole / chunks⌋, the share of `whole` that belongs to the chunks before this one.
 
     The product may exceed 64 bits. With whole = chunks · q + r it is chunk · q + ⌊chunk · r / chunks⌋, which does not.
     """
@@ -102,10 +102,11 @@ def at_weight(
     Args:
         total: the weight of all positions.
         weight: position → the weight of all positions before it.
-        grows: whether weights certainly grow. Index arrays of dynamic patterns hold anything: then the last boundary
-            may be found too early, and no chunk would have the positions behind it. Boundaries grow in any case.
+        grows: whether weights certainly grow. The index arrays of a dynamic pattern may hold anything, so the search
+            may find the last boundary too early, and no chunk would have the positions after it. The last boundary is
+            then set to `size`. Boundaries never decrease, for any index arrays.
 
-    Returns statements that find it, the weight that the chunks before should have, and the position.
+    Returns the statements that find the boundary, the weight that the chunks before it should have, and its position.
     """
     (chunk, chunks), goal = part, scope.fresh("goal")
     search, found = lower_bound(scope, const(0), size, lambda n: ir.Compare("<=", goal, weight(n)))

@@ -1,4 +1,4 @@
-"""Clearing: the zero of sums in the elements of a target that loops add to, or that they may leave out."""
+"""Clearing: elements of a target that loops add to, or may leave out, are set to the zero of sums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jsparse.compiler.problem import Positions
 
 __all__ = ["CLEAR_GRAIN", "cleared"]
 
-CLEAR_GRAIN = 1 << 16  # elements of a chunk: below, waking a thread costs more than clearing
+CLEAR_GRAIN = 1 << 16  # elements of a chunk: waking a thread costs more than clearing fewer
 
 
 def cleared(clear: Clear, scope: Scope) -> Stmt:
@@ -30,14 +30,14 @@ def cleared(clear: Clear, scope: Scope) -> Stmt:
 
 
 def _zeros(clear: Clear, scope: Scope, start: Expr, stop: Expr) -> Stmt:
-    """Zero in the elements from `start` to `stop`."""
+    """Set the elements from `start` to `stop` to zero."""
     buffer, n = scope.storage.by_name[clear.target.tensor], scope.fresh("n")
     zero = cast(Const(clear.monoid.zero, Type(accumulator(buffer.type.dtype))), buffer.type.dtype)
     return For(n, start, stop, Store(buffer, n, zero))
 
 
 def _unused(clear: Clear, scope: Scope) -> Stmt:
-    """Zero at the positions before the first segment of the target's pattern, and behind the last one."""
+    """Set the positions before the first segment of the target's pattern, and after the last segment, to zero."""
     storage, target = scope.storage, clear.target
     number, axis = next(
         (n, x) for n, x in enumerate(storage.problem.type_of[target.tensor].axes) if isinstance(x, Positions)

@@ -1,9 +1,10 @@
-"""Positions in lanes whose values are sums in lanes: the sums of several positions are folded together.
+"""Joint sums: where the value at each position is a sum in lanes, the sums of several positions are folded together.
 
-The same is done for several coordinates of a dense index, such as the heads of a sampled product.
+Sums at several coordinates of a dense index, such as the heads of a sampled product, are folded in the same way.
 
 A sampled product has a sum over a dense index for each stored entry. The index runs in lanes, and folding the lanes to
-a scalar takes longer than the sum. Eight positions at a time need fewer operations than one by one:
+a scalar takes longer than the sum. Folding the sums of eight positions together needs fewer operations than folding
+them one by one:
 
     for p in first, first + 8, …:
         acc.0 = Σ at p, …, acc.7 = Σ at p + 7           each in its own lanes
@@ -47,7 +48,7 @@ class JointSum:
 
 
 def joint_sum(stmt: LoopStmt) -> JointSum | None:
-    """The parts of such a body; None for another one."""
+    """The parts of a body that stores a value of a sum in lanes; None for any other body."""
     match stmt:
         case Where(
             workspace=Workspace(var=None) as total,

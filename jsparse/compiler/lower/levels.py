@@ -33,8 +33,8 @@ class Entry:
     position: ir.Expr | None = None
 
 
-TESTED = 256  # positions that are tested before the body runs for those found
-DISTANCES = Type("int32")  # of positions found from the first one that is tested
+TESTED = 256  # the most positions that are tested before the body runs at the ones found
+DISTANCES = Type("int32")  # of the distance from the first tested position to one that is found
 
 Body = Callable[[Entry], ir.Stmt]
 Walk = Callable[[ir.Expr, ir.Expr], ir.Stmt]  # a loop over the positions from the first to the second
@@ -142,7 +142,7 @@ class LevelWalk:
 
     @cached_property
     def segment(self) -> Segment:
-        """The positions below the position above."""
+        """The positions below the present position of the level above."""
         return self.functions.segment(self, self.above)
 
     def fresh(self, base: str) -> ir.Var:
@@ -211,8 +211,8 @@ class LevelWalk:
         plain: bool = False,
         otherwise: ir.Stmt | None = None,
     ) -> ir.Stmt:
-        """The body at one position (or run of positions), if the coordinate is in range, and the bound one; else what
-        is done `otherwise`."""
+        """The body at one position (or run of positions), if its coordinate is the bound one, or in range; else
+        `otherwise`."""
         coordinate = self.scope.fresh(self.var)
         entry = Entry(
             coordinate, PositionRange(position, stop), position if plain and self.kind.has_coordinates else None
@@ -229,8 +229,10 @@ class LevelWalk:
         )
 
     def in_range(self, coordinate: ir.Expr) -> ir.Expr:
-        """Whether a coordinate is one of the dimension, or of the present panel. The segments of a dynamic pattern may
-        be out of order, although they should not."""
+        """Whether a coordinate lies in the dimension, or in the present panel if there is one.
+
+        A segment of a dynamic pattern may be unsorted, although it should be sorted.
+        """
         if self.domain.panel:
             panel = self.scope.panels[self.var]
             return both(at_most(panel.start, coordinate), less(coordinate, panel.stop))
@@ -246,10 +248,10 @@ class LevelWalk:
         return in_run(self.scope, self.run, first, stop, lambda lo, hi: ir.For(p, lo, hi, inner, copies=self.jam))
 
     def found_loop(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
-        """The loop over those positions whose coordinates are in the map.
+        """The loop over the positions whose coordinates are in the map.
 
-        A block of positions is tested first, and those found are gathered without a branch, which the processor could
-        not predict. Then the body runs for them; its own lookup always succeeds.
+        A block of positions is tested first, and the positions found are collected without a branch, which the
+        processor could not predict. Then the body runs at these positions; its own lookup always succeeds.
         """
         found = ir.Buffer(self.scope.fresh("found").name, DISTANCES, -1, True)
         array = ir.LocalArray(found, TESTED + ir.FILTER_LANES)
@@ -260,8 +262,7 @@ class LevelWalk:
         return block(array, ir.For(start, first, stop, each, TESTED))
 
     def found_from(self, start: ir.Expr, stop: ir.Expr, found: ir.Buffer, body: Body) -> ir.Stmt:
-        """The body at those positions from `start` to `stop` whose coordinates are in the map. There are at most
-        `TESTED`."""
+        """The body at the positions from `start` to `stop`, at most `TESTED`, whose coordinates are in the map."""
         assert self.filter is not None
         n, count, p, tested = (self.scope.fresh(name) for name in ("n", "count", "p", "p"))
         position = ir.Let(p, add(start, cast(ir.Load(found, n), I64.dtype)))
@@ -270,8 +271,11 @@ class LevelWalk:
         return block(ir.Declare(count, const(0)), ir.Filter(tested, start, stop, mark, found, count), runs)
 
     def looked_up(self, position: ir.Expr) -> ir.Expr:
-        """The coordinate whose mark is read for a position: the size of the dimension if it is out of range. Where
-        marks are bytes the dimension is small, and coordinates keep their own dtype."""
+        """The coordinate whose mark is read for a position.
+
+        In place of a coordinate out of range, it is the size of the dimension, whose mark is never set. Where marks are
+        bytes, the dimension is small, so coordinates keep their own dtype.
+        """
         assert self.filter is not None
         wide = self.coordinate(position)
         here = wide.value if self.filter.in_bytes and isinstance(wide, ir.Cast) else wide
@@ -309,7 +313,7 @@ class LevelWalk:
         return self.weighted(size, grain, loop, partials)
 
     def whole(self) -> tuple[ir.Expr, list[ir.Stmt], Callable[[ir.Expr, ir.Expr, Body], ir.Stmt]]:
-        """(number of positions, statements before, loop over a range of them) of the whole outermost level."""
+        """The outermost level's number of positions, the statements that compute it, a loop over a range of them."""
         if self.kind.is_full:
             return self.extent(), [], self.full_loop
         return self.segment.stop, self.segment.prelude, self.stored_loop
@@ -345,11 +349,12 @@ class LevelWalk:
         return ir.If(less(const(0), size), move)
 
     def weight(self, position: ir.Expr) -> ir.Expr:
-        """The weight of all positions before one: monotone, and one load for each compressed level."""
+        """The weight of all positions before `position`. It is monotone, and takes one load per compressed level."""
         return add(position, self.leaf(position))
 
     def leaf(self, position: ir.Expr, first: int = 1, stop: int | None = None) -> ir.Expr:
-        """The number of positions of level `stop - 1` (default: the last) below the first `position` of `first - 1`."""
+        """The number of positions of level `stop - 1` (default: the last level) below the first `position` positions of
+        level `first - 1`."""
         leaf = position
         variables = self.scope.storage.problem.level_variables[self.domain.pattern]
         for depth in range(first, len(self.type.levels) if stop is None else stop):

@@ -322,7 +322,7 @@ class _Lowerer:
         return block(*prelude, ir.If(in_range, store, empty))
 
     def row_assign(self, assign: Assign, scope: Scope) -> ir.Stmt:
-        """Add to a sparse workspace; mark it only, if it holds no values."""
+        """Add to a sparse workspace, or only mark the coordinate if the workspace holds no values."""
         indices = assign.target.indices
         index = scope.indices[str(indices[0])] if indices else None
         bound, value = self.row_value(assign, scope)
@@ -374,7 +374,7 @@ class _Lowerer:
         return ir.If(going.condition, ir.Store(going.carry_out, add(going.base, offset), value), whole)
 
     def value(self, assign: Assign, value: Scalar, scope: Scope) -> tuple[list[ir.Let], ir.Expr]:
-        """The value of an assignment, in lanes if it runs in lanes, behind the statements that bind its local names.
+        """The bindings of an assignment's local names, and its value, in lanes if the assignment runs in lanes.
 
         In a product, scalars come first, so that there is one broadcast, and the last factor fuses into a multiply-add.
         A selective sum (min, max) needs values that are the same bits in every nest: factors stay in their order.
@@ -387,7 +387,7 @@ class _Lowerer:
         return lowered_scalar(value, read, scope.fresh, assign.dtype, lanes, in_order=assign.monoid.is_selective)
 
     def counted(self, assign: Assign, scalar: Scalar, scope: Scope) -> tuple[list[ir.Let], ir.Expr]:
-        """The value where the condition holds and the coordinate is in range, else zero; `value` says what is bound."""
+        """The bindings of local names, and the value: zero if the condition fails, or a coordinate is out of range."""
         bound, value = self.value(assign, scalar, scope)
         holds = scope.counts
         if assign.condition is not None:
@@ -428,7 +428,7 @@ class _Lowerer:
         return scope.indirect[index] if isinstance(index, Access) else scope.indices[index]
 
     def indirect(self, assign: Assign, scope: Scope) -> tuple[list[ir.Stmt], ir.Expr | None, Scope]:
-        """(loads of indirect indices, whether all are in range, scope with their values)."""
+        """The loads of indirect indices, whether all of these are in range, and the scope with their values."""
         prelude: list[ir.Stmt] = []
         in_range: ir.Expr | None = None
         for access in (assign.target, *assign.reads):
@@ -449,6 +449,6 @@ class _Lowerer:
         return prelude, in_range, scope
 
     def axes(self, access: Access, scope: Scope) -> tuple[Dense | Positions, ...]:
-        """The storage axes of a tensor; none of a workspace."""
+        """The storage axes of a tensor; a workspace has none."""
         is_workspace = access.tensor in scope.registers or access.tensor in scope.packs
         return () if is_workspace else self.problem.type_of[access.tensor].axes

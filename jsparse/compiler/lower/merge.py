@@ -24,7 +24,7 @@ from jsparse.compiler.lower.scope import Scope
 __all__ = ["merged_loop"]
 
 Body = Callable[[Scope], ir.Stmt]
-LONG = 8  # a segment with so many times as many entries as another is searched, which mispredicts branches
+LONG = 8  # a segment more than so many times as long as the shortest other one is searched, despite mispredictions
 
 
 def merged_loop(scope: Scope, loop: Forall, domain: Coiteration, body: Body, partials: Partials | None) -> ir.Stmt:
@@ -52,6 +52,7 @@ class _Merge:
         self.levels = list(dict.fromkeys(level for term in domain.terms for level in term))
         self.walks = {level: LevelWalk(scope, level, loop.var) for level in self.levels}
         self.sparse = [level for level in self.levels if not self.walks[level].kind.is_full]
+        # A term with dense levels only, or with none, has every coordinate: then all coordinates are visited.
         self.full = any(all(level not in self.sparse for level in term) for term in domain.terms)
         self.size = scope.storage.size(loop.var)
 
@@ -68,19 +69,22 @@ class _Merge:
         if self.intersects:
             return block(*prelude, self.together(cursors))
         if self.unites:
+            # This loop ends when one level has no entries left. The general loop below visits what the others have.
             prelude.append(self.together(cursors))
         for cursor in cursors:
             prelude += [ir.Declare(cursor.coordinate, self.size), self.read(cursor)]
         if self.full:
             n = self.scope.fresh(self.var)
             return block(*prelude, ir.For(n, lo, hi, self.visit(n, cursors)))
+        # `here` is a coordinate of some cursor, and below `hi`, so this cursor is not at its end and advances. The loop
+        # therefore ends, whatever the index arrays of a dynamic pattern hold.
         here = self.scope.fresh(self.var)
         found = self.scope.fresh("found")
         step = block(ir.Let(found, here), self.visit(found, cursors), ir.Set(here, self.next(cursors)))
         return block(*prelude, ir.Declare(here, self.next(cursors)), ir.While(less(here, hi), step))
 
     def cursor(self, level: LevelIteration, between: tuple[ir.Expr, ir.Expr] | None) -> tuple[list[ir.Stmt], _Cursor]:
-        """The level's segment, or the part of it between two coordinates, and the registers to run through it."""
+        """The cursor of a level, on its segment or on the part of it between two coordinates, and what sets it up."""
         walk = self.walks[level]
         first, stop, start = walk.segment.first, walk.segment.stop, list(walk.segment.prelude)
         if between is not None:
@@ -95,13 +99,17 @@ class _Merge:
     def part(
         self, walk: LevelWalk, first: ir.Expr, stop: ir.Expr, lo: ir.Expr, hi: ir.Expr
     ) -> tuple[ir.Stmt, ir.Var, ir.Var]:
-        """The part of a segment from coordinate `lo` to `hi`."""
+        """The part of a segment with coordinates from `lo` up to, but not including, `hi`."""
+        # The second search begins where the first one ended, so begin <= end for any index arrays.
         search, begin = lower_bound(self.scope, first, stop, lambda n: ir.Compare("<=", lo, walk.coordinate(n)))
         rest, end = lower_bound(self.scope, begin, stop, lambda n: ir.Compare("<=", hi, walk.coordinate(n)))
         return block(search, rest), begin, end
 
     def in_range(self, walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> tuple[ir.Stmt, ir.Var, ir.Var]:
-        """The part of a segment whose coordinates are in range: all of it, if its first and last coordinates are."""
+        """The part of a segment whose coordinates are in range: all of it, if its first and last coordinates are.
+
+        Segments are sorted, so these two coordinates decide. The bisection runs only if one of them is out of range.
+        """
         begin, end = self.scope.fresh("begin"), self.scope.fresh("end")
         search, inner, behind = self.part(walk, first, stop, const(0), self.size)
         last = add(stop, const(-1))
@@ -112,7 +120,7 @@ class _Merge:
         return block(ir.Declare(begin, first), ir.Declare(end, stop), ir.If(less(first, stop), cut)), begin, end
 
     def read(self, cursor: _Cursor) -> ir.Stmt:
-        """The coordinate at the cursor's position; the size if there is none."""
+        """Load the coordinate at the cursor's position; at the end of the segment it is the size of the variable."""
         load = ir.Set(cursor.coordinate, cursor.walk.coordinate(cursor.position))
         return ir.If(less(cursor.position, cursor.stop), load, ir.Set(cursor.coordinate, self.size))
 
@@ -145,12 +153,15 @@ class _Merge:
         return one_each and len(self.domain.terms) == len(self.sparse) > 1 and plain
 
     def together(self, cursors: list[_Cursor]) -> ir.Stmt:
-        """The loop while all levels have entries left. Cursors advance branch-free; branches would mispredict.
+        """The loop while all levels have entries left. Cursors advance without branches, which would be mispredicted.
 
-        An intersection runs the body where all levels have the coordinate, a union at every coordinate. In the union,
-        positions of absent levels are valid to read, too, so terms are added by selection. In the intersection, a
-        segment that is much longer than another one is searched for the next coordinate that may be common.
+        An intersection runs the body where all levels have the coordinate, a union at every coordinate that some level
+        has. In a union, positions of absent levels can be read, too, so terms are added by selection. In an
+        intersection, a segment that is much longer than another one is searched for the next coordinate that may be
+        common.
         """
+        # Invariant: every cursor's position is inside its segment. Each iteration reads one coordinate of each cursor,
+        # and the cursors that have the least coordinate advance, at least one of them.
         here, least = self.scope.fresh(self.var), self.scope.fresh("least")
         scope = self.with_dense(self.scope.with_index(self.var, here), here)
         step, met, advance = list[ir.Stmt](), list[ir.Stmt](), list[ir.Stmt]()
@@ -163,6 +174,8 @@ class _Merge:
             met.append(ir.Let(position, cursor.position))
             behind, end = add(cursor.position, const(1)), None
             if cursor.walk.repeats:
+                # The end of the run is sought only where all levels meet. Elsewhere `end` stays one position ahead, and
+                # the cursor leaves its run step by step.
                 end = self.scope.fresh("end")
                 step.append(ir.Declare(end, behind))
                 met.append(self.run_end(cursor, coordinate, end))
@@ -175,6 +188,8 @@ class _Merge:
             greatest = self.scope.fresh("greatest")
             most: list[ir.Stmt] = [ir.Let(greatest, reduce(lambda a, b: ir.Binary("max", a, b), coordinates))]
             body = block(*most, ir.If(ir.Compare("==", least, greatest), body))
+            # All coordinates are equal exactly if the least equals the greatest. No coordinate below `greatest` is
+            # common to all levels, so a search may skip to it. `is_long` is set before the loop and does not change.
             for n, cursor in enumerate(cursors):
                 is_long = self.scope.fresh("long", BOOL)
                 before.append(ir.Let(is_long, self.is_long(cursor, cursors)))
@@ -189,22 +204,25 @@ class _Merge:
 
     @staticmethod
     def is_long(cursor: _Cursor, cursors: Sequence[_Cursor]) -> ir.Expr:
-        """Whether a segment has `LONG` times as many entries left as the shortest other one."""
+        """Whether a segment has more than `LONG` times as many entries left as the shortest other one."""
         left = {x.level: sub(x.stop, x.position) for x in cursors}
         others = reduce(minimum, [left[x.level] for x in cursors if x is not cursor])
         return less(mul(others, const(LONG)), left[cursor.level])
 
     def searched(self, cursor: _Cursor, coordinate: ir.Expr, greatest: ir.Expr) -> ir.Stmt:
-        """Advance to the first entry from the coordinate `greatest` on, found by bisection.
+        """Advance to the first entry whose coordinate is at least `greatest`, by bisection.
 
-        If coordinates differ, the entry is at most `greatest - coordinate` positions ahead, and at most as many before
-        the last one as coordinates lie between: in a vector that is nearly full, little is left to search. It is behind
-        the present position in any case: index arrays of dynamic patterns may hold anything.
+        If coordinates do not repeat, they grow by at least 1 from each position to the next. So the entry is at most
+        `greatest - coordinate` positions ahead, and at most `coordinate of the last entry - greatest` positions before
+        the last one: in a vector that is nearly full, little is left to search. The cursor advances in any case, even
+        if the index arrays of a dynamic pattern are not sorted.
         """
         first, stop = add(cursor.position, const(1)), cursor.stop
         if not cursor.walk.repeats:
             last = sub(cursor.stop, const(1))
             from_end = sub(last, sub(cursor.walk.coordinate(last), greatest))
+            # For sorted index arrays, first <= stop by the two bounds. For any others, max and min keep both in
+            # [position + 1, stop of the segment].
             first = ir.Binary("max", first, minimum(from_end, cursor.stop))
             stop = ir.Binary("max", first, minimum(add(cursor.position, sub(greatest, coordinate)), cursor.stop))
         search, found = lower_bound(
@@ -217,6 +235,7 @@ class _Merge:
         of_terms = []
         for term in self.domain.terms:
             own: list[ir.Expr] = [c.coordinate for c in cursors if c.level in term]
+            # A cursor at its end has the size as its coordinate. It is then the greatest, and the term has ended.
             least = reduce(minimum, own)
             greatest = reduce(lambda a, b: ir.Binary("max", a, b), own)
             of_terms.append(least if len(own) == 1 else ir.Select(less(greatest, self.size), least, self.size))
@@ -258,12 +277,16 @@ class _Merge:
 
     @staticmethod
     def run_end(cursor: _Cursor, coordinate: ir.Expr, stop: ir.Var) -> ir.Stmt:
-        """Advance `stop` to the end of the positions that have the coordinate of the cursor's."""
+        """Advance `stop` to the end of the run of positions that have this coordinate."""
         same = ir.Compare("==", cursor.walk.coordinate(minimum(stop, sub(cursor.stop, const(1)))), coordinate)
         return ir.While(both(less(stop, cursor.stop), same), ir.Set(stop, add(stop, const(1))))
 
     def guarded(self, body: ir.Stmt, present: dict[LevelIteration, ir.Expr]) -> ir.Stmt:
-        """The body if a whole term is present: always so if each term has one sparse level, or one has none."""
+        """The body if a whole term is present.
+
+        That needs no test if each term has exactly one sparse level, since the coordinate is one of theirs, or if a
+        term has none, since it is present everywhere.
+        """
         if self.full or all(len([level for level in term if level in present]) == 1 for term in self.domain.terms):
             return body
         terms = [reduce(both, [present[level] for level in term if level in present]) for term in self.domain.terms]
@@ -271,6 +294,8 @@ class _Merge:
 
     def parallel(self, grain: int, partials: Partials | None) -> ir.Stmt:
         """Chunks of about equal numbers of entries; all levels share each chunk's range of coordinates."""
+        # The weight of the first sparse level alone determines the bounds; if all levels are full, all weights together
+        # do. Bounds are coordinates, so each entry, and each run of equal coordinates, belongs to exactly one chunk.
         if not self.levels:
             return in_chunks(self.scope, self.size, grain, self.between, partials)
         leader = self.sparse[0] if self.sparse else self.levels[0]
@@ -299,7 +324,10 @@ class _Merge:
         weight: Callable[[ir.Expr], ir.Expr],
         walk: LevelWalk,
     ) -> tuple[list[ir.Stmt], ir.Expr]:
-        """The first coordinate of a chunk: 0 for the first chunk, the size after the last."""
+        """The first coordinate of a chunk: 0 for the first chunk, the size after the last one.
+
+        Between these it is the coordinate of the entry at which the weight reaches the goal of all chunks before.
+        """
         grows = not any(of.type.dynamic for of in self.walks.values())
         start, _, found = at_weight(self.scope, (chunk, chunks), total, last, weight, grows)
         if not self.sparse:

@@ -18,7 +18,7 @@ from jsparse.compiler.lower.scope import Scope
 
 __all__ = ["with_own_sums"]
 
-GRAIN = 1 << 12  # elements of a chunk that adds the copies: below, waking a thread costs more
+GRAIN = 1 << 12  # elements of a chunk that adds the copies: waking a thread costs more than adding fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class _Sum:
 
 
 def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials], Stmt]) -> Stmt:
-    """The loop, each chunk of which has a copy of every target that lacks one of the loop's variables."""
+    """The loop, where each chunk has its own copy of every target that lacks one of the loop's variables."""
     sums = {assign.target.tensor: _sum(assign, scope) for assign in _shared(loop, scope)}
 
     def own_copies(chunk: Expr, inner: Stmt) -> Stmt:
@@ -68,13 +68,13 @@ def _shared(loop: Forall, scope: Scope) -> list[Assign]:
 
 def _sum(assign: Assign, scope: Scope) -> _Sum:
     name, copy = assign.target.tensor, scope.storage.copies.get(assign.target.tensor)
-    type_ = Type(assign.dtype) if copy is None else copy.type  # of a target that is added up in float64
+    type_ = Type(assign.dtype) if copy is None else copy.type  # a `Widened` target has a copy in float64
     own, copies = (Buffer(scope.fresh(f"{name} {what}").name, type_, -1, True) for what in ("of chunk", "copies"))
     return _Sum(scope.storage.by_name[name], own, copies, scope.storage.size_of(assign.target))
 
 
 def _added(each: _Sum, chunks: Expr, scope: Scope) -> Stmt:
-    """Add the copies of later chunks to the first one, and write that to the target."""
+    """Add the copies of later chunks to the first chunk's copy, and write the sums to the target."""
 
     def body(start: Expr, stop: Expr) -> Stmt:
         n, m, chunk = scope.fresh("n"), scope.fresh("n"), scope.fresh("chunk")

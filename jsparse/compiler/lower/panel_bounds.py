@@ -1,11 +1,12 @@
 """Bounds of panels: where the part of each segment that lies in a panel begins and ends.
 
-    bounds[n, s] = the first position of segment s with a coordinate in panel n, or behind it
+    bounds[n, s] = the first position of segment s with a coordinate in panel n or in a later panel
 
-They are found in one pass over the entries, before the loops over panels, and before those over register tiles around
-them. No branch of the pass depends on coordinates: the entry at position p, with coordinate v in panel n = v // size,
-writes `bounds[n + 1, s] = p + 1`. The panel's last entry is the last one that writes, since coordinates ascend. A panel
-without entries ends where the one before it ends, so a running maximum over n gives the rest.
+One pass over the entries finds the bounds. It runs before the loops over panels, and before the loops over register
+tiles that surround these. No branch of the pass depends on coordinates: the entry at position p, with coordinate v in
+panel n = v // size, writes `bounds[n + 1, s] = p + 1`. The panel's last entry is the last one that writes, since
+coordinates ascend. A panel without entries ends where the one before it ends, so a running maximum over n gives the
+rest.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Divided:
 
 
 def divided_level(loop: LoopStmt, scope: Scope) -> Divided | None:
-    """What a loop over panels divides, or the loop over panels directly inside of loops over register tiles.
+    """The level that a loop over panels divides. The loop may stand directly inside of loops over register tiles.
 
     None for other loops, and if the variable's coordinates are dense.
     """

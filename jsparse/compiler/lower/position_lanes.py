@@ -43,16 +43,16 @@ Body = Callable[[Scope, Entry], ir.Stmt]
 
 
 def end_of_segment(walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> ir.Expr:
-    """The end of a segment. A segment of a dynamic pattern is empty if its dimension is: then no coordinate is in
-    range, and lanes could not read another element instead."""
+    """The end of a segment. In a dynamic pattern, segments over a dimension of size 0 count as empty: no coordinate is
+    in range, so there is no element that lanes could read in place of one out of range."""
     some = less(const(0), walk.extent())
     known = not walk.type.dynamic or (isinstance(some, ir.Const) and some.value)
     return stop if known else ir.Select(some, stop, first)
 
 
 def coordinates_in_lanes(walk: LevelWalk, positions: ir.Expr) -> tuple[ir.Expr, ir.Expr | None]:
-    """The coordinates at several positions, and which ones are in range; None if all are. The others are replaced by
-    one in range, since what is read there does not count."""
+    """The coordinates at several positions, and which of them are in range (None if all are). The others are replaced
+    by a coordinate in range: what is read there does not count."""
     coordinate = walk.coordinate(positions)
     if not walk.type.dynamic:
         return coordinate, None
@@ -68,8 +68,11 @@ def by_lanes(
     several: Callable[[ir.Expr], ir.Stmt],
     one: Callable[[ir.Expr], ir.Stmt],
 ) -> ir.Stmt:
-    """What stores an element at each position from `first` to `stop`: `several(p)` at as many positions as there are
-    lanes, `one(p)` at a single one. Both store a zero where the coordinate is out of range."""
+    """The statements that store an element at each position from `first` to `stop`.
+
+    `several(p)` stores at as many positions as there are lanes, `one(p)` at a single one. Both store a zero where the
+    coordinate is out of range.
+    """
     p, q = walk.fresh("p"), walk.fresh("p")
     after = add(p, const(lanes))
     many = ir.While(at_most(after, stop), block(several(p), ir.Set(p, after)))
@@ -81,7 +84,7 @@ def by_lanes(
 def position_lanes(
     scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None
 ) -> ir.Stmt:
-    """The loop over the positions of a segment, or over those of a chunk if it is parallel."""
+    """The loop over the positions of a segment; a parallel loop runs over the positions of each chunk."""
     walk = LevelWalk(scope, domain, loop.var)
     lanes = _Lanes(scope, walk, loop, body)
     run, found = scope.runs[loop.var] if loop.run else None, walk.segment
@@ -143,8 +146,11 @@ class _Lanes:
         return self.at(self.scope.with_register(self.name, total), p, self.lanes)
 
     def at(self, scope: Scope, p: ir.Expr, lanes: int) -> ir.Stmt:
-        """The body at that many positions from `p` on, or with 0 at `p` alone. What is out of range is a zero there: a
-        branch could not be predicted, and loops with branches are not vectorized."""
+        """The body at `lanes` positions from `p` on, or at `p` alone if `lanes` is 0.
+
+        What is out of range counts as zero: a branch could not be predicted, and loops with branches are not
+        vectorized.
+        """
         positions = ramp(p, lanes) if lanes else p
         found, inside = coordinates_in_lanes(self.walk, positions)
         if lanes:

@@ -3,9 +3,9 @@
 Coordinates determine the addresses of dense rows, and of other patterns' segments that the loop's variable locates.
 Both are prefetched for the next entries of the level, even if these lie in the next segments.
 
-A loop over all coordinates of a level asks for rows of the target that panels add to, and for the entries with which a
-panel continues a segment: neither follows what was read before it. A loop over panels of positions asks for the rows
-of the next panel.
+A loop over all coordinates of a level prefetches the rows of the target that panels add to, and the entries with which
+a panel continues a segment: in memory, neither follows what was read before. A loop over panels of positions prefetches
+the rows of the next panel.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["prefetches", "prefetches_of_panel"]
 
-MOST = 256  # elements of a row, at most
-LINES = 128  # bytes of a segment: a short one may straddle two cache lines
+MOST = 256  # the most elements of a row that are prefetched
+LINES = 128  # bytes of a segment that are prefetched: a short segment may straddle two cache lines
 
 
 def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope) -> list[ir.Stmt]:
@@ -52,8 +52,8 @@ def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope)
 def _located_rows(
     loop: Forall, domain: LevelIteration, position: ir.Expr, ahead: ir.Var, scope: Scope
 ) -> tuple[list[ir.Stmt], Scope, list[ir.Stmt]]:
-    """The coordinates that follow from the one at a position of a level, the scope with all of them, and prefetches of
-    the rows that they select."""
+    """The loads of the coordinates that an entry determines in levels below, the scope at this entry, and prefetches of
+    the rows that its coordinates select."""
     there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(position))
     dynamic = LevelWalk(scope, domain, loop.var).type.dynamic
     derived, there = ([], there) if dynamic else _derived_coordinates(loop.body, there)
@@ -137,8 +137,10 @@ def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], S
 
 
 def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir.Stmt]:
-    """Prefetches of dense rows located by the entry's `own` variables: the present tile, or as much as loops inside
-    read from the row's beginning on; rows of the target that sums are scattered to."""
+    """Prefetches of the dense rows that the entry's `own` variables locate, also in targets that are added to.
+
+    Of a row, the present tile is prefetched, or as much from its beginning on as the loops inside read.
+    """
     problem = there.storage.problem
     walked = {v for names in problem.walks for v in names}
     for access in _accessed(loop.body, problem):
@@ -160,7 +162,7 @@ def _innermost(tensor: TensorType, access: Access, count: int) -> list[object]:
 
 
 def _accessed(stmt: LoopStmt, problem: Problem) -> list[Access]:
-    """The tensors that are read, then those in whose memory sums are added up."""
+    """The accesses to tensors that are read, then the targets in whose memory sums are added up."""
     inside = list(assignments(stmt))
     reads = [access for assign in inside for access in assign.reads]
     adds = [assign.target for assign in inside if assign.accumulate]

@@ -1,13 +1,13 @@
 """Division of a loop over threads that divides long segments, too.
 
-A chunk ends at a position of the second level: where a segment of the first level ends, or inside a heavy segment. The
-first part of a segment that is cut is stored like a whole one. Each later part is the first work of some chunk: it is
-kept in that chunk's carry-out, and all carry-outs are added at the end, in the order of the chunks (as in merge-path
+A chunk ends at a position of the second level: where a segment ends, or inside a heavy segment. If a segment is cut,
+its first part is stored like a whole segment. Each later part is the first work of some chunk: its sum is kept in that
+chunk's carry-out, and all carry-outs are added at the end, in the order of the chunks (as in merge-path
 SpMV, Merrill and Garland, 2016). Chunk bounds depend on the pattern alone, so results are bit-equal for any number of
 threads.
 
-Where a coordinate is stored once for each of its entries (as in coo), its run is the segment, and a chunk may end
-anywhere in it.
+Where the first level stores a coordinate once for each of its entries (as in coo), the run of equal coordinates is the
+segment, and a chunk may end anywhere in it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ HEAVY = 2  # a segment with more than 1 / HEAVY of a chunk's share of the work i
 
 
 def split_loop(scope: Scope, loop: Forall, domain: LevelIteration, body: Callable[[Scope, Entry], ir.Stmt]) -> ir.Stmt:
-    """The loop over a pattern's first level, divided so that no chunk has much more than any other."""
+    """The loop over a pattern's first level, divided so that no chunk has much more work than any other."""
     return _Split(scope, loop, domain, body).loop()
 
 
 @dataclass(frozen=True, slots=True)
 class _Boundary:
-    """The start of a chunk: a position of each level, and whether the second one is inside a segment."""
+    """The start of a chunk: a position of each of the two levels, and whether the second one is inside a segment."""
 
     segment: ir.Var
     position: ir.Var
@@ -59,6 +59,8 @@ class _Split:
         row = self.scope.storage.stride(
             self.stored.target, 0
         )  # elements of the target at each coordinate of the variable
+        # Only the first segment of a chunk can have begun in an earlier one. So a chunk needs one carry-out, of `row`
+        # elements. There are at most MAX_CHUNKS chunks.
         carry_out = ir.Buffer(self.scope.fresh("carry_out").name, Type(self.target.type.dtype), -1, True)
 
         def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
@@ -67,6 +69,8 @@ class _Split:
             if self.outer.repeats:
                 runs = self.segments(self.scope, start, stop.segment, carry_out, mul(chunk, row))
                 return block(before, behind, runs)
+            # If the chunk ends inside of segment `stop.segment`, it works on that segment, too. The position bounds cut
+            # its first and its last segment.
             last = self.scope.fresh("last")
             end = block(ir.Declare(last, stop.segment), ir.If(stop.inside, ir.Set(last, add(stop.segment, const(1)))))
             inner = self.scope.with_position_bounds(
@@ -95,6 +99,9 @@ class _Split:
         """The boundary at which a chunk begins."""
         if self.outer.repeats:
             return self.run_boundary(chunk, chunks, size)
+        # If weights grow, weight(found - 1) < goal <= weight(found): the goal lies in the segment `above` = found - 1.
+        # If it is the end of that segment, or the segment is light, the chunk begins at `found`, and `above` stays
+        # whole. A light segment has at most 1 / HEAVY of a chunk's share: a chunk exceeds its share by no more.
         scope, walk = self.scope, self.outer
         segment, position = scope.fresh("segment"), scope.fresh("position")
         inside = scope.fresh("inside", BOOL)
@@ -106,23 +113,26 @@ class _Split:
             *search,
             ir.Declare(segment, found),
             ir.Declare(position, self.first(found)),
-            ir.Declare(inside, ir.Compare("<", const(0), const(0))),
+            ir.Declare(inside, ir.Compare("<", const(0), const(0))),  # false
             ir.If(less(const(0), found), block(ir.Let(above, add(found, const(-1))), ir.If(heavy, cut))),
         ), _Boundary(segment, position, inside)
 
     def run_boundary(self, chunk: ir.Expr, chunks: ir.Expr, size: ir.Expr) -> tuple[ir.Stmt, _Boundary]:
-        """The boundary in a level of runs, whose coordinates repeat."""
+        """The boundary in a level of runs: it is inside a run if the coordinates on both sides are equal."""
         walk, inside, grows = self.outer, self.scope.fresh("inside", BOOL), not self.outer.type.dynamic
         search, _, found = at_weight(self.scope, (chunk, chunks), self.total, size, walk.weight, grows)
         here, left = (walk.coordinate(position) for position in (found, add(found, const(-1))))
         return block(
             *search,
-            ir.Declare(inside, ir.Compare("<", const(0), const(0))),
+            ir.Declare(inside, ir.Compare("<", const(0), const(0))),  # false
             ir.If(both(less(const(0), found), less(found, size)), ir.Set(inside, ir.Compare("==", here, left))),
         ), _Boundary(found, found, inside)
 
     def cut(self, goal: ir.Expr, segment: ir.Expr, position: ir.Var, inside: ir.Var) -> list[ir.Stmt]:
-        """Move the boundary into a heavy segment, to the position that brings the chunks before to their weight."""
+        """Move the boundary into a heavy segment, to the position at which the chunks before reach their weight.
+
+        It is the smallest position n with goal - weight(segment) <= the entries from the segment's start to n.
+        """
         first, stop = self.first(segment), self.first(add(segment, const(1)))
         before = self.outer.weight(segment)
         search, found = lower_bound(
@@ -131,7 +141,7 @@ class _Split:
         return [search, ir.Set(position, found), ir.Set(inside, less(first, found))]
 
     def entries(self, first: ir.Expr, stop: ir.Expr) -> ir.Expr:
-        """Entries of the last level from one position of the second level to another."""
+        """The number of entries of the last level from one position of the second level to another."""
         return sub(self.leaf(stop), self.leaf(first))
 
     def leaf(self, position: ir.Expr) -> ir.Expr:
@@ -142,7 +152,9 @@ class _Split:
         return self.outer.leaf(segment, 1, 2)
 
     def combine(self, chunks: ir.Expr, size: ir.Expr, carry_out: ir.Buffer, row: ir.Expr) -> ir.Stmt:
-        """Add each chunk's carry-out to the target's elements of the segment that the chunk goes on with."""
+        """Add each chunk's carry-out to the target's elements at the segment that the chunk continues."""
+        # Chunk 0 begins at position 0 and has no carry-out. The loop is serial and ascending, so the parts of a segment
+        # are added in one order for any number of threads.
         chunk, n = self.scope.fresh("chunk"), self.scope.fresh("n")
         start, at = self.boundary(chunk, chunks, size)
         target, operation = self.target, self.stored.monoid.add

@@ -107,7 +107,7 @@ def tiles_in_run(
 
 
 def counted(run: Run | None, turn: ir.Stmt) -> ir.Stmt:
-    """One iteration, counted; it ends the run if that is full."""
+    """One iteration, which is counted, and ends the run if the run is full."""
     if run is None:
         return turn
     assert run.left is not None

@@ -1,9 +1,9 @@
 """Maps of segments: the coordinates of a segment's entries, scattered into memory in which lookups take one step.
 
-A map has a mark for each coordinate of the dimension and one behind them, which is never set, and the position of each
-entry, which is read only where the mark is set. Marks are bytes, or bits if the bytes would not fit a cache. When the
-loops inside are done, the marks of the segment's entries are removed, so that the memory is empty for the next segment;
-positions need not be.
+A map has a mark for each coordinate of the dimension, one more mark after these that is never set, and the position of
+each entry, which is read only where the mark is set. Marks are bytes, or bits if the bytes would not fit a cache. When
+the loops inside are done, the marks of the segment's entries are removed, so that the memory is empty for the next
+segment; the positions may stay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jsparse.compiler.lower.scope import Map, Scope
 __all__ = ["has_maps", "scattered", "with_hoisted_memory"]
 
 BYTE = Type("int8")
-BYTES = 1 << 20  # coordinates of a dimension whose marks are bytes
+BYTES = 1 << 20  # the most coordinates of a dimension whose marks are bytes
 
 
 def scattered(stmt: Scatter, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:

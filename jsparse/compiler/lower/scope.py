@@ -159,7 +159,7 @@ class Scope:
     maps: Mapping[tuple[int, int], Map] = field(default_factory=dict)  # of levels that are looked up
     runs: Mapping[IndexVar, Run] = field(default_factory=dict)  # of loops that are cut
     together: int = 0  # the number of positions that are worked on at a time, in lanes
-    counts: Expr | None = None  # of these, which ones have a coordinate in range; all of them if None
+    counts: Expr | None = None  # which of these positions have a coordinate in range; None if all have
     names: count[int] = field(default_factory=count)
 
     def fresh(self, base: str, type_: Type = I64) -> Var:
@@ -193,7 +193,7 @@ class Scope:
         return replace(self, present=present, readable=self.readable - {term})
 
     def with_readable(self, term: int, condition: Expr) -> Scope:
-        """The same, where the term's factors can be read even if it is absent, unless they could not further out."""
+        """Like `with_present`, but the term's factors can be read if it is absent, unless they cannot further out."""
         here = self.with_present(term, condition)
         before = term not in self.present or term in self.readable
         return replace(here, readable=here.readable | {term}) if before else here
@@ -235,7 +235,7 @@ class Scope:
         return replace(self, together=positions, counts=counts)
 
     def with_workspace(self, name: str, row: WorkspaceBuffers) -> Scope:
-        """Where a row lies in `row`."""
+        """Where the memory of the sparse workspace `name` is `row`."""
         return replace(self, workspaces={**self.workspaces, name: row})
 
     def with_indirect(self, access: Access, value: Expr) -> Scope:

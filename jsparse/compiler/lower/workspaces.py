@@ -71,7 +71,7 @@ def sparse_where(
 
 
 def add_to_workspace(assign: Assign, index: ir.Expr | None, value: ir.Expr | None, scope: Scope) -> ir.Stmt:
-    """Add a value, if the workspace holds values, at an index, unless it is a scalar, and mark it."""
+    """Add a value at an index and mark the index. A scalar has no index; a workspace without values is only marked."""
     name, operation = assign.target.tensor, assign.monoid.add
     if index is None:
         mark = ir.Set(scope.registers[_written(name)], ir.Const(1, BOOL))

@@ -171,7 +171,7 @@ class AssemblyCall:
         return [fixed("int64", len(self.params)), fixed("int64", table), *sources, *factors, *arrays, *found]
 
     def _nan(self) -> tuple[int, int]:
-        """Whether values have NaN, and the bytes of it as a number."""
+        """Whether the dtype of values has a NaN, and the bytes of NaN as a number."""
         if not self.value_bytes:
             return 0, 0
         problem = self.terms[0].problem

@@ -5,10 +5,9 @@
     kind   := d | c | n | s | m | r
     role   := number in Pattern.arrays | "gather" | "scatter"
 
-`digest` names a pattern, `:digest.size` the same in blocks of that many rows of another one (`formats.row_blocks`), and
+`digest` names a pattern, `:digest.size` the same in blocks of `size` rows of another one (`formats.row_blocks`), and
 `@d1c0` the same entries in another format (here csc); letters of kinds are `LevelKind.letters`. `gather` and `scatter`
-permute values from the pattern to that format and back. A process that has the
-patterns can make any of these arrays.
+permute values from the pattern to that format and back. A process that has the patterns can make any of these arrays.
 
 An exported program carries the patterns: their index arrays are the last operands of each call, and a text says what
 they are.
@@ -150,7 +149,7 @@ def named_patterns(bound: str) -> tuple[Pattern, ...]:
 
 
 def carried_text(patterns: Sequence[Pattern]) -> str:
-    """What says of an exported call that its last operands are the index arrays of these patterns."""
+    """The text by which an exported call states that its last operands are the index arrays of these patterns."""
     described = (f"{p.digest}/{'x'.join(map(str, p.shape))}/{_write_format(p.format)}" for p in patterns)
     return " ".join((str(sum(len(p.arrays) for p in patterns)), *described))
 
@@ -158,9 +157,9 @@ def carried_text(patterns: Sequence[Pattern]) -> str:
 def read_carried(text: str, arrays: Sequence[np.ndarray] | None) -> tuple[Pattern, ...] | None:
     """The patterns that an exported call carries: those that exist in this process, others made of copies of `arrays`.
 
-    The result is None if `arrays` is, before the program has run, and not all of them exist.
+    The result is None if `arrays` is None, before the program has run, and some of the patterns do not exist.
 
-    Raises PatternError unless the arrays are valid, and those of the digests.
+    Raises PatternError unless the arrays are valid and match the digests.
     """
     patterns, at = [], 0
     for part in text.split()[1:]:

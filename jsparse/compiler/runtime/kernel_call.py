@@ -215,7 +215,7 @@ def chunk_counts(
 def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unused: int = 0) -> list[int]:
     """The slots of a kernel's buffers, which are operands, index arrays and results (see `lower.storage`).
 
-    Behind the operands that are buffers, there are `unused` ones and the validity flag.
+    After the operands that are buffers come `unused` ones, and the validity flag if there is one.
     """
     others = count - results - len(names)
     if others < 0:
@@ -238,7 +238,7 @@ def resolve(
         arrays: their index arrays, which are valid during this call only; None before the program runs. Then the call
             is not bound if a pattern is missing.
 
-    Raises JsparseError if nothing can be bound that is what the recipe states.
+    Raises JsparseError if what the recipe states cannot be bound.
     """
     call = KernelCall(recipe, bound)
     try:

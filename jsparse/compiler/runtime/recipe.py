@@ -60,7 +60,7 @@ def read_recipe(text: str) -> tuple[Problem, tuple[Schedule, ...]]:
 
 
 def backend_of(text: str) -> str:
-    """The name of the backend that a recipe asks for. Raises JsparseError if it is none of those that there are."""
+    """The name of the backend that a recipe asks for. Raises JsparseError if there is no backend of that name."""
     return _read(text)[2]
 
 

@@ -22,8 +22,8 @@ from jsparse.formats import Format
 __all__ = ["INDEX_DTYPES", "check_problem"]
 
 INDEX_DTYPES = ("int32", "int64")
-LARGEST = 2**62  # a size: sums of two are integers of 64 bits
-POSITIONS = 2**36  # more than the index arrays of a pattern in memory have, for the sizes of temporaries
+LARGEST = 2**62  # the largest size: the sum of two sizes is an integer of 64 bits
+POSITIONS = 2**36  # more positions than a pattern in memory has; it stands for a number that is not known
 
 
 def check_problem(problem: Problem) -> None:
@@ -95,7 +95,7 @@ def _check_tensor(problem: Problem, tensor: TensorType) -> None:
 
 
 def _check_temporary(problem: Problem, tensor: TensorType) -> None:
-    """Memory is borrowed for it: its size is known, and the product does not exceed 64 bits."""
+    """Check the size of a temporary, for which memory is borrowed: it is known, and its bytes do not exceed 64 bits."""
     access = next(s.target for s in problem.statements if s.target.tensor == tensor.name)
     sizes = [problem.size[str(access.indices[axis.dim])] for axis in tensor.axes if isinstance(axis, Dense)]
     entries = 1

@@ -38,7 +38,7 @@ VERSION = 1
 WIDE_INDEX, WIDE_SLOTS, WIDE_COORDINATES, BATCHED = 1, 2, 4, 8
 FLAGS_AT, BATCH_AT = 1, 2
 MOST = 2**62  # the largest parameter
-HEAD = 8  # the number of parameters before those of the levels
+HEAD = 8  # the number of parameters before the parameters of the levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Parameters:
         return [fixed(self.index_dtype, length) for length in self.type.array_lengths]
 
     def buffers(self, name: RoutineName) -> tuple[list[BufferType], list[BufferType]]:
-        """The types of the operands, and those of the results, without the batch axis."""
+        """The types of the operands and the types of the results, without the batch axis."""
         slots = "int64" if self.flags & WIDE_SLOTS else "int32"
         given = "int64" if self.flags & WIDE_COORDINATES else "int32"
         arrays, ndim, nse, faults = self.arrays(), len(self.type.shape), self.type.nse, fixed("int32")
@@ -213,7 +213,7 @@ def has_batch(params: tuple[int, ...]) -> bool:
 def with_batch(params: tuple[int, ...], size: int) -> tuple[int, ...]:
     """The parameters of a batch of `size` calls, whose buffers have one leading axis.
 
-    The parameters of a batch become those of a batch `size` times as large.
+    If the parameters have a batch already, it becomes `size` times as large.
     """
     changed = list(params)
     changed[FLAGS_AT] |= BATCHED

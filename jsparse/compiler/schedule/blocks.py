@@ -1,15 +1,16 @@
-"""Blocks of rows: statements that share panels of a loop, and not its single iterations.
+"""Blocks of rows: statements that share panels of a loop instead of single iterations.
 
 Each statement, or run of statements, has its own loop over a panel's rows. That pays where
 
 - a statement multiplies by a dense matrix, `T[i, c] * W[c, f]`. It reads the whole matrix for each `i`, or once for
-  several of them that run at a time. This is the register and cache blocking of dense products (Goto and van de Geijn,
-  2008), with the rows that a sparse product has just computed as its packed panel;
+  several coordinates `i` that run at a time. This is the register and cache blocking of dense products (Goto and van de
+  Geijn, 2008), with the rows that a sparse product has just computed as its packed panel;
 - a statement sums over the rows, `D[c, f] += T[i, c] * G[i, f]`. It reads and writes all of D for each `i`, or once for
-  a panel, whose rows it sums in registers;
+  a panel, if it sums the panel's rows in registers;
 - neighbouring rows select nearly the same rows of several dense tensors, as in a band, and the nearest cache has room
-  for those of one tensor, but not of all. The gradient of attention reads keys and values and writes their cotangents.
-  Where a whole panel is done with one of them before the next one, the cache holds what the panel's rows share.
+  for the selected rows of one tensor, but not of all tensors. The gradient of attention reads keys and values and
+  writes their cotangents. If a whole panel is done with one tensor before the next tensor, the cache holds the rows
+  that the panel's rows share.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def in_blocks(
     cannot be split.
 
     Args:
-        schedules: those of single rows, for each statement.
+        schedules: for each statement, its schedule for single rows.
         rows_inside: statement → its schedule where no loops are shared, for dense sums over rows.
     """
     var = shared[-1]
@@ -81,8 +82,8 @@ def _is_jammed(schedule: Schedule, var: IndexVar) -> bool:
 
 
 def _selected(problem: Problem, shared: Sequence[IndexVar]) -> list[dict[str, int]]:
-    """For each statement the dense tensors of which a row's stored entries select rows, to read or to write them, and
-    the bytes of a selected row."""
+    """For each statement, the dense tensors whose rows a row's stored entries select to read or write, each with the
+    bytes of a selected row."""
     found: list[dict[str, int]] = []
     for statement in problem.statements:
         stored = {v for n in statement.patterns for v in problem.level_variables[n] if v not in shared}
@@ -116,7 +117,7 @@ def _share_rows(problem: Problem, patterns: Sequence[Stored], shared: Sequence[I
 
 def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int]:
     """For each statement the number of its run. A statement that is `alone` is a run by itself: it works on several
-    rows at a time, or sums over them. The statements of another run select rows of the same tensors, or of none."""
+    rows at a time, or sums over rows. The statements of any other run select rows of the same tensors, or no rows."""
     number, current, found = 0, selected[0], [0]
     for n, own in enumerate(selected[1:], 1):
         if alone[n] or alone[n - 1] or (own and current and own != current):
@@ -127,8 +128,8 @@ def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int
 
 
 def _split(schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
-    """The schedule with panels of one of its outermost loops. Register tiles stand around the rows that run at a time:
-    the part of a matrix that is read for one tile stays in the nearest cache for all rows of the panel."""
+    """The schedule with panels of one of its outermost loops. Loops over register tiles go around rows that run at a
+    time, so that the part of a matrix that one tile reads stays in the nearest cache for all rows of the panel."""
     order, *rest = schedule.steps
     assert isinstance(order, Reorder)
     at = order.loops.index(var)
@@ -139,8 +140,8 @@ def _split(schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
 
 
 def _summed(schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Schedule:
-    """The schedule of a sum over rows with panels of them. Inside of a panel stand register tiles, then the other
-    loops, and the rows innermost."""
+    """The schedule of a sum over rows, with panels of rows. The loops inside of a panel are over register tiles, then
+    the other variables, and innermost over the rows."""
     order, *rest = schedule.steps
     assert isinstance(order, Reorder)
     *around, var = shared

@@ -68,6 +68,6 @@ def check_step(step: object, nest: Summary) -> None:
 
 
 def _in_blocks(nest: LoopNest, schedule: Schedule) -> Stmt:
-    """The nest's statement with blocks; segments that the schedule knows to be short need none."""
+    """The nest's statement with sums in blocks. Segments that the schedule states to be short need no blocks."""
     known = (step for step in schedule.steps if isinstance(step, Specialize) and step.to == "segments")
     return blocked_sums(nest.body, nest.problem, [(step.pattern, step.level) for step in known])

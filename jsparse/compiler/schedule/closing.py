@@ -30,14 +30,17 @@ __all__ = ["closed"]
 
 
 def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True) -> Summary:
-    """The nest after all steps. Steps that a user has given stay as they are.
+    """The nest after all steps of its schedule. Steps that a user has given stay as they are.
 
     Args:
         nest: the nest over the problem that is compiled, on `patterns`.
         cost: the estimated cost.
         walked: the trip counts of its loops over patterns.
-        alone: whether no other statement shares its loops. Else their threads and targets are common to all.
+        alone: whether no other statement shares its loops. Statements that share loops have one division over threads.
     """
+    # The order of steps matters. A map fixes sums and lookups, so `promote` and `merge_by` come before `scatter`.
+    # Race strategy `split` needs sums in registers, so `parallelize` comes after `promote`. `interleaving` asks whether
+    # the nest prefetches, and lanes of positions ask about all other steps.
     nest = _with(nest, _leading(nest, walked))
     if nest.first("promote") is None and not nest.problem.is_assembly and nest.reduces_innermost:
         nest = _with(nest, [Promote()])
@@ -45,6 +48,7 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
     nest = _with(nest, (Specialize("segments", f"P{n}.{level}") for n, level in short_levels(nest.problem, patterns)))
     in_memory = nest.scatters or tiles_among_sums(nest) == "inside"
     scattered = in_memory and not nest.panel and scatters_many(nest.problem, patterns)
+    # A float32 sum in memory is rounded with each term, or with each panel: if these are many, it is made in float64.
     if alone and (scattered or nest.position_panel):
         nest = _with(nest, [Widen()])
     if alone:
@@ -56,7 +60,7 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
 
 
 def _leading(nest: Summary, walked: TripCounts) -> list[MergeBy]:
-    """The patterns to walk where several meet, unless they are walked already."""
+    """The merge leaders where several patterns meet, except leaders that the nest walks already."""
     if not walked.merge_leaders:
         return []
     chosen = {step.loop for step in nest.found("merge_by")}
@@ -66,14 +70,14 @@ def _leading(nest: Summary, walked: TripCounts) -> list[MergeBy]:
 
 
 def _with(nest: Summary, steps: Iterable[Transformation]) -> Summary:
-    """The nest after those of the steps that are legal."""
+    """The nest after all steps that are legal; illegal steps are left out."""
     for step in steps:
         nest = nest.then(step) if step.check(nest) is None else nest
     return nest
 
 
 def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: float) -> Summary:
-    """The nest with a loop divided over threads, if one can be, and with tiles for few threads."""
+    """The nest with a loop divided over threads, if one can be, and with wide tiles for runs with few threads."""
     given = nest.first("parallelize")
     if given is not None:
         grain = _grain(nest, cost, given.loop, given.race, patterns)
@@ -86,6 +90,8 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
     grain = _grain(nest, cost, loop, race, patterns)
     wide = wide_lanes(nest)
     nest = _with(nest, [Specialize("threads", loop, wide)] if wide and nest.outer.get(loop) == nest.vector else [])
+    # Long segments are divided if the entries fill more than two chunks, and one segment may have more than half of a
+    # chunk's share of them.
     if race == "owned" and len(patterns) == 1 and patterns[0].nse > 2 * grain and may_be_heavy(patterns[0]):
         split = Parallelize(loop, "split", grain)
         if split.check(nest) is None:
@@ -94,9 +100,10 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
 
 
 def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[Stored]) -> int:
-    """The least number of stored entries (of iterations, in a dense loop) in a chunk that pays for waking a thread, and
-    for a copy of the target."""
+    """The least number of stored entries (of iterations, in a dense loop) in a chunk, so that its work pays for waking
+    a thread, and for a copy of the target."""
     work = cost.work + cost.iterations + cost.target
+    # Each chunk has a copy of the target, so its work has to be worth the copy; else one chunk has all of the work.
     if race == "reduced" and nest.scatters and loop in nest.walk:
         entries = max(pattern.nse for pattern in patterns)
         return grain_of(entries, work, max(CHUNK_WORK, min(work_of_copies(nest), work)))
@@ -104,25 +111,27 @@ def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[
     outermost = inside[0] if inside else None
     if outermost in nest.walk:
         inner = 1 if nest.sums_tail_first else extent(nest.problem, nest.dense)
+        # An entry is taken as 1 + inner / 8 multiply-adds of work: the entry itself, and `inner` elements in 8 lanes.
         least = max(1, round(CHUNK_WORK / (1 + inner / 8)))
         looped = cost.work + cost.iterations
-        if len(patterns) == 1 or looped < 2 * CHUNK_WORK:  # patterns of other sizes then have the same kernel
+        # A grain that does not depend on the number of entries gives patterns of all sizes the same kernel.
+        if len(patterns) == 1 or looped < 2 * CHUNK_WORK:
             return least
         return min(least, grain_of(max(x.nse for x in patterns), looped))
     turns = extent(nest.problem, tuple(inside[:1]))
     return grain_of(turns, work)
 
 
-LONG = 32  # stored entries of a segment, on average, that pay for a second loop over what remains
-AT_A_TIME = 2
+LONG = 32  # the mean number of stored entries of a segment that pays for a second loop over the rest
+AT_A_TIME = 2  # stored entries at a time
 
 
 def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAndJam]:
     """Yield the step that adds several stored entries at a time to sums in registers, if it pays.
 
-    A vector register can be added to once in about four cycles, while two rows can be loaded in each. So where rows of
-    one or two registers come from a near cache, two stored entries are added at a time, each to registers of its own.
-    It does not pay where the loop prefetches, since it waits for memory and not for additions.
+    A vector register can be added to once in about four cycles, while two rows can be loaded in each cycle. So if rows
+    of one or two registers come from a near cache, two stored entries are added at a time, each to registers of its
+    own. This does not pay if the loop prefetches, since the loop then waits for memory and not for additions.
     """
     in_registers = nest.first("promote") is not None and nest.vector in nest.free_vars and nest.reduces_innermost
     if not in_registers or nest.first("prefetch") is not None or nest.lanes * nest.itemsize > JAM_TILE_BYTES:
@@ -131,5 +140,6 @@ def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAn
     for name, domain in innermost:
         if isinstance(domain, LevelIteration) and name not in nest.free_vars and patterns:
             sizes = (1, *patterns[domain.pattern].level_sizes)
+            # The quotient of these sizes is the mean length of the level's segments.
             if sizes[domain.level + 1] >= LONG * sizes[domain.level]:
                 yield UnrollAndJam(name, AT_A_TIME)

@@ -59,34 +59,34 @@ __all__ = [
     "wide_lanes",
 ]
 
-LANES = 8.0  # scalar arithmetic costs this many times that in vector lanes
+LANES = 8.0  # the cost of scalar arithmetic, relative to arithmetic in vector lanes
 VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
 MEMORY = 2.0  # an element of the target read, changed and written in memory, instead of kept in a register
 CLEAR = 0.25  # an element of the target set to zero
 MOVE_CALL = 1e4  # a permutation of values to another storage order, however few they are
-MOVE = 4.0  # a value of it
-FARTHER = 2.0  # the same, if it lies far from the one before, for each MiB of the values: caches and pages are missed
-FARTHEST = 64.0  # MiB, beyond which values lie in memory
-COORDINATE_BYTES = 4  # of a coordinate in an index array
-AHEAD = 4  # cache lines of a segment that are near once one is read, which the processor fetches ahead
+MOVE = 4.0  # a value of such a permutation
+FARTHER = 2.0  # added per MiB of values, if a value lies far from the one before: caches and pages are missed
+FARTHEST = 64.0  # the MiB of values from which on they lie in memory
+COORDINATE_BYTES = 4  # the bytes of a coordinate in an index array
+AHEAD = 4  # cache lines of a segment that are near once one of them is read: the processor fetches the next ones
 COPY = 1.0  # an element of a dense tensor transposed
-FAR_COPY = 2.5  # the same, if the tensor is too large for the last cache
+FAR_COPY = 2.5  # an element of a transposed tensor that is too large for the last cache
 COPY_OF_TARGET = 3.0  # an element of a chunk's copy of the target: cleared, read, and added to others
 SHARED = 2.0  # the factor on work that threads cannot share, if it is enough for them
-CHUNKS = 8.0  # chunks from which on threads share all of it
+CHUNKS = 8.0  # the number of chunks from which on threads share all of the work
 JAMMED = 0.7  # arithmetic on several rows at a time, relative to one row
-CHAIN = 16  # sums of at most this many terms overlap with the next sum
+CHAIN = 16  # a sum of at most this many terms overlaps with the next sum
 SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
-STARTED = 5.0  # the same where sums are scattered, so that the next segment waits for nothing
+STARTED = 5.0  # the cost per segment if sums are scattered, so that the next segment waits for nothing
 PACK = 10.0  # a cache line copied into a panel
 CONTINUED = 60.0  # a segment continued in a panel, whose copied rows are in the nearest cache
-CONTINUED_FAR = 230.0  # the same, where they are not: they have pushed out the target's rows, too
-COPIED_FAR = 0.35  # a line of a copy that the nearest cache has not, besides the price of the line
-GATHERED_STEP = 0.45  # an entry whose elements are gathered, in lanes, relative to one in a scalar loop
-CONTIGUOUS_STEP = 0.2  # the same where no element is gathered
+CONTINUED_FAR = 230.0  # the same, if the copied rows exceed the nearest cache: they push out the target's rows, too
+COPIED_FAR = 0.35  # a line of a copy that is not in the nearest cache, besides the price of the line
+GATHERED_STEP = 0.45  # an entry in lanes whose elements are gathered, relative to an entry in a scalar loop
+CONTIGUOUS_STEP = 0.2  # an entry in lanes where no element is gathered
 FOLD = 2.0  # lanes reduced to a scalar
-MISPREDICTED = 6.0  # the branch to lanes, where segments are too many for the processor to remember their lengths
-REMEMBERED = 1 << 11  # the number of segments that are remembered
+MISPREDICTED = 6.0  # the branch to lanes, if segments are too many for the processor to remember their lengths
+REMEMBERED = 1 << 11  # the number of segments whose lengths the processor remembers
 CHUNK_WORK = 1 << 15  # the least multiply-adds for which waking a thread pays
 SORT_CALL = 5e4  # a conversion of a dynamic pattern, however few its entries
 SORT_STEP = 2.0  # an entry of such a conversion, for each doubling of the number of entries
@@ -128,38 +128,40 @@ def sort_cost(entries: int) -> float:
 
 
 def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | None = None) -> int:
-    """The least part of a loop in a chunk: its work is at least `least`, which pays for waking a thread.
+    """The least part of a loop in a chunk, such that its work is at least `least` and pays for waking a thread.
 
-    It is a power of two, so that patterns of about as many entries have one kernel.
+    The part is a power of two, so that patterns with about as many entries share one kernel.
 
     Args:
-        whole: what the loop is divided by, in all of it: stored entries, or iterations.
-        work: the work of all of it.
-        most: the weight of the loop (default: `whole`). Where that is too little for two chunks, one has all of it.
+        whole: the stored entries or iterations of the whole loop, by which it is divided.
+        work: the work of the whole loop.
+        most: the weight of the whole loop (default: `whole`). If it is too little for two chunks, one chunk has all.
     """
+    # The work of a part is work · part / whole: it is `least` for part = whole · least / work, rounded up to 2**n.
     found = max(1, min(whole if most is None else most, round(whole * least / max(work, 1.0))))
     return 1 << (found - 1).bit_length()
 
 
 def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
-    """The most that the positions of a level weigh if it is walked outermost: one each, and the entries below them.
+    """The most that the positions of a level weigh if it is walked outermost: 1 each, and 1 for each entry below them.
 
     Args:
-        size: the size of the level's dimension, which bounds its positions alone only if it is full.
+        size: the size of the level's dimension. Positions of a level that is not full are also bounded by the entries.
     """
     extent, stored = UNKNOWN if size is None else size, pattern.format.levels[level]
     if stored.kind.is_full or extent <= DERIVED_DENSE * pattern.nse:
         return pattern.nse + extent
-    return 2 * pattern.nse
+    return 2 * pattern.nse  # each position of a sparse level has an entry below it
 
 
 def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str, Race] | None:
     """The loop that is divided over threads, and the race strategy; None if the work is serial.
 
     The outermost loop is divided if its iterations own their parts of the target ("owned"), or if everything below it
-    is summed into registers, so that every chunk has its own accumulator ("reduced"). Where a sum stands before all
-    other loops, the larger part of the work is divided; `entries` is the number of its terms. Chunks of a loop that
-    scatters sums have copies of a small target, if `work`, the cost of all iterations, pays for them.
+    is summed into registers, so that every chunk has its own accumulator ("reduced"). If a sum stands before all other
+    loops, either the sum or these loops are divided, whichever has more work; `entries` is the sum's number of terms.
+    Chunks of a loop that scatters sums have copies of a small target, if `work`, the cost of all iterations, pays for
+    them.
     """
     given = nest.first("parallelize")
     if given is not None:
@@ -171,7 +173,7 @@ def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str
     rest, free_vars = [name for name in nest.loops if name not in nest.summed], nest.free_vars
     sum_outermost = nest.loops[0] in nest.summed
     owned = rest and free_vars.issuperset(nest.variables_of(rest[0])) and not _is_small_tiling(nest, rest)
-    if owned and rest[0] in nest.outer and nest.scatters and _tiles(nest) == 1:
+    if owned and rest[0] in nest.outer and nest.scatters and _tiles(nest) == 1:  # one tile cannot be divided
         return None
     if owned and (not sum_outermost or extent(nest.problem, nest.dense) > entries):
         return rest[0], "owned"
@@ -180,17 +182,19 @@ def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str
     outermost = rest[1] if _has_tiles_first(nest, rest) and rest[1:] else rest[0]
     if outermost in nest.outer or outermost in nest.fused or outermost in free_vars:
         return None
+    # If loops inside run over the target, one accumulator per chunk is too few: each chunk needs a copy of the target.
     placing = any(free_vars.intersection(nest.variables_of(name)) for name in rest[rest.index(outermost) :])
     return (outermost, "reduced") if not placing or pays_for_copies(nest, outermost, work) else None
 
 
 def pays_for_copies(nest: Summary, loop: str, work: float) -> bool:
-    """Whether several chunks can have a copy of the target each, with enough work for each element of it."""
+    """Whether at least two chunks can each have a copy of the target, with enough work for its elements."""
     return work >= 2 * CHUNK_WORK and work >= 2 * work_of_copies(nest) and copies_reason(nest, loop) is None
 
 
 def _copied(nest: Summary, work: float) -> float:
-    """The cost of the copies of the target that chunks of a loop have."""
+    """The cost of the chunks' copies of the target."""
+    # The grain gives each chunk at least this work (`closing._grain`), which bounds the number of chunks.
     chunks = min(MAX_CHUNKS, work / max(CHUNK_WORK, work_of_copies(nest)))
     return COPY_OF_TARGET * chunks * copied_elements(nest)
 
@@ -209,7 +213,7 @@ def _is_small_tiling(nest: Summary, loops: Sequence[str]) -> bool:
 
 
 class Prices:
-    """Prices of the candidates of one problem. What candidates have in common is computed once.
+    """Prices of the candidates of one problem. Costs that candidates have in common are computed once.
 
     Attributes:
         patterns: the problem's patterns.
@@ -250,9 +254,10 @@ class Prices:
 
     def least(self, probe: Summary) -> float:
         """A lower bound of the prices of all candidates with the same order of the patterns' variables, and the same
-        variable in lanes: each iteration and each multiply-add once, and what the target costs at least.
+        variable in lanes.
 
-        It is exact in floating point too, since it is computed as prices are, from numbers that are no larger.
+        It counts each iteration and each multiply-add once, and the least cost of the target. The bound holds in
+        floating point, too, since it is computed as prices are, from numbers that are no larger.
         """
         if 0 in probe.problem.size.values():  # an empty loop around others makes them cheaper
             return 0.0
@@ -260,6 +265,7 @@ class Prices:
         heads, tail = walked.iterations[: len(probe.head)], walked.iterations[len(probe.head) :]
         leaf = walked.entries[-1] if walked.entries else 1.0
         work = leaf if summed_first(probe) else leaf * extent(probe.problem, probe.dense)
+        # In `_work`, rows in common save the factor JAMMED at most, lanes the factor LANES, and `_chain` is at least 1.
         work *= 1 if probe.vector is None else JAMMED / LANES
         visited = VISIT * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
         target = _target_traffic(probe, self.patterns, walked.entries)
@@ -280,6 +286,8 @@ class Prices:
         if shared is not None and shared[1] == "reduced" and nest.scatters:
             target += (copied := _copied(nest, running))
             running += copied
+        # Serial work costs more, by a factor that grows with the work: up to SHARED, where it would fill CHUNKS chunks.
+        # Moves run before and after the kernel, whether it is serial or not.
         waits = 1.0 + (SHARED - 1.0) * min(running / (CHUNKS * CHUNK_WORK), 1.0) if serial else 1.0
         return Cost(running * waits + moves, work, visited, target, moves, serial)
 
@@ -290,9 +298,13 @@ def estimate(nest: Summary, patterns: tuple[Stored, ...]) -> Cost:
 
 
 def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: bool) -> float:
-    """The multiply-adds that are saved if sums over segments of stored entries take `steps` steps of `lanes` entries.
-    `segments` is the number of segments with any such step. `gathers`: whether an entry locates an element of a dense
-    tensor."""
+    """The multiply-adds saved if sums over segments of stored entries take `steps` steps of `lanes` entries.
+
+    Args:
+        segments: the number of segments with any such step.
+        gathers: whether an entry locates an element of a dense tensor.
+    """
+    # Each entry in lanes saves 1 - entry; each segment pays once to fold its lanes, and for the branch to lanes.
     entry = GATHERED_STEP if gathers else CONTIGUOUS_STEP
     once = FOLD + (MISPREDICTED if segments > REMEMBERED else 0.0)
     return lanes * steps * (1 - entry) - once * segments
@@ -302,9 +314,10 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
     """Multiply-adds; in vector lanes they cost less."""
     leaf, dense = (entries[-1] if entries else 1.0), extent(nest.problem, nest.dense)
     inner, outer = nest.inner_lanes if nest.saves_in_lanes else (0, 0)
-    if nest.sums_tail_first:
+    if nest.sums_tail_first:  # scalar sums over the tail; then each is multiplied in at all dense coordinates
         work = leaf + (entries[len(nest.head) - 1] if nest.head else 1.0) * dense
     elif nest.sums_entries_first:
+        # `above` is the number of sums. Factors with the summed variable multiply each entry, the others each sum.
         above = entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0
         if nest.sums_in_lanes:
             work = (leaf * max(inner, 1) + above * (outer + 1)) * dense
@@ -330,12 +343,13 @@ def _chain(nest: Summary) -> float:
     if nest.vector not in nest.free_vars or not nest.contracted:
         return 1.0
     item = np.dtype(nest.problem.accumulator).itemsize
+    # REGISTER_BYTES of accumulators keep the unit busy; with a fraction of them, additions take 1 / fraction as long.
     waiting = REGISTER_BYTES / (nest.lanes * item * nest.copies)
     return max(1.0, min(waiting, extent(nest.problem, nest.contracted) / CHAIN))
 
 
 def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[GatheredRows]) -> float:
-    """The cost of the cache lines that dense factors are gathered from, or of panels that are copied."""
+    """The cost of the cache lines that dense factors are gathered from, or of copying the rows of panels."""
     across = strided(nest, entries)
     if nest.vector is not None and nest.panel and nest.gathered is not None:
         return across + _panels(nest, nest.gathered, entries)
@@ -350,6 +364,7 @@ def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
     item, lanes = itemsize(problem, access), wide_lanes(nest) or nest.lanes
     lines, tiles, copy = lines_of(columns, item), -(-columns // lanes), nest.panel * lanes * item
     near = copy <= NEAREST_BYTES
+    # Every segment, one for each entry of the level above, is continued once in each of the ⌈rows / panel⌉ panels.
     walked = (entries[-2] if len(entries) > 1 else 1.0) * -(-rows // nest.panel)
     added = walked * (tiles * (CONTINUED if near else CONTINUED_FAR) + MEMORY * columns / LANES)
     line = gather_cost(copy) + (0.0 if near else COPIED_FAR)
@@ -357,10 +372,10 @@ def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
 
 
 def wide_lanes(nest: Summary) -> int:
-    """The lanes of wide tiles, for runs with few threads, outside of all loops over the patterns; 0 if there are none.
+    """The lanes of wide tiles outside of all loops over the patterns, for runs with few threads; 0 if there are none.
 
-    A nest that scatters sums has as many as fit the registers. Where rows are copied for a panel and the nearest cache
-    does not have the copy anyway, wide tiles continue fewer segments.
+    Without panels, wide tiles have as many lanes as fit the registers. If rows are copied for a panel and the nearest
+    cache does not hold the copy anyway, wide tiles continue fewer segments.
     """
     if nest.panel and nest.first("cache_read") is not None:
         wide = nest.panel * nest.lanes * nest.itemsize > NEAREST_BYTES
@@ -382,9 +397,10 @@ def _visited(nest: Summary, iterations: Sequence[float], entries: Sequence[float
 
 
 def _started(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the starts and ends of segments. A sum in lanes takes longer than a branch."""
+    """The cost of the starts and ends of segments. It is 0 if a sum in lanes hides the branches."""
     if len(entries) < 2 or (nest.vector is not None and not nest.scatters):
         return 0.0
+    # A segment in use has an entry above it, an entry in it, and a tuple of coordinates above: three upper bounds.
     segments = min(*entries[-2:], extent(nest.problem, nest.walk[:-1])) * (_tiles(nest) if nest.tiles_outermost else 1)
     return (STARTED if nest.scatters else SEGMENT) * segments
 
@@ -400,7 +416,7 @@ def _times_summed(nest: Summary) -> int:
 
 
 def _scattered(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the cache lines of the target that sums are scattered to."""
+    """The cost of the cache lines of the target that sums are scattered to: each is read, and written back."""
     if not nest.scatters or nest.vector not in nest.free_vars:
         return 0.0
     problem, leaf = nest.problem, entries[-1] if entries else 1.0
@@ -411,8 +427,10 @@ def _scattered(nest: Summary, entries: Sequence[float]) -> float:
 
 
 def _stored_by_tiles(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the target's cache lines where each tile of it is stored before the next one, so that neighbouring
-    rows lie far apart: such a line is read before it is written."""
+    """The cost of the target's cache lines if tiles are outermost, so that the same tile of all rows is stored first.
+
+    Rows that are stored one after the other then lie far apart, so each line is read before it is written.
+    """
     if not nest.tiles_outermost or nest.scatters:
         return 0.0
     problem, target = nest.problem, nest.problem.target
@@ -440,6 +458,7 @@ def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequen
         stores = max(stores, leaf * written) * MEMORY
     elif tiles_among_sums(nest) == "inside":
         stores = (entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0) * written * MEMORY
+    # A dense target is cleared first if sums are added to it in memory, or if loops skip some of its elements.
     sparse = problem.type_of[problem.target.tensor].positions is None and (nest.scatters or _skips(nest, patterns))
     clears = CLEAR * extent(problem, problem.target.variables()) if sparse else 0.0
     return stores / (LANES if nest.vector in nest.free_vars else 1.0) + clears
@@ -454,13 +473,15 @@ def _skips(nest: Summary, patterns: tuple[Stored, ...]) -> bool:
 
 
 def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
-    """The cost of gathering values into the walked order, or of lookups in the order in which they are stored."""
+    """The cost of gathering values into the order of the loops, or of lookups in the stored order if cheaper."""
     return sum(min(move, _lookups(nest, patterns, n)[0]) for n, move in _moves(nest, patterns).items())
 
 
 def kept_as_stored(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, int]:
-    """The patterns whose values stay as they are stored, though loops are in another order, and for each the pattern
-    whose few entries are looked up in it."""
+    """The patterns whose values stay as they are stored although loops have another order.
+
+    Each is mapped to the pattern whose few entries are looked up in it.
+    """
     found = {n: (move, *_lookups(nest, patterns, n)) for n, move in _moves(nest, patterns).items()}
     return {n: binding for n, (move, lookups, binding) in found.items() if lookups < move}
 
@@ -481,12 +502,16 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
 
 
 def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[float, int]:
-    """The cost of locating the entries of another pattern in one whose levels contradict the loops, and the number of
-    the other. It is infinite if no other pattern binds all variables, or if the result's values lie on this one."""
+    """The cost of looking up another pattern's entries in pattern `number`, whose levels contradict the loops.
+
+    The second result is the number of the other pattern. The cost is infinite if no other pattern binds all variables,
+    or if the result's values lie on pattern `number`.
+    """
     names, pattern = nest.problem.level_variables, patterns[number]
     own, on = names[number], nest.problem.type_of[nest.problem.target.tensor].positions
     if not isinstance(pattern, Pattern) or (on is not None and on.pattern == number) or len(set(own)) < len(own):
         return inf, -1
+    # A lookup needs the coordinates of all variables of the pattern: the other one binds the walk down to the last.
     around = set(nest.walk[: max(map(nest.walk.index, own)) + 1])
     others = [
         (patterns[n].nse, n)
@@ -500,20 +525,21 @@ def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[
 
 
 def _bisection(segment: float, stored: int) -> float:
-    """The cost of locating a coordinate in a segment of a level that stores so many in all.
+    """The cost of locating a coordinate in a segment of a level that stores `stored` coordinates in all.
 
-    The last steps are in one cache line. Each step before reads a line of its own, which lies anywhere in the level.
+    The last steps of the bisection are in one cache line. Each earlier step reads another line anywhere in the level.
     """
+    # A line has 16 coordinates, so the last log2(16) = 4 steps read no further line.
     steps, size = log2(1 + segment), COORDINATE_BYTES * stored
     return VISIT + steps + max(steps - log2(LINE_BYTES / COORDINATE_BYTES), 1.0) * gather_cost(size)
 
 
 def _move(pattern: Stored, size: int) -> float:
-    """The cost of moving a value among `size` bytes of them.
+    """The cost of moving one value of a pattern whose values have `size` bytes in all.
 
-    In a band or a mesh, neighbours stay neighbours, by which most values are near the ones before. In the new order one
-    segment after the other is read from, and of each a few lines stay near: these are less than all values if segments
-    are long.
+    In a band or a mesh neighbours stay neighbours, so most values lie near the value before. In the new order one
+    segment after the other is read from, and a few lines of each stay near. If segments are long, these lines are fewer
+    bytes than all values.
     """
     if not pattern.format.levels:
         return MOVE

@@ -1,9 +1,9 @@
 """The degrees of a static pattern: how many entries have each coordinate.
 
 In a graph, an entry's column is often a vertex with many entries in its own row, so a product visits more entries than
-the mean length of rows tells. Histograms of the coordinates tell it exactly, as sizes of joins are estimated in
-databases (Ioannidis, The History of Histograms, VLDB 2003). Coordinates whose degrees have the same number of binary
-digits form a group, and what estimates need of histograms is kept by groups.
+the mean length of rows suggests. Histograms of the coordinates give the exact number, as databases estimate the sizes
+of joins (Ioannidis, The History of Histograms, VLDB 2003). Coordinates whose degrees have the same number of binary
+digits form a group, and estimates use the histograms' sums over groups.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from jsparse.formats import Pattern
 __all__ = ["SAMPLE", "closed_share", "common_share", "degree_groups", "pairs_of_groups", "skew", "stores_every"]
 
 LARGEST = 1 << 20  # the largest dimension that gets a histogram
-EVEN = 1.25  # what is below counts as even, so that the noise of random patterns decides nothing
+EVEN = 1.25  # a skew up to this counts as even, so that the noise of random patterns decides nothing
 REMEMBERED = 64
 SAMPLE = 256  # the entries of a sample
-PATHS = 2_048  # the same where it is continued into another pattern, which makes it less even
-SPREAD = 40_503  # a prime number: the entries of a sample take different ones of the entries after them
+PATHS = 2_048  # the entries of a sample that continues in another pattern, where entries count less evenly
+SPREAD = 40_503  # a prime number: the entries of a sample continue with different entries of the second pattern
 
 
 def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> float:
     """The pairs of entries with equal coordinates, over the pairs that even patterns of these sizes would have.
 
-    The coordinates are those of one level of each pattern, and both levels store dimensions of one size. The result is
-    1 for dynamic patterns, whose coordinates are not known.
+    The coordinates belong to one level of each pattern, and both levels store dimensions of one size. The result is 1
+    for dynamic patterns, whose coordinates are not known.
     """
     if not (isinstance(first, Pattern) and isinstance(second, Pattern)):
         return 1.0
@@ -59,8 +59,10 @@ def stores_every(pattern: Pattern, dim: int) -> bool:
 
 @remembered(maxsize=REMEMBERED)
 def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim: int) -> np.ndarray:
-    """For each group of the one and of the other, the pairs of entries with equal coordinates, over the pairs in all
-    that even patterns would have."""
+    """For each group of the first and of the second pattern, the pairs of entries with equal coordinates.
+
+    Each number is relative to all such pairs that two even patterns would have.
+    """
     if not (_has_histogram(first, first_dim) and _has_histogram(second, second_dim)):
         shares = degree_groups(first, first_dim)[1], degree_groups(second, second_dim)[1]
         return np.multiply.outer(*shares)
@@ -73,11 +75,11 @@ def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim:
 
 @remembered(maxsize=REMEMBERED)
 def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, second_dims: tuple[int, ...]) -> float:
-    """The share of the first pattern's entries that the second one stores, too, in a sample.
+    """The share of the first pattern's entries that the second pattern stores, too, estimated from a sample.
 
     Args:
         first_dims: all dimensions of the first pattern.
-        second_dims: the second one's dimension for each of them.
+        second_dims: for each of them, the dimension of the second pattern that agrees with it.
     """
     if not first.nse or not second.nse:
         return 0.0
@@ -90,16 +92,16 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
 def closed_share(
     first: Pattern, dim: int, second: Pattern, third: Pattern, of_first: tuple[int, ...], of_second: tuple[int, ...]
 ) -> float:
-    """The share of the pairs of entries of two patterns, equal in one coordinate, that an entry of a third one closes.
+    """The share of the pairs of entries of two patterns, equal in one coordinate, that a third pattern's entry closes.
 
-    For the edges ij and jk of a graph it is the share of paths i, j, k that are part of a triangle. A sample of the
-    first pattern's entries continues with one entry of the second each, and counts by how many there are (random walks,
-    as in Li et al., Wander Join, SIGMOD 2016).
+    For the edges ij and jk of a graph it is the share of paths i, j, k that are part of a triangle. Each sampled entry
+    of the first pattern continues with one entry of the second, and is weighted by the number of entries that it could
+    continue with (random walks, as in Li et al., Wander Join, SIGMOD 2016).
 
     Args:
-        dim: the first one's dimension that agrees with the outermost level of the second.
-        of_first: for each dimension of the third pattern the first one's dimension that it is, or -1.
-        of_second: the same for the second one.
+        dim: the dimension of the first pattern that agrees with the outermost level of the second.
+        of_first: for each dimension of the third pattern, the dimension of the first that agrees with it, or -1.
+        of_second: the same for the second pattern.
     """
     if not first.nse or not second.nse or not third.nse:
         return 0.0
@@ -120,7 +122,7 @@ def _sample(pattern: Pattern, count: int) -> np.ndarray:
 
 
 def _stores(pattern: Pattern, sought: Mapping[int, np.ndarray]) -> np.ndarray:
-    """Whether a pattern stores an entry at each of these coordinates, which are given for each of its dimensions."""
+    """Whether a pattern stores an entry at each sought coordinate tuple, given as one array for each dimension."""
     rows, (outermost, *dims) = pattern.rows(), pattern.format.order
     start, stop = _segments(rows[outermost], sought[outermost])
     for dim in dims:  # entries are sorted by one level after the other
@@ -130,12 +132,12 @@ def _stores(pattern: Pattern, sought: Mapping[int, np.ndarray]) -> np.ndarray:
 
 
 def _segments(column: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each coordinate begins and ends in a column, which is sorted."""
+    """Where each sought coordinate begins and ends in a sorted column."""
     return column.searchsorted(sought), column.searchsorted(sought, "right")
 
 
 def _lower_bounds(column: np.ndarray, start: np.ndarray, stop: np.ndarray, sought: np.ndarray) -> np.ndarray:
-    """For each segment of a column, which is sorted, the first position whose coordinate is at least `sought`."""
+    """For each segment of a column, sorted within it, the first position whose coordinate is at least `sought`."""
     while (going := start < stop).any():
         middle = (start + stop) // 2
         less = going & (column[np.minimum(middle, len(column) - 1)] < sought)

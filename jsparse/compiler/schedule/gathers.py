@@ -1,4 +1,4 @@
-"""The cost of gathering: the cache lines that a nest reads of dense factors, at the coordinates of stored entries."""
+"""The cost of gathering: a nest reads cache lines of dense factors at the coordinates of stored entries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jsparse.notation.assignment import Access, IndexVar
 __all__ = ["GatheredRows", "extent", "gathered_rows", "itemsize", "line_cost", "lines_of", "stored_beside", "strided"]
 
 PAGE_BYTES = 1 << 12
-NEW_PAGE = 4.0  # a cache line in another page than the one before, relative to one that is near
+NEW_PAGE = 4.0  # a cache line in another page than the line before, relative to a line that is near
 
 
 def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:
@@ -40,13 +40,13 @@ def lines_of(columns: int, item: int) -> int:
 
 
 def line_cost(nest: Summary, columns: int, item: int, rows: int, times: float = 1.0) -> float:
-    """The cost of reading one cache line at random, in one of `rows` rows, or among `times` as many rows."""
+    """The cost of reading one random cache line in `times` · `rows` rows."""
     near = nest.lanes if nest.tiles_first else columns  # the elements of a row that are read consecutively
     return gather_cost(times * rows * near * item)
 
 
 class GatheredRows(NamedTuple):
-    """A dense factor that stored entries select rows of: what all orders of the loops have in common.
+    """A dense factor whose rows stored entries select. Its attributes are the same for all orders of the loops.
 
     Attributes:
         variables: the patterns' variables that select a row.
@@ -56,9 +56,9 @@ class GatheredRows(NamedTuple):
         block: the elements over summed dense indices, which make a row a block.
         rows: the number of rows, each as large as `block`.
         elements: the number of elements of the factor.
-        own, turns: the extents of the loops around the reduction that the factor has, and that it lacks.
-        beside: the extent of those among `own` that are stored directly around the lanes, so that rows are parts of
-            longer ones.
+        own, turns: the extents of the loops around the reduction whose variables the factor has, and lacks.
+        beside: the extent of the variables in `own` that are stored directly around the lanes, so that rows are parts
+            of longer rows.
     """
 
     variables: frozenset[IndexVar]
@@ -73,7 +73,7 @@ class GatheredRows(NamedTuple):
     beside: int = 1
 
     def cost(self, nest: Summary, entries: Sequence[float]) -> float:
-        """The cost of all rows. `entries` are those of `TripCounts`."""
+        """The cost of all rows. `entries` is `TripCounts.entries`."""
         last = max(map(nest.walk.index, self.variables))
         return self._in_lanes(nest, entries, last) if self.in_lanes else self._summed(nest, entries, last)
 
@@ -81,8 +81,8 @@ class GatheredRows(NamedTuple):
         """The cost of rows in lanes.
 
         A new row is read for each entry of the level that binds the last of the factor's variables. Entries of levels
-        further in read the same row again. Further iterations of loops around the reduction read it again after at most
-        a segment of other rows, so it is still in a near cache.
+        further in read the same row again. Further iterations of loops around the reduction read a row again after at
+        most a segment of other rows, so it is still in a near cache.
         """
         leaf = entries[-1]
         bound = min(entries[last], leaf)
@@ -113,7 +113,7 @@ class GatheredRows(NamedTuple):
 
 
 def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
-    """Yield the dense factors that stored entries select rows of. They are the same for each order of the loops."""
+    """Yield the dense factors whose rows stored entries select. They are the same for each order of the loops."""
     problem = nest.problem
     columns = extent(problem, (str(nest.vector),))
     for access in problem.assignment.factors:
@@ -141,9 +141,12 @@ def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
 
 
 def strided(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the cache lines of dense tensors that the innermost loop over their variables crosses, if it runs
-    over another one than the last that is stored: each of its iterations is in another line, and for long rows in
-    another page. Such a loop is one over a pattern, or a scalar innermost loop over a dense variable."""
+    """The cost of the cache lines of dense tensors that a loop reads with a stride.
+
+    The stride is that of the innermost loop over a tensor's variables, if it runs over another variable than the one
+    stored innermost: each iteration reads another line, and in long rows another page. Such a loop runs over a pattern,
+    or it is a scalar innermost loop over a dense variable.
+    """
     problem, cost = nest.problem, 0.0
     for access in problem.assignment.accesses:
         type_ = problem.type_of[access.tensor]
@@ -160,7 +163,7 @@ def strided(nest: Summary, entries: Sequence[float]) -> float:
 
 
 def _iterations(nest: Summary, entries: Sequence[float], loop: IndexVar) -> float:
-    """The iterations of a loop over a pattern, or of a scalar innermost one over a dense variable."""
+    """The iterations of a loop over a pattern, or of a scalar innermost loop over a dense variable; else 0."""
     if loop in nest.walk:
         return entries[nest.walk.index(loop)]
     is_scalar = nest.vector is None and loop == nest.order[-1]
@@ -168,7 +171,7 @@ def _iterations(nest: Summary, entries: Sequence[float], loop: IndexVar) -> floa
 
 
 def stored_beside(nest: Summary, access: Access) -> tuple[IndexVar, ...]:
-    """The indices of the target that a dense tensor stores directly around the one in lanes, innermost last."""
+    """The indices of the target that a dense tensor stores directly around the index in lanes, innermost last."""
     axes = nest.problem.type_of[access.tensor].axes
     indices = [access.indices[axis.dim] for axis in axes if isinstance(axis, Dense)]
     around = [str(v) for v in indices if v != nest.vector]

@@ -2,8 +2,8 @@
 
 In a layer with sparse weights and the batch in front, `T[b, o] = X[b, i] * W[o, i]` and `Y[b, o] = max(T[b, o], 0)`,
 loops over the entries of W can run b in lanes only if all tensors store b innermost. The caller transposes operands
-and results, as it does for a product by itself. Of transposes between two kernels nothing is left, since XLA stores
-what is between in the other layout.
+and results, as it does for a product by itself. Transposes between two kernels cost nothing, since XLA stores the
+tensor between them in the other layout.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from jsparse.notation.assignment import IndexVar
 __all__ = ["shares_cheaply", "with_lanes_innermost"]
 
 MOST_COST = 2.0
-"""What shared loops may cost, relative to loops of each statement by itself. What they save is not in it: arrays that
-are written and read, which cost less than loops do in most products."""
+"""The most that shared loops may cost, relative to loops of each statement by itself. The costs leave out the arrays
+that shared loops need not write and read; in most products these cost less than the loops do."""
 
 MOST_COST_MOVED = 1.1
-"""The same where tensors are transposed for them. By themselves statements may walk panels of a product, whose packed
-rows save more than a function of the result costs: 1.4 at 80 % zeros, 1.0 at 95 %."""
+"""The same if tensors are transposed for shared loops. A product by itself may run in panels, whose packed rows save
+more than a separate function of the result costs: 1.4 at 80 % zeros, 1.0 at 95 %."""
 
 
 def shares_cheaply(problem: Problem, patterns: Sequence[Stored]) -> bool:
-    """Whether loops that statements share, if there are any, do not cost much more than those that each prefers."""
+    """Whether shared loops, if there are any, cost little more than the loops that each statement prefers by itself."""
     return _price(problem, patterns) <= MOST_COST
 
 
 def with_lanes_innermost(problem: Problem, patterns: Sequence[Stored]) -> Problem:
-    """The problem in which all dense tensors store one index variable innermost, if statements share loops cheaply then
-    and do not otherwise; else the given one."""
+    """The problem with all dense tensors storing one index variable innermost, if only then statements share loops
+    cheaply; else the given problem."""
     if shares_cheaply(problem, patterns):
         return problem
     dense = [tensor.name for tensor in problem.tensors if tensor.positions is None]

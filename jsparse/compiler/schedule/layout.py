@@ -19,11 +19,11 @@ Names = tuple[IndexVar, ...]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The storage orders that differ from those of the operands.
+    """The storage orders of patterns that differ from the orders in which the operands are stored.
 
     Attributes:
-        orders: for each operand its name, and the index variables of its pattern's levels as loops walk them. One
-            such as `i/512` stands for blocks of 512 coordinates of another index variable (`row_blocks.py`).
+        orders: for each operand its name, and the index variables of its pattern's levels as loops walk them. A name
+            such as `i/512` stands for blocks of 512 coordinates of the index variable `i` (`row_blocks.py`).
     """
 
     orders: tuple[tuple[str, Names], ...] = ()
@@ -50,9 +50,9 @@ class Layout:
         return Layout((*kept, (operand, order)))
 
     def order_of(self, problem: Problem, pattern: int) -> Names | None:
-        """The order of a pattern's variables that the layout asks for; None if it leaves it open.
+        """The order of a pattern's variables that the layout asks for; None if it leaves the order open.
 
-        Raises ScheduleError if it names other variables than the pattern has.
+        Raises ScheduleError if the order names other variables than the pattern has.
         """
         for operand, order in self.orders:
             if operand in names_of(problem, pattern):
@@ -77,7 +77,7 @@ class Layout:
 
 
 def names_of(problem: Problem, pattern: int) -> list[str]:
-    """The names by which a layout may call a pattern: its own, and those of the tensors that lie on it."""
+    """The names by which a layout may call a pattern: its own name, and the names of the tensors that lie on it."""
     tensors = (t for t in problem.tensors if t.positions is not None and t.positions.pattern == pattern)
     return [*(tensor.name for tensor in tensors), f"P{pattern}"]
 

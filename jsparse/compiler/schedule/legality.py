@@ -1,4 +1,4 @@
-"""Legal loop orders. They are concordant with every pattern: each is walked in an order that it is stored in."""
+"""Legal loop orders: concordant with every pattern, so that each pattern is walked in an order that it is stored in."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bo
     """Whether loops in the order `walk` can walk a pattern whose levels have the variables `names`.
 
     A static pattern is concordant with every order, because its transposed indices are made on demand. A dynamic one is
-    concordant with its own order and those of its transposed indices.
+    concordant with its own order and with the orders of its transposed indices.
     """
     return not isinstance(pattern, DynamicPatternInfo) or walked_levels(names, walk) in pattern.orders
 
@@ -78,8 +78,8 @@ def _orders(names: Names, pattern: DynamicPatternInfo) -> list[Names]:
 def _some_orders(problem: Problem, every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
     """Yield a selection of orders, if there are too many to price all of them.
 
-    It has the stored order, orders with the target's variables first, and orders with one variable of the target first;
-    for several patterns, also orders that agree with all of them.
+    The selection has the stored order, orders with the target's variables first, and orders with one variable of the
+    target first. For several patterns, it also has orders that agree with all of them.
     """
     target = problem.target.variables()
     first = [v for v in every if v in target]

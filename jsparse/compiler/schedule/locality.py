@@ -1,4 +1,4 @@
-"""Locality of static patterns: how often a segment reads the coordinates that the segment before has read.
+"""Locality of static patterns: how often a segment reads coordinates that the previous segment has read, too.
 
 In a band or a mesh neighbouring rows read nearly the same rows of a dense factor, which the nearest cache still holds.
 """
@@ -13,18 +13,18 @@ from jsparse.formats import Pattern
 
 __all__ = ["mostly_read_before", "read_before"]
 
-PAIRS = 64  # of neighbouring segments that are compared
-LONGEST = 512  # entries of a segment that are compared
-MOSTLY = 0.75  # the fraction of rows that the segment before has read from which on a cache holds them
+PAIRS = 64  # pairs of neighbouring segments that are compared
+LONGEST = 512  # the most entries of a segment that are compared
+MOSTLY = 0.75  # if the previous segment has read at least this fraction of the rows, a cache is taken to hold them
 
 
 def mostly_read_before(pattern: Stored, level: int) -> bool:
-    """Whether the segment before has most of the coordinates of a level's segment; False if that is not known."""
+    """Whether a segment of a level shares most coordinates with the previous segment; False if that is not known."""
     return read_before(pattern, level) >= MOSTLY
 
 
 def read_before(pattern: Stored, level: int) -> float:
-    """The fraction of a level's entries whose coordinates are in the segment before, too; 0 if that is not known."""
+    """The fraction of a level's entries whose coordinates are also in the previous segment; 0 if that is not known."""
     if not isinstance(pattern, Pattern) or not pattern.format.levels[level].kind.has_pointers:
         return 0.0
     return _read_before(pattern, level) if pattern.format.levels[level].kind.has_coordinates else 0.0

@@ -26,7 +26,7 @@ __all__ = [
 LINE_BYTES = 64  # a cache line
 NEAREST_BYTES = 1 << 15  # a tensor of at most this size stays in the first-level cache
 REGISTER_BYTES = 256  # a register tile: 8 vectors of 32 bytes, half of AVX2's registers
-WIDE_TILE_BYTES = 512  # a register tile where few, large ones are best, if there are enough of them for all threads
+WIDE_TILE_BYTES = 512  # a register tile where few, large tiles are best, if there are enough tiles for all threads
 JAM_TILE_BYTES = 128  # one register tile, where several iterations run at a time
 LARGEST_TILE = 1024  # the most bytes of a tile that a schedule may ask for; beyond, registers are spilled
 LARGEST_COPY = 1 << 18  # the most bytes of a copied panel: it lies on the stack
@@ -35,23 +35,23 @@ LARGEST_TARGET_COPY = 1 << 20  # the most bytes of a copy of a target: each chun
 CACHED_BYTES = 1 << 18  # a tensor of at most this size stays in the second-level cache
 LARGE_CACHE_BYTES = 1 << 21  # a tensor of at most this size stays in the second-level cache of large cores
 LAST_CACHE_BYTES = 1 << 24  # a tensor of at most this size stays in the last cache
-PREFETCH_AHEAD = 16  # stored entries, at least: processing them takes about as long as a load from memory
-SEGMENTS_AHEAD = 8  # stored entries whose coordinates locate segments: a whole segment is walked for each
-SEGMENTS_OF_PANEL_AHEAD = 4  # segments that a panel continues: farther ahead, they would push its rows out of the cache
+PREFETCH_AHEAD = 16  # the least stored entries ahead: processing them takes about as long as a load from memory
+SEGMENTS_AHEAD = 8  # the same for entries whose coordinates locate segments: a whole segment is walked for each
+SEGMENTS_OF_PANEL_AHEAD = 4  # segments that a panel continues: with more, they would push its rows out of the cache
 ENTRY_BYTES = 8  # the approximate size of a stored entry: a coordinate and a value
 
 _CACHES = ((NEAREST_BYTES, 0.3), (CACHED_BYTES, 2.25), (LARGE_CACHE_BYTES, 4.0), (LAST_CACHE_BYTES, 10.0))
 """The size in bytes and the cost of a miss in multiply-adds, for each cache.
 
-The cost was measured on Zen 4: the extra time of a product whose rows miss the cache, relative to one whose rows are
-all in the first-level cache. Beyond 2 MiB it is 2.25 there and 6 on Emerald Rapids.
+The cost was measured on Zen 4: the extra time of a product whose rows miss the cache, relative to a product whose rows
+are all in the first-level cache. Beyond 2 MiB it is 2.25 on Zen 4 and 6 on Emerald Rapids.
 """
 
 
 def gather_cost(size: float) -> float:
     """The expected cost of reading a random cache line of a tensor of `size` bytes.
 
-    A cache has the fraction cached / size of the lines. The other lines pay the price of the next cache.
+    A cache holds the fraction cached / size of the lines. The other lines pay the price of a miss.
     """
     cost = nearer = 0.0
     for cached, price in _CACHES:

@@ -2,8 +2,8 @@
 
 All terms share the loops over the target's outermost index variables, and each term has its own loops inside. Either
 all variables of the target are shared, and a term adds to a scalar. Or all but the last are shared, and a term adds to
-a row in a workspace (Gustavson, 1978). The planner takes the cheaper one that is concordant with the patterns and whose
-row is not out of proportion to the work.
+a row in a workspace (Gustavson, 1978). The planner takes the cheaper way that is concordant with the patterns and has a
+row in proportion to the work.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["ASSEMBLED", "ordered_plan"]
 MAX_ORDERS = 120  # orders of a term's own loops that are priced
 SHORT_ROW = 1 << 16  # a workspace row of at most this length is always allowed
 ROW_WORK = 4  # a longer row may have at most this many elements per multiply-add
-ASSEMBLED = 3.0  # the time of a multiply-add in a nest that appends entries, relative to that in other nests
+ASSEMBLED = 3.0  # the time of a multiply-add in a nest that appends entries, relative to other nests
 SEVERAL = 1.0  # the cost of comparing one coordinate while merging
 
 
@@ -127,7 +127,7 @@ def _attributes(
 
 
 def _completed(nest: Summary, steps: Sequence[Transformation], given: Schedule) -> Summary:
-    """The nest after the given steps and those of the others that are legal and change something.
+    """The nest after the given steps, and after the other steps that are legal and change something.
 
     Steps that change the structure of the loops come first, since they build the loops anew.
     """
@@ -163,7 +163,7 @@ def _rank(step: Transformation) -> int:
 
 
 def _with_grain(step: Transformation, steps: Sequence[Transformation]) -> Transformation:
-    """A step that divides a loop over threads, with the grain of the automatic one if it leaves it open."""
+    """The step; if it divides a loop over threads and leaves the grain open, with the grain of the automatic step."""
     if not isinstance(step, Parallelize) or step.grain:
         return step
     return replace(step, grain=next((s.grain for s in steps if isinstance(s, Parallelize)), 1))

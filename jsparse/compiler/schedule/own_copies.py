@@ -1,7 +1,7 @@
 """Copies of small targets: chunks of a loop that scatters sums each add to a copy of the whole target.
 
-The copies are added in the order of the chunks, whose number depends on the pattern and the sizes alone. A copy is
-cleared, written and read once more, so it pays where a chunk has many more terms than the target has elements.
+The copies are added in the order of the chunks, whose number depends on the pattern and the sizes alone. A copy costs
+clearing, writing and reading once more, so it pays where a chunk has many more terms than the target has elements.
 """
 
 from __future__ import annotations

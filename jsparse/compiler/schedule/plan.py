@@ -28,10 +28,10 @@ class Plan:
         problem: the problem that is compiled: patterns have the storage order in which loops walk them, and dense
             tensors are stored with the vectorised index innermost.
         schedule: the loops over `problem`.
-        patterns: the pattern of each type in `problem.patterns`: the given one, its transposed index, or that in
-            blocks of rows.
+        patterns: the pattern of each type in `problem.patterns`: the given pattern, its transposed index, or the
+            pattern in blocks of rows.
         cost: the estimated cost of this plan.
-        find_rejected: finds the other candidates. The search leaves out those that cannot be the cheapest one.
+        find_rejected: finds the other candidates. The search leaves out candidates that cannot be the cheapest one.
         blocks: the blocks of rows by which the entries of a relation are stored, if any.
     """
 

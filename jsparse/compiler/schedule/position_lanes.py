@@ -19,10 +19,10 @@ from jsparse.notation.assignment import IndexVar
 
 __all__ = ["POSITION_LANES", "position_lanes"]
 
-POSITION_LANES = 8  # more take no less time: an addition then waits for loads, and not for the addition before it
-WIDE_LANES = 16  # positions at a time whose values are stored: functions of them take many instructions
-WIDE_STEPS = 4.0  # the mean number of steps of 8 in a segment from which on they are 16
-FEWEST = 4  # coordinates of a dense index whose sums are folded together
+POSITION_LANES = 8  # more lanes save no time: an addition then waits for loads, not for the previous addition
+WIDE_LANES = 16  # positions at a time where values are stored: functions of them take many instructions
+WIDE_STEPS = 4.0  # the mean number of steps of 8 lanes per segment from which on 16 lanes are used
+FEWEST = 4  # the fewest coordinates of a dense index whose sums are folded together
 LEAST = 0.05  # the multiply-adds to save for each entry: the code for lanes takes LLVM some 10 ms
 
 
@@ -51,15 +51,17 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
         wide = Vectorize(loop, WIDE_LANES)
         if steps > segments:
             return wide if steps >= WIDE_STEPS * segments else step
-        # One by one, coordinates of a dynamic pattern are branches, and its results are cleared before (`Clear`).
+        # Without lanes, each entry of a dynamic pattern takes a branch, and its results are cleared before (`Clear`).
         return None if isinstance(patterns[number], Pattern) else step
     saved = saved_by_lanes(steps, segments, POSITION_LANES, _gathers(nest.problem, loop))
     return step if saved > LEAST * patterns[number].nse else None
 
 
 def _joint_coordinates(nest: Summary) -> Vectorize | None:
-    """The step that folds the sums at several coordinates of a dense index together, such as the heads of a sampled
-    product; None if there is no such index."""
+    """The step that folds the sums at several coordinates of a dense index together; None if there is no such index.
+
+    The heads of a sampled product are such an index.
+    """
     name = next((name for name in reversed(nest.loops) if name not in nest.outer), None)
     if name is None or nest.walked(name) is not None or not nest.folds_lanes_at(name):
         return None
@@ -84,8 +86,10 @@ def _gathers(problem: Problem, var: IndexVar) -> bool:
 
 
 def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[float, float]:
-    """The steps of whole lanes in a level's segments, and the segments that have any. Segments that are not known are
-    assumed to have average length, with half of the lanes in what remains."""
+    """The number of steps with full lanes in a level's segments, and the number of segments with any such step.
+
+    Segments of unknown length are assumed to have average length, with half of the lanes filled in the rest.
+    """
     kind, sizes = pattern.format.levels[level].kind, pattern.level_sizes
     if isinstance(pattern, Pattern) and kind.has_pointers:
         return _counted(pattern)[level]
@@ -98,7 +102,7 @@ def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[
 
 @remembered(maxsize=64)
 def _counted(pattern: Pattern) -> tuple[tuple[int, int], ...]:
-    """For each level, the steps of whole lanes and the segments that have any; (0, 0) for a level without pointers."""
+    """For each level, the steps with full lanes and the segments with any such step; (0, 0) without pointers."""
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     found: list[tuple[int, int]] = []
     for n, level in enumerate(pattern.format.levels):

@@ -1,8 +1,9 @@
 """Prefetching: the loops whose entries request memory that later entries read, and how many entries ahead.
 
-An entry requests rows of dense tensors that it locates. What is requested and not read yet should be as much as a core
-gets from memory while one request takes: fewer bytes leave it waiting, and more push each other out of the nearest
-cache. So the distance is a number of bytes. It is larger if the rows lie in memory and not in the last cache.
+An entry requests rows of dense tensors that a later entry selects. The bytes that are requested and not read yet should
+be as many as a core gets from memory during one request: with fewer bytes the core waits, and with more they push each
+other out of the nearest cache. So the distance is a number of bytes. It is larger if the rows lie in memory and not in
+the last cache.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ from jsparse.notation.assignment import Access
 __all__ = ["Rows", "distance", "prefetching", "rows_from_memory"]
 
 REQUESTED = 1 << 13  # bytes that are requested and not read yet, if a cache holds the rows
-FROM_MEMORY = 1 << 14  # the same, if it does not
+FROM_MEMORY = 1 << 14  # bytes that are requested and not read yet, if the rows lie in memory
 FARTHEST = 128  # entries ahead, at most
 SHORTEST = LINE_BYTES // 2  # bytes of a row: requesting less takes as long as waiting for it
 
 
 class Rows(NamedTuple):
-    """Rows of a dense tensor that entries locate, and that no second-level cache holds.
+    """Rows of a dense tensor that entries select, and that no second-level cache holds.
 
     Attributes:
         bytes: the bytes of a row. Where loops around short segments divide rows, all parts of a row are soon requested.
-        size: the bytes of the tensor, without what loops around the pattern fix.
+        size: the bytes of the part of the tensor that is left once loops around the pattern have fixed their indices.
     """
 
     bytes: int
@@ -52,13 +53,15 @@ class Rows(NamedTuple):
 
 
 def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -> Iterator[Prefetch]:
-    """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory and
-    the segment before has not read most of them; else in the loops whose coordinates locate segments in memory. Panels
-    of positions request the rows of the next panel. Where panels of coordinates divide the innermost loop, the one
-    around it requests what a panel continues with.
+    """Yield the steps that prefetch.
 
-    Where other statements share the loops (not `alone`), their loops run before the rows of the next segment are read.
-    They would push out what is requested far ahead.
+    The innermost loop over stored entries prefetches rows that are gathered from memory, unless the previous segment
+    has read most of them. If no rows are, loops whose coordinates locate segments in memory prefetch these. Panels of
+    positions request the rows of the next panel. If panels of coordinates divide the innermost loop, the loop around it
+    requests the segments that the panel continues.
+
+    If other statements share the loops (not `alone`), their loops run before the rows of the next segment are read, and
+    would push out rows that are requested far ahead.
     """
     if nest.first("prefetch") is not None:
         return
@@ -93,8 +96,8 @@ def rows_from_memory(nest: Summary) -> list[Rows]:
     """The rows of dense tensors that stored coordinates select, and that are too large for the cache.
 
     A part of a row that is shorter than a cache line does not count, since the part before has mostly loaded the line
-    already, nor does a row of a few bytes. Neither do indices that loops outside of the pattern fix, such as the head:
-    the rows of one head are read again and again.
+    already. A row of a few bytes does not count either. Indices that loops outside of the pattern fix, such as the head
+    of an attention layer, do not add to the size, since the rows of one head are read again and again.
     """
     if nest.vector is None or not nest.walk:
         return []
@@ -105,7 +108,7 @@ def rows_from_memory(nest: Summary) -> list[Rows]:
 
 
 def _selected(nest: Summary, access: Access) -> Rows | None:
-    """What stored coordinates select of this tensor, if it is dense and too large for the cache.
+    """The rows of this tensor that stored coordinates select; None if it is not dense and too large for the cache.
 
     Rows in a second-level cache arrive in time without requests, since a core looks a few hundred instructions ahead.
     """
@@ -123,8 +126,8 @@ def _selected(nest: Summary, access: Access) -> Rows | None:
 
 
 def _part(nest: Summary, dense: Sequence[str]) -> int:
-    """The elements of a row that one entry reads: those of one tile if the loop over tiles goes around entries, and of
-    one coordinate of other loops around them, or of several that run at a time."""
+    """Row elements read per stored entry: one tile if the tile loop is outside, and of each other dense loop outside
+    one coordinate, or several if these run at a time."""
     last = max(n for n, name in enumerate(nest.loops) if not nest.entry_vars.isdisjoint(nest.variables_of(name)))
     outside = {nest.outer.get(name, name): name in nest.outer for name in nest.loops[:last]}
     tile = nest.lanes if outside.get(str(nest.vector)) and nest.vector in dense else 1

@@ -65,7 +65,7 @@ class RowBlocks:
 
 
 def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -> tuple[Problem, tuple[Stored, ...]]:
-    """The problem whose relation has the block of each entry as one more index, and its patterns."""
+    """The problem in which the relation has the block of each entry as one more index, with the problem's patterns."""
     n, used = blocks.pattern, list(patterns)
     table, rows = used[n], used[blocks.rows]
     assert isinstance(table, Pattern)
@@ -79,7 +79,7 @@ def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -
 
 
 def with_block_loop(nest: Summary, problem: Problem, blocks: RowBlocks) -> Summary:
-    """The same nest over the problem in blocks, with the loop over blocks around those over the relation."""
+    """The same nest over the problem in blocks, with the loop over blocks around the loops over the relation."""
     own = problem.level_variables[blocks.pattern]
     at = min(n for n, name in enumerate(nest.loops) if name in own)
     order = tuple(nest.outer.get(name, name) for name in nest.loops)
@@ -122,7 +122,7 @@ def _divided(name: str) -> tuple[str, int]:
 
 
 def _possible(problem: Problem, patterns: Sequence[Stored], size: int) -> Iterator[RowBlocks]:
-    """Yield the blocks of `size` rows that there are, for each pair of tables of the same points."""
+    """Yield the possible blocks of `size` rows: one for each pair of tables of the same points."""
     if problem.is_assembly or len(problem.statements) > 1:
         return
     names, lain_on = problem.level_variables, {t.positions.pattern for t in problem.tensors if t.positions is not None}
@@ -137,7 +137,8 @@ def _possible(problem: Problem, patterns: Sequence[Stored], size: int) -> Iterat
 def paying_blocks(nest: Summary, patterns: Sequence[Stored]) -> RowBlocks | None:
     """The blocks that make a nest cheaper; None if there are none.
 
-    Several entries share the rows of a matrix, whose loop stands outside of all entries, and sums are scattered.
+    Blocks are for nests in which several entries share the rows of a matrix, the loop over matrices stands outside of
+    all entries, and sums are scattered.
     """
     problem = nest.problem
     if not (nest.scatters and nest.shares_rows and nest.vector in nest.free_vars) or nest.panel or nest.position_panel:
@@ -157,13 +158,13 @@ def _row_bytes(problem: Problem, access: Access, selected: frozenset[IndexVar]) 
 
 
 def _size(nest: Summary, row_variable: IndexVar) -> int:
-    """The rows of a block: a power of two, so that the rows that it changes fit the second-level cache."""
+    """The rows of a block: the largest power of two such that the block's target rows fit the second-level cache."""
     row = _row_bytes(nest.problem, nest.problem.target, frozenset({row_variable}))
     return 1 << (max(CACHED_BYTES // max(row, 1), 1).bit_length() - 1)
 
 
 def _saved(nest: Summary, patterns: Sequence[Stored], blocks: RowBlocks, matrix: IndexVar) -> float:
-    """The cost of the target's cache lines that blocks save, less that of the shorter segments of each matrix."""
+    """The cost of the target's cache lines that blocks save, less the added cost of shorter segments of each matrix."""
     problem, entries = nest.problem, patterns[blocks.pattern].nse
     rows, matrices = problem.size[blocks.row] or 1, problem.size[matrix] or 1
     if blocks.size >= rows:

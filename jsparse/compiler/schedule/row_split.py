@@ -1,4 +1,4 @@
-"""Row splitting: whether a parallel loop over segments can divide the long ones, and whether there may be any.
+"""Row splitting: whether a parallel loop over segments can divide long segments, and whether there may be long ones.
 
 A static pattern's longest segment decides; a dynamic pattern's segments may have any length.
 """

@@ -39,8 +39,8 @@ class Schedule:
         >>> schedule = jsparse.Schedule().reorder("i k j").split("k", 64).vectorize("k").parallelize("i")
         >>> jsparse.einsum("ij,jk->ik", A, X, schedule=schedule)
 
-    Scheduling of sparse loops is of Senanayake et al., "A sparse iteration space transformation framework for sparse
-    tensor algebra" (2020). Each method gives a new schedule with one step more, and names loops by their index
+    Scheduling of sparse loops follows Senanayake et al., "A sparse iteration space transformation framework for sparse
+    tensor algebra" (2020). Each method gives a new schedule with one more step. Loops are named by their index
     variables. `str` of a schedule has a line for each step, and `Schedule.parse` reads such lines. docs/scheduling.md
     describes every step.
 
@@ -90,7 +90,7 @@ class Schedule:
     def reorder(self, loops: str | Iterable[str], term: int | None = None) -> Schedule:
         """Put the loops in this order, outermost first. All of them are named, once.
 
-        In the assembly of a sparse result: with `term`, the loops of one term inside the shared ones.
+        In the assembly of a sparse result, `term` selects the loops of one term inside the shared loops.
         """
         return self.then(Reorder(_names(loops), term))
 
@@ -144,7 +144,7 @@ class Schedule:
         return self.then(UnrollAndJam(loop, copies))
 
     def specialize(self, to: Known, what: str, lanes: int = 0) -> Schedule:
-        """Compile for few `threads`, for the entries of a static `pattern`, or for short `segments`."""
+        """Compile for few `threads`, for the entries of a static `pattern`, or for short `segments` of a level."""
         return self.then(Specialize(to, what, lanes))
 
     def parallelize(self, loop: str, race: Race = "owned", grain: int = 0) -> Schedule:
@@ -152,12 +152,12 @@ class Schedule:
         return self.then(Parallelize(loop, race, grain))
 
     def prefetch(self, loop: str, distance: int) -> Schedule:
-        """Request what stored entries select `distance` entries ahead; with 1 for a loop over panels of positions, what
-        those of the next panel select."""
+        """Request the rows that stored entries select `distance` entries ahead. For a loop over panels of positions,
+        the distance is 1: the rows that the next panel's entries select are requested."""
         return self.then(Prefetch(loop, distance))
 
     def widen(self) -> Schedule:
-        """Add long sums that are scattered into memory up in float64."""
+        """Accumulate long sums that are scattered into memory in float64."""
         return self.then(Widen())
 
 

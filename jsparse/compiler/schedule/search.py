@@ -1,8 +1,9 @@
-"""The search: it completes schedules by the alternatives that are worth a price.
+"""The search: it yields the candidate schedules that are worth pricing.
 
 The index variables of the patterns' levels come first, in some order. Loops walk the patterns in that order, through a
-transposed index if it is not the stored one. Variables that only dense axes carry follow. If a reduction over stored
-entries is innermost, the loops over dense indices of the target go around it, so that the sum stays in registers.
+transposed index if the order is not the stored one. Variables that only dense axes carry follow. If a reduction over
+stored entries is innermost, the loops over dense indices of the target go around it, so that the sum stays in
+registers.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from jsparse.notation.assignment import IndexVar
 
 __all__ = ["candidates", "default_lanes", "owns_tiles"]
 
-LANES = 8  # an index of at least this size fills a vector
-SHARED_TILES = 16  # minimum tiles of the target to divide among threads
-SHARED_LANES = 16  # but none narrower than a cache line of float32
-POSITIONS = 64  # stored entries of a panel: the rows that two factors have for these fit the second-level cache
-PANELS = (128, 512)  # coordinates whose rows, of one tile, are copied: for the first-level cache, and for the second
-MOST_PANELS = 64  # panels a float32 sum may be cut into: their sums are added in memory
-LEAST_TILES = 4  # minimum tiles to divide among threads where the walk, or panels of it, stand inside them
-JAM_BYTES = 768  # all of these tiles together; CPUs with fewer registers run fewer iterations at a time
-MOST_COPIES = 8  # iterations at a time
+LANES = 8  # an index variable of at least this size fills a vector
+SHARED_TILES = 16  # tiles of the target to divide among threads, at least,
+SHARED_LANES = 16  # but no tile narrower than a cache line of float32
+POSITIONS = 64  # stored entries of a panel: the rows that they select in two factors fit the second-level cache
+PANELS = (128, 512)  # coordinates of a panel whose rows, one tile wide, are copied to the first- or second-level cache
+MOST_PANELS = 64  # the most panels that a float32 sum may be cut into: the panels' sums are added in memory
+LEAST_TILES = 4  # tiles to divide among threads, at least, if the walk or its panels stand inside the loop over tiles
+JAM_BYTES = 768  # the tiles of all jammed iterations; CPUs with fewer registers run fewer iterations at a time
+MOST_COPIES = 8  # the most iterations at a time
 
 Names = tuple[str, ...]
 Steps = tuple[Transformation, ...]
@@ -53,29 +54,32 @@ def candidates(
     outer: tuple[IndexVar, ...] = (),
     is_open: Callable[[Summary], bool] | None = None,
 ) -> Iterator[Summary]:
-    """Yield the candidates, those in the stored order first; none if no order is concordant with all patterns.
+    """Yield the candidates, in the stored order first; none if no order is concordant with all patterns.
 
     Args:
         as_stored: whether patterns and dense tensors stay in their storage orders.
-        given: the nest after steps that are fixed. Candidates have these and further ones.
-        orders: for each pattern the order of its variables that loops have to agree with; None if it is open.
+        given: the nest after the steps that are fixed. Candidates have these steps and further ones.
+        orders: for each pattern the order of its variables that loops have to agree with; None if any order will do.
         outer: the variables of the outermost loops, which run over single coordinates.
-        is_open: whether candidates with an order of the patterns' variables and a variable in lanes can still be the
-            cheapest one, by a nest that has both. The others are left out; by default none.
+        is_open: whether the candidates with the same order of the patterns' variables and the same variable in lanes
+            can still include the cheapest one. It is asked with a nest that has both; candidates for which it is false
+            are left out. By default none are.
     """
     start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
     vectors, probes = _vectors(start, outer), dict[IndexVar | None, Summary]()
     for walk in dict.fromkeys(_walks(start, patterns, as_stored)):
         first = tuple(v for v in outer if v in walk)
-        if walk[: len(first)] != first:
+        if walk[: len(first)] != first:  # the loops that statements share stand outside of all others
             continue
         if orders and any(order is not None and walked_as(order, walk) != order for order in orders):
             continue
         for vector in vectors:
+            # Properties that depend on `vector` alone are computed once: each probe takes them over from the last one.
             probe = probes[vector] = _probe(start, walk, vector, probes.get(vector))
-            if is_open is not None and not is_open(probe):
+            if is_open is not None and not is_open(probe):  # branch and bound, see `select._priced`
                 continue
             for steps, loops in _alternatives(probe, patterns, outer):
+                # The steps of an alternative are legal by themselves: only given steps can conflict with them.
                 found = _extended(start, steps) if start.steps else probe.instead(loops, steps)
                 if found is not None:
                     yield found
@@ -92,7 +96,7 @@ def _walks(start: Summary, patterns: Sequence[Stored], as_stored: bool) -> Itera
 
 
 def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]:
-    """The variables that may run in lanes; None stands for no lanes, and is left out if lanes are never worse."""
+    """The variables that may run in lanes. None stands for no lanes; it is left out if lanes are never worse."""
     if start.vector is not None:
         return [start.vector]
     problem = start.problem
@@ -107,8 +111,10 @@ def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]
 def _probe(
     start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None, other: Summary | None = None
 ) -> Summary:
-    """A nest with these variables of patterns outside of all others, to ask what would stand where. `other` is one with
-    the same variable in lanes."""
+    """A nest with the patterns' variables outermost, in the order `walk`, that answers questions about candidates.
+
+    `other` is an earlier probe with the same variable in lanes.
+    """
     problem = start.problem
     rest = (v for v in start.order if v not in walk)
     order = problem.without_derived((*walk, *rest)) if problem.derived else (*walk, *rest)
@@ -121,7 +127,7 @@ def _probe(
 
 
 def _extended(start: Summary, steps: Steps) -> Summary | None:
-    """The nest after further steps, without those that earlier steps have decided; None if one is illegal."""
+    """The nest after further steps, except steps that the given ones have decided already; None if one is illegal."""
     fixed = {step.keyword for step in start.steps}
     found = start
     for step in steps:
@@ -142,7 +148,7 @@ def _extended(start: Summary, steps: Steps) -> Summary | None:
 
 
 def _with_outer_loops(step: Reorder, start: Summary) -> Reorder:
-    """The order of loops where some are split or fused already.
+    """The order of the loops, for a nest in which some loops are split or fused already.
 
     The outer loop of a split goes directly around the inner one; panels of a pattern's variable go around all loops
     over the pattern.
@@ -169,8 +175,10 @@ def _is_panel(start: Summary, var: IndexVar) -> bool:
 def _alternatives(
     probe: Summary, patterns: Sequence[Stored], outer: tuple[IndexVar, ...]
 ) -> Iterator[tuple[Steps, Names]]:
-    """Yield the steps of each alternative for one order of the patterns' variables and one variable in lanes, and the
-    names of the loops after these steps of the canonical nest."""
+    """Yield the alternatives for one order of the patterns' variables and one variable in lanes.
+
+    Each is a tuple of steps, with the names of the loops that these steps make of the canonical nest.
+    """
     summed = _inside(summed_first(probe), outer)
     of_dense = tuple(map(Precompute, filter(None, [() if summed else _inside(dense_first(probe), outer)])))
     saves_in_lanes = not summed and probe.saves_in_lanes  # asked here, so that the first candidate knows the answer
@@ -178,15 +186,19 @@ def _alternatives(
     steps, loops = _placed(probe, bool(summed) and summed == probe.tail, lanes, outer)
     first = (Precompute(summed),) if summed else of_dense
     yield (*steps, *first), loops
-    if summed and summed != probe.tail and not outer and probe.vector in probe.free_vars:  # else each tile sums again
+    # In the first alternative each tile computes the sums `summed` again. Here they are computed once, but the sums
+    # around them add to the target in memory (`sums_first.tiles_among_sums`).
+    if summed and summed != probe.tail and not outer and probe.vector in probe.free_vars:
         steps, loops = _placed(probe, True, default_lanes(probe, str(probe.vector)), outer, owned=False)
         yield (*steps, *first), loops
     if saves_in_lanes and _inside(probe.tail[-1:], outer):
         yield (*steps, Precompute(probe.tail[-1:])), loops
+    # Instead of threads that own tiles: chunks of the outermost reduction, each with a copy of the target.
     if not outer and owns_tiles(probe) and copies_reason(probe.instead(probe.walk, ()), probe.walk[0]) is None:
         steps, loops = _placed(probe, False, default_lanes(probe, str(probe.vector)), outer, owned=False)
         yield (*steps, *first), loops
     jammed = _jammed(probe) if not summed else None
+    # Shared loops run over single coordinates. Only a dense statement may jam the innermost one (`blocks.py`).
     if jammed is not None and (jammed not in outer or (jammed == outer[-1] and not probe.walk)):
         lanes = _lanes(probe, JAM_TILE_BYTES)
         steps, loops = _placed(probe, False, lanes, outer)
@@ -204,19 +216,21 @@ def _alternatives(
 
 
 def _inside(summed: tuple[IndexVar, ...], outer: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
-    """The variables that are summed first, if each has its loop inside of the outermost ones; or none."""
+    """The variables that are summed first; none of them if one has its loop among the `outer` ones."""
     return summed if set(outer).isdisjoint(summed) else ()
 
 
 def _placed(
     probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...], owned: bool = True
 ) -> tuple[Steps, Names]:
-    """The order of the loops, with register tiles: the steps, and the loops after them.
+    """The steps that order the loops and make register tiles, and the names of the loops after these steps.
 
     The loop over tiles goes around the reductions if the target carries the lanes, and outermost if threads own tiles
     of the target. Without `owned`, chunks of another loop have copies of the target.
     """
     vector, problem = probe.vector, probe.problem
+    # If the whole tail is summed before, no loop over a dense index of the target has to go around it. Else these loops
+    # go around the tail, so that its sum stays in registers.
     if sums_all or problem.is_assembly:
         order = (*probe.batch, *probe.head, *probe.tail, *probe.free_dense_vars, *probe.contracted)
     else:
@@ -225,6 +239,8 @@ def _placed(
     order = (*outer, *(v for v in order if v not in outer))
     if vector is None:
         return (Reorder(order),), order
+    # Lanes of the target: the `inner` reductions stand inside of the loop over tiles, and all of them add to one
+    # register tile. Lanes of a summed index: the loop over tiles is the innermost part of the sum.
     inner = len(probe.contracted) + (0 if sums_all else len(probe.tail))
     tile = len(order) - (inner if vector in probe.free_vars else 0)
     tile = max(len(probe.batch) if owned and owns_tiles(probe) else tile, len(outer))
@@ -233,12 +249,12 @@ def _placed(
 
 
 def owns_tiles(probe: Summary) -> bool:
-    """Whether threads can only own tiles of the vector variable, because the outermost loop is a reduction."""
+    """Whether tiles of the vector variable are all that threads can own, because the outermost loop is a reduction."""
     return probe.scatters and probe.vector in probe.free_vars and probe.walk[0] not in probe.free_vars
 
 
 def _lanes(probe: Summary, tile_bytes: int) -> int:
-    """The elements of a register tile: as many as fit, but fewer if threads need several tiles to divide."""
+    """The number of elements of a register tile: as many as fit, but fewer if threads need several tiles to divide."""
     if probe.vector is None:
         return 0
     most, size = tile_bytes // probe.itemsize, probe.problem.size[probe.vector] or 0
@@ -248,20 +264,22 @@ def _lanes(probe: Summary, tile_bytes: int) -> int:
 
 
 def default_lanes(nest: Summary, var: IndexVar) -> int:
-    """The elements of a register tile of a variable that is to run in lanes."""
+    """The number of elements of a register tile of a variable that is to run in lanes."""
     return max(1, min(REGISTER_BYTES // nest.itemsize, nest.problem.size[var] or 1))
 
 
 def _jammed(probe: Summary) -> IndexVar | None:
     """The loop whose iterations gain from running several at a time, or None.
 
-    It is the innermost one outside all reductions, if the loops inside are the same for all of its coordinates and read
-    rows that its coordinates share, or short rows that lie side by side.
+    It is the innermost loop outside all reductions, if the loops inside are the same for all of its coordinates, and
+    read rows that its coordinates share or short rows that lie side by side.
     """
     problem = probe.problem
     if probe.vector not in probe.free_vars or not probe.is_product or probe.summed:
         return None
-    entries = any(v not in probe.single for v in probe.tail)  # this loop is the same only for dense indices around it
+    # A loop over stored entries differs from row to row. So either a dense loop goes around a sum over entries, or all
+    # reductions inside are over dense indices.
+    entries = any(v not in probe.single for v in probe.tail)
     if not (entries if probe.free_dense_vars and entries else probe.contracted and not entries):
         return None
     loops = [v for v in (*probe.head, *probe.free_dense_vars) if v not in probe.single]
@@ -288,7 +306,7 @@ def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
 
 
 def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
-    """The innermost reduction in panels, inside tiles that threads own; the rows of a panel are copied."""
+    """The alternative with the innermost reduction in panels, whose rows are copied, inside tiles that threads own."""
     vector, (reduced,), gathered = probe.vector, probe.tail, probe.gathered
     assert vector is not None
     assert gathered is not None
@@ -306,9 +324,9 @@ def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
 
 
 def _in_position_panels(probe: Summary, lanes: int) -> tuple[Steps, Names]:
-    """The reduction over stored entries in panels of positions, around all loops over dense indices of the target.
+    """The alternative with panels of positions of a reduction, around all loops over dense indices of the target.
 
-    These loops read the rows that a panel selects again and again, and a near cache has them all.
+    The dense loops read the rows that a panel selects again and again, and a near cache holds all of these rows.
     """
     vector, reduced = probe.vector, probe.tail[0]
     assert vector is not None
@@ -326,22 +344,25 @@ def _in_position_panels(probe: Summary, lanes: int) -> tuple[Steps, Names]:
 
 
 def _can_panel_positions(probe: Summary, patterns: Sequence[Stored]) -> bool:
-    """Whether a reduction's segments may be divided into panels and are long enough, and whether sums of panels can be
-    added up in memory without loss."""
+    """Whether panels of positions are legal, and segments are long enough for them.
+
+    So that no precision is lost, the sums of panels are added up in memory in float64, which has to fit the last cache.
+    """
     if probe.scatters or probe.contracted or not probe.head or not probe.tail or not probe.free_dense_vars:
         return False
-    wide = 8 * extent(probe.problem, probe.problem.target.variables())
+    wide = 8 * extent(probe.problem, probe.problem.target.variables())  # bytes of the target in float64 (`widen`)
     if probe.problem.type_of[probe.problem.target.tensor].positions is not None or wide > LAST_CACHE_BYTES:
         return False
     walked = probe.walked(probe.tail[0])
     if Pos(probe.tail[0]).check(probe) is not None or walked is None or not (walked.level or walked.above):
         return False
     entries = max((pattern.nse for pattern in patterns), default=0)
+    # The head has at most so many segments: each has more than two panels on average.
     return entries > 2 * POSITIONS * extent(probe.problem, probe.head)
 
 
 def _inside_tiles(probe: Summary) -> tuple[Steps, Names]:
-    """The whole walk inside each register tile: a near cache holds a tile of all rows that entries select."""
+    """The alternative with the whole walk inside each tile: a near cache holds one tile of all selected rows."""
     vector = probe.vector
     assert vector is not None
     steps = (Reorder((vector, *probe.walk)), Split(vector, _lanes(probe, REGISTER_BYTES)), Vectorize(vector))
@@ -349,8 +370,10 @@ def _inside_tiles(probe: Summary) -> tuple[Steps, Names]:
 
 
 def _can_stand_inside_tiles(probe: Summary) -> bool:
-    """Whether all loops over patterns can stand inside the loop over the register tiles of the target, with which they
-    agree otherwise."""
+    """Whether all loops over patterns can stand inside the loop over register tiles of the target.
+
+    There have to be no other loops, no sums that are scattered, and tiles enough for threads.
+    """
     if probe.vector not in probe.free_vars or probe.scatters or not probe.head or not probe.tail:
         return False
     others = probe.batch or probe.free_dense_vars or probe.contracted or probe.problem.is_assembly
@@ -360,7 +383,7 @@ def _can_stand_inside_tiles(probe: Summary) -> bool:
 def _can_panel(probe: Summary) -> bool:
     """Whether the reduction over stored entries can be divided into panels, inside tiles that threads own.
 
-    It has to be the only reduction, and the only loop inside those over the target.
+    It has to be the only reduction, and the only loop inside the loops over the target.
     """
     problem = probe.problem
     if len(problem.level_variables) != 1 or not probe.is_product:
@@ -373,13 +396,14 @@ def _can_panel(probe: Summary) -> bool:
 
 
 def _few_panels(probe: Summary, panel: int) -> bool:
-    """Whether the panels' sums, which are added up in memory, are few enough for float32."""
+    """Whether a sum has so few panels that the panels' sums can be added up in memory in float32."""
+    # size / panel ≤ MOST_PANELS: the sum in memory is rounded once for each panel.
     size = probe.problem.size[probe.tail[-1]]
     return probe.problem.accumulator != "float32" or (size is not None and size <= MOST_PANELS * panel)
 
 
 def _has_segments(probe: Summary, patterns: Sequence[Stored]) -> bool:
-    """Whether the innermost level has segments of ascending coordinates, and there are tiles for threads."""
+    """Whether the innermost level has segments of ascending coordinates, and threads have enough tiles to divide."""
     size = probe.problem.size[probe.vector] if probe.vector is not None else None
     if not patterns or size is None or size < LEAST_TILES * _lanes(probe, REGISTER_BYTES):
         return False
@@ -387,6 +411,7 @@ def _has_segments(probe: Summary, patterns: Sequence[Stored]) -> bool:
     levels = patterns[0].format.levels[: len(names)]
     own_order = walked_levels(names, probe.walk) == tuple(range(len(names)))
     unique = all(not level.kind.is_branchless and level.unique for level in levels)
+    # In another order a transposed index is walked, whose levels inside the outermost one are compressed and unique.
     return len(names) == len(set(names)) and (not own_order or (unique and levels[-1].kind.has_pointers))
 
 

@@ -21,8 +21,8 @@ SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loo
 def short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[int, int], ...]:
     """The reduced levels, as (pattern, level), whose segments are all short although the index variable's size is not.
 
-    The outermost level is left out. There are none for sums that are not computed in blocks. `problem` is the one that
-    is compiled, on `patterns`.
+    The outermost level is left out. The result is empty for sums that are not computed in blocks. `problem` is the
+    compiled problem, on `patterns`.
     """
     if not _sums_floats(problem):
         return ()

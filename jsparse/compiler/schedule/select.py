@@ -43,13 +43,14 @@ def plan(
     schedule: Schedule | None = None,
     outer: Names = (),
 ) -> Plan:
-    """The cheapest plan for `problem` on these patterns.
+    """Choose the cheapest plan for `problem` on these patterns.
 
     Args:
         as_stored: whether the plan walks patterns and dense tensors in the order in which they are stored, so that its
             problem is the given one.
-        schedule: steps that the plan has to have; others complete them.
-        outer: the variables of the outermost loops, which other statements share. They are not divided over threads.
+        schedule: steps that the plan has to have; the search completes them.
+        outer: the variables of the outermost loops, which other statements share. The plan does not divide these loops
+            over threads.
 
     Raises NotYetSupportedError if no loop order is concordant with all patterns, because dynamic patterns store shared
     index variables in contradicting orders. Callers check `legality.has_legal_order` first and convert a pattern.
@@ -60,7 +61,9 @@ def plan(
         return _as_asked(problem, known, as_stored, schedule)
     prices = Prices(known)
     cost, _, chosen = _priced(problem, prices, as_stored, outer=outer, cheapest_only=True)[0]
+    # The search has left out candidates; all of them are priced only if someone asks for `Plan.rejected`.
     rejected = partial(_rejected, problem, known, as_stored, outer)
+    # Blocks of rows add one loop to the chosen nest, and keep the order of its other loops.
     blocks = None if as_stored or outer else paying_blocks(chosen, known)
     if blocks is None:
         return plan_as(chosen, cost, known, rejected, as_stored, prices.walked(chosen), not outer)
@@ -80,7 +83,7 @@ def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, s
 
 
 def _stated(found: Plan, problem: Problem, blocks: RowBlocks) -> Plan:
-    """The plan of a problem in blocks, as one of the given problem."""
+    """The plan of a problem in blocks of rows, stated as a plan of the given problem."""
     layout = blocks.stated(found.schedule.layout, names_of(problem, blocks.pattern)[0])
     return replace(found, given=problem, schedule=Schedule(found.schedule.steps, layout), blocks=blocks)
 
@@ -93,22 +96,25 @@ def _priced(
     outer: Names = (),
     cheapest_only: bool = False,
 ) -> list[Priced]:
-    """The candidates that agree with a schedule, cheapest first. Those that cannot be the cheapest one may be left out.
+    """The candidates that agree with a schedule, cheapest first.
 
-    Raises an error, as `plan` does, if there are none.
+    With `cheapest_only`, candidates that cannot be the cheapest one may be left out. Raises an error, as `plan` does,
+    if there are no candidates.
     """
     start = started(problem, asked, not as_stored)
     orders = [asked.layout.order_of(problem, n) for n in range(len(problem.patterns))] if asked.layout.orders else ()
     found: list[Priced] = []
     best = inf
 
+    # Branch and bound: `Prices.least` is a lower bound of all candidates with the probe's order and lanes. Equal bounds
+    # stay open, since candidates with equal totals are compared by the parts of their costs, and then by their numbers.
     def is_open(probe: Summary) -> bool:
         return best == inf or prices.least(probe) <= best
 
     bounded = is_open if cheapest_only and not outer else None
     every = candidates(problem, prices.patterns, as_stored, start, orders, outer, bounded)
     for n, c in enumerate(every):
-        if as_stored and c.moved_dense:
+        if as_stored and c.moved_dense:  # its lanes need a dense tensor in another storage order
             continue
         cost = prices.of(c)
         best = min(best, cost.total)
@@ -131,8 +137,10 @@ def _named(priced: Sequence[Priced]) -> Candidates:
 def _legal(priced: Sequence[Priced], patterns: tuple[Stored, ...], as_stored: bool) -> Plan:
     """The cheapest plan whose steps are legal in the storage orders that it chooses.
 
-    Raises ScheduleError if none is.
+    Raises ScheduleError if there is no such plan.
     """
+    # During the search, levels of transposed indices are unknown (`Walked.level` is None), and steps on them pass. Here
+    # the storage orders are chosen, so every step is checked again. If all plans fail, the cheapest one's error counts.
     refused: ScheduleError | None = None
     for n, (cost, _, candidate) in enumerate(priced):
         rejected = partial(_named, (*priced[:n], *priced[n + 1 :]))
@@ -148,9 +156,9 @@ def _legal(priced: Sequence[Priced], patterns: tuple[Stored, ...], as_stored: bo
 
 
 def started(problem: Problem, schedule: Schedule, concordant: bool = False) -> Summary:
-    """The nest after the steps of a schedule. Raises ScheduleError for one that is illegal.
+    """The nest after the steps of a schedule. Raises ScheduleError for a step that is illegal.
 
-    A dense loop that is to run in lanes is split into register tiles, if no step has split it.
+    A dense loop that is to run in lanes is split into register tiles if no step has split it.
     """
     nest = Summary.canonical(problem, concordant=concordant)
     for step in schedule.steps:
@@ -177,7 +185,7 @@ def _no_plan(problem: Problem, asked: Schedule) -> Exception:
 
 
 def candidate_name(nest: Summary) -> str:
-    """The order of the loops, and what runs in lanes."""
+    """A candidate's name: the order of its loops, the variable in lanes, and the transformations of its loops."""
     how = ", written out" if nest.unrolled else f", panels of {nest.panel}" if nest.panel else ""
     jam = nest.first("unroll_and_jam")
     how += "" if jam is None else f", {jam.loop} {jam.copies} at a time"
@@ -185,9 +193,10 @@ def candidate_name(nest: Summary) -> str:
 
 
 def _led_by(kept: Mapping[int, int], walked: TripCounts, candidate: Summary) -> TripCounts:
-    """The trip counts where some patterns are looked up: the ones that bind their variables lead there."""
+    """The trip counts if the patterns `kept` are looked up: the patterns that bind their variables lead."""
     leaders = dict(walked.merge_leaders)
     for n, binding in kept.items():
+        # A variable that another pattern leads already keeps its leader.
         leaders |= {v: binding for v in candidate.problem.level_variables[n] if leaders.get(v, n) == n}
     scattered = tuple((n, level) for n, level in walked.scattered if n not in kept)
     return replace(walked, merge_leaders=tuple(leaders.items()), scattered=scattered)
@@ -202,11 +211,18 @@ def plan_as(
     walked: TripCounts | None = None,
     alone: bool = True,
 ) -> Plan:
-    """The plan of one candidate on these patterns. `find_rejected` is as in `Plan`, `as_stored` as in `plan`, `walked`
-    are the trip counts of the candidate, if they are known; without `alone`, others share its outer loops."""
+    """The plan of one candidate on these patterns.
+
+    Args:
+        find_rejected: as in `Plan`.
+        as_stored: as in `plan`.
+        walked: the trip counts of the candidate, if they are known.
+        alone: whether no other statement shares its outer loops.
+    """
     given = candidate.problem
     names = given.level_variables
     kept = {} if as_stored else kept_as_stored(candidate, tuple(patterns))
+    # Patterns that are looked up stay as they are stored; the others are walked in the candidate's order.
     moves = [
         tuple(range(len(own))) if as_stored or n in kept else walked_levels(own, candidate.walk)
         for n, own in enumerate(names)
@@ -222,10 +238,10 @@ def plan_as(
 
 
 def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) -> Problem:
-    """The problem with the entries of those patterns to which the nest is specialized.
+    """The problem in which the entries of patterns that the nest is specialized to are constants.
 
-    Raises ScheduleError if one of them is dynamic, or if too much would be written out: gaps of dense levels count as
-    entries do, and loops inside of one another multiply.
+    Raises ScheduleError if one of these patterns is dynamic, or if too many iterations would be written out. Gaps of
+    dense levels count like entries, and the counts of loops inside of one another multiply.
     """
     chosen = {step.pattern for step in nest.found("specialize") if step.to == "pattern"}
     if not chosen:
@@ -234,6 +250,7 @@ def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) 
     copies = prod(problem.size[var] or 0 for var in dense)
     for n in sorted(chosen):
         pattern = patterns[n]
+        # A dynamic pattern has no known entries: it exceeds the limit, so that the error below names it.
         copies *= max(1, *pattern.level_sizes) if isinstance(pattern, Pattern) else WRITTEN_OUT + 1
         if copies > WRITTEN_OUT:
             raise ScheduleError(

@@ -1,8 +1,8 @@
 """The order of levels in which the statements of a program share loops.
 
 The gradient of columns, `dV[j, l] = W[i, j] * dO[i, l]`, shares a loop over j with the statements that compute W, if
-these walk the pattern column by column, too. A pattern can be walked in another order where it has no values in memory:
-then only temporaries lie on it.
+these walk the pattern column by column, too. A pattern can be walked in another order if it has no values in memory,
+so that only temporaries lie on it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def in_shared_order(
 ) -> tuple[Problem, tuple[Stored, ...]]:
     """The problem, and the patterns, in the first order of levels in which all statements share loops.
 
-    As they are given, if statements share loops in that order, or in none. Results hold a pattern in its order, unless
-    `holds_results` is false: then others may follow that make temporaries of them.
+    Both stay as they are given if statements share loops in the given order, or in no order. Results keep their pattern
+    in its order, unless `holds_results` is false: then further statements may turn these results into temporaries.
     """
     if len(problem.statements) > 1 and not shared_loops(problem):
         held = (*problem.operands, *(problem.results if holds_results else ()))
@@ -44,7 +44,7 @@ def in_shared_order(
 
 
 def _moves(problem: Problem, patterns: Sequence[Stored], fixed: Collection[int]) -> Iterator[Moves]:
-    """Yield orders of the levels of all patterns but some, in which other levels are outermost."""
+    """Yield orders of the levels of all patterns, with other levels outermost; patterns `fixed` keep their order."""
     each = [
         [tuple(range(len(names)))] if n in fixed else list(_orders(len(names), pattern))
         for n, (names, pattern) in enumerate(zip(problem.level_variables, patterns, strict=True))

@@ -1,9 +1,10 @@
 """Shared loops: the outermost loops that all statements of a program can have in common.
 
-A variable's loop can be shared if every statement has it, if whatever a statement reads of an earlier one is accessed
-at the same coordinate of it, and if all walk it alike: as the outermost level of one pattern, or of patterns that visit
-all of its coordinates. Threads divide the outermost loop, so its iterations own a part of every target, or add to a
-small target of which each thread's chunk has a copy: the gradient of a dense layer's weights is a sum over rows.
+A variable's loop can be shared on three conditions: every statement has the variable; a statement reads the result of
+an earlier statement only at the same coordinate; and all statements walk the variable alike, as the outermost level of
+one pattern, or of patterns that visit all of its coordinates. Threads divide the outermost loop. So its iterations own
+a part of every target, or add to a small target of which each thread's chunk has a copy: the gradient of a dense
+layer's weights is a sum over rows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Names = tuple[IndexVar, ...]
 def shared_loops(problem: Problem) -> Names:
     """The variables of the loops that all statements share, outermost first; none if there are none.
 
-    A dense index that a tensor stores innermost, or behind the positions of a pattern, is left to the loops inside,
+    A dense index that a tensor stores innermost, or after the positions of a pattern, is left to the loops inside,
     which can run it in lanes.
     """
     if len(problem.statements) < 2 or problem.derived or problem.is_assembly:
@@ -42,8 +43,8 @@ def is_sum(problem: Problem, number: int, var: IndexVar) -> bool:
     """Whether a statement sums a variable into a dense target that the second-level cache holds, so that each chunk of
     the variable's loop can have a copy of it.
 
-    A dense statement then runs panel by panel, and reads and writes the copy once for a panel's rows. So the
-    variable has to be divisible. Sums that stored entries scatter, as in `A.T @ G`, stay apart: a walk over the
+    A dense statement then runs panel by panel, and reads and writes the copy once for a panel's rows, so the variable
+    must be divisible into panels. Sums that stored entries scatter, as in `A.T @ G`, do not count: a walk over the
     columns of A, whose iterations own the sums, is faster.
     """
     statement = problem.statements[number]
@@ -63,8 +64,8 @@ def is_full(problem: Problem, var: IndexVar) -> bool:
 
 
 def _ordered(problem: Problem, common: Names) -> Names:
-    """The loops from the outside in. The first one is divided over threads: it owns its part of every target, or each
-    chunk has its own sums, and it has enough iterations."""
+    """The shared loops, outermost first. The outermost loop is divided over threads: its iterations own their parts of
+    every target, or each chunk has its own sums, and there are enough iterations."""
     walked = _walked(problem, common)
     dense = tuple(v for v in _dense(problem, common) if v not in walked)
     owned = [v for v in (*dense, *walked) if _is_divisible(problem, v)]
@@ -73,7 +74,7 @@ def _ordered(problem: Problem, common: Names) -> Names:
     free = [set(s.target.variables()) for s in problem.statements]
     inside = (v for v in dense if all(v in own for own in free))  # a sum of heads goes on in registers
     found = () if first is None else (first, *(v for v in (*inside, *walked) if v != first))
-    # Where patterns differ, loops inside of the shared level begin by finding the level of each other pattern.
+    # If patterns differ, loops inside of the shared level begin by finding the level of each other pattern.
     several = next((n + 1 for n, v in enumerate(found) if v in walked), None) if len(problem.patterns) > 1 else None
     return found[:several]
 
@@ -85,26 +86,26 @@ def _is_divisible(problem: Problem, var: IndexVar) -> bool:
 
 def _adds_inside(statement: Statement, var: IndexVar, shared: Names) -> bool:
     """Whether a statement does not sum over a variable, or sums in memory anyway, because loops inside of the shared
-    ones run over its target."""
+    loops run over its target."""
     free = statement.target.variables()
     return var in free or not set(shared).issuperset(free)
 
 
 def _common(problem: Problem) -> Names:
-    """The variables that every statement loops over, and at which each reads what others write."""
+    """The variables that every statement loops over, and at whose same coordinate statements read others' results."""
     variables = [problem.variables_of(statement) for statement in problem.statements]
     every = [v for v, _ in problem.sizes if all(v in own for own in variables)]
     return tuple(v for v in every if all(_flows(problem, n, v) for n in range(len(problem.statements))))
 
 
 def _flows(problem: Problem, number: int, var: IndexVar) -> bool:
-    """Whether later statements read what one writes at the same coordinate of a variable."""
+    """Whether later statements read the result of statement `number` only at the same coordinate of a variable."""
     readers = problem.statements[number + 1 :]
     return not any(reads_elsewhere(problem.statements[number], reader, var) for reader in readers)
 
 
 def _walked(problem: Problem, common: Names) -> Names:
-    """The variables among them that patterns store, in the order of levels in which all patterns store them."""
+    """The common variables that patterns store, in the order of levels in which all patterns store them."""
     found: list[IndexVar] = []
     for depth in range(max((len(names) for names in problem.level_variables), default=0)):
         here = {names[depth] if depth < len(names) else None for names in problem.level_variables}
@@ -120,13 +121,13 @@ def _walked(problem: Problem, common: Names) -> Names:
 
 
 def _dense(problem: Problem, common: Names) -> Names:
-    """The dense variables among them that tensors store before the positions of a pattern, and not innermost."""
+    """The common dense variables that tensors store before the positions of a pattern, and not innermost."""
     levels = {v for names in problem.walks for v in names}
     return tuple(v for v in common if v not in levels and not _stands_inside(problem, v))
 
 
 def _stands_inside(problem: Problem, var: IndexVar) -> bool:
-    """Whether a tensor with other indices stores one of them innermost, or behind the positions of a pattern."""
+    """Whether a tensor with other indices, too, stores `var` innermost, or after the positions of a pattern."""
     for access in problem.accesses:
         axes = problem.type_of[access.tensor].axes
         last = len(axes) - 1 if len(axes) > 1 else len(axes)

@@ -2,12 +2,13 @@
 
 A static pattern has a transposed index for every order. A dynamic one is walked in the orders in which it is stored,
 unless the program sorts its entries anew before. A sort also lets loops locate the rows of a pattern that stores only
-those in use, or each entry on its own (coo). Whether it pays is a question of price: without one the loops over
-`ij,kj->ik` of two csr matrices visit all pairs of rows.
+those in use, or each entry on its own (coo). Whether a sort pays is a question of price: without a sort, the loops
+over `ij,kj->ik` of two csr matrices visit all pairs of rows.
 
-Trip counts need no index arrays, so every order is priced as if all patterns were stored in it, plus the sorts of those
-that are not. The orders without sorts are among them. Prices are of iterations, products, located rows, and the cache
-lines of a dense target: of two orders with equal trip counts, one adds to rows of the target, the other to columns.
+Trip counts need no index arrays, so every order is priced as if all patterns were stored in it, plus the sorts of the
+patterns that are not. Orders without sorts are included. Prices are of iterations, products, located rows, and the
+cache lines of a dense target: of two orders with equal trip counts, one adds to rows of the target, and the other adds
+to columns.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from jsparse.notation.assignment import IndexVar
 
 __all__ = ["Sortable", "Sorts", "dense_outermost", "einsum_sorts", "sum_sorts"]
 
-BISECTED = 5.0  # a step of a bisection in a whole level: a mispredicted branch, besides what trip counts have for it
+BISECTED = 5.0  # a step of a bisection in a whole level: a mispredicted branch, besides its cost in trip counts
 PASSES = 2  # loops that assemble a sparse result locate rows twice: first to bound the number of its entries
-LISTED = 60.0  # a product that is listed, sorted, and located in the result; one that is added to a row costs 1
-PAGE = 4096  # bytes: elements of a column take a line and an address translation each, as if they filled a page
+LISTED = 60.0  # a product that is listed, sorted, and located in the result; adding a product to a row costs 1
+PAGE = 4096  # bytes; each element of a column takes a line and an address translation, as if it filled a page
 SPARE = 4  # an outermost level is dense if its size is at most this many times the entries,
 SMALL = 64  # plus this
 
@@ -62,7 +63,7 @@ class Prices(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sorts:
-    """Sorts, and the estimated cost of what they are for.
+    """Sorts, and the estimated costs of them and of the loops after them.
 
     Attributes:
         orders: for each pattern the new order of its levels; None if it stays as it is.
@@ -111,7 +112,7 @@ class Sortable:
 
     @cached_property
     def counted(self) -> tuple[Stored, ...]:
-        """The patterns as trip counts take them: with one entry for each coordinate of a level."""
+        """The patterns as trip counts expect them: levels store each coordinate once."""
         return tuple(_distinct(pattern) for pattern in self.patterns)
 
     @cached_property
@@ -145,7 +146,7 @@ class Sortable:
         return best
 
     def _needed(self, walk: Names) -> float:
-        """The price of the sorts without which loops cannot walk in this order; infinite if a fixed pattern forbids."""
+        """The price of the sorts that loops in this order need; infinite if a fixed pattern forbids the order."""
         price = 0.0
         for names, orders, entries in zip(self.names, self.orders, self.entries, strict=True):
             if orders is not None and walked_levels(names, walk) not in orders:
@@ -153,7 +154,7 @@ class Sortable:
         return price
 
     def _sorts(self, walk: Names, counts: TripCounts, passes: int) -> Sorts:
-        """The sorts for loops in the order `walk`: those that it needs, and those that locate rows and pay."""
+        """The sorts for loops in the order `walk`: necessary sorts, and sorts that pay since they locate rows."""
         orders: list[tuple[int, ...] | None] = []
         price = 0.0
         for n, (names, stored, entries) in enumerate(zip(self.names, self.orders, self.entries, strict=True)):
@@ -196,8 +197,8 @@ class Sortable:
     def _stores(self, walk: Names, counts: TripCounts) -> float:
         """The cost of the cache lines of a dense target that loops in the order `walk` read, change and write.
 
-        The outermost loops over the target restrict the others to a part of it: to a row, which is in a near cache, or
-        to a column, with a line for each element.
+        The outermost loops over the target restrict the other loops to a part of it: to a row, which is in a near
+        cache, or to a column, with a line for each element.
         """
         problem = self.problem
         tensor, kept = problem.type_of[problem.target.tensor], problem.target.variables()
@@ -229,12 +230,12 @@ class Sortable:
 
 
 def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
-    """Whether a pattern that the program sorts gets a dense outermost level; `sizes` are those of its levels."""
+    """Whether a pattern that the program sorts gets a dense outermost level; `sizes` are the sizes of its levels."""
     return len(sizes) > 1 and sizes[0] <= SPARE * entries + SMALL
 
 
 def einsum_sorts(product: Sortable) -> Sorts | None:
-    """The cheapest sorts for a product with a dense result or one on a pattern; None if a fixed pattern forbids all."""
+    """The cheapest sorts for a product with a dense result or a result on a pattern; None if all are forbidden."""
     walks = chain(product.stored_orders(), legal_orders(product.problem))
     return product.cheapest(dict.fromkeys(walks), Prices(VISIT, 1.0, 1, True))
 
@@ -242,7 +243,8 @@ def einsum_sorts(product: Sortable) -> Sorts | None:
 def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | None:
     """The cheapest sorts for a sum with a new pattern that stores its index variables in `order`, for each term.
 
-    All terms reach its entries in order, in a scalar or in a row, or all products are listed and sorted.
+    Either all terms produce the result's entries in order, in a scalar or in a row, or all products are listed and
+    sorted.
     """
     in_order, listed = Prices(SEVERAL, 1.0, PASSES, False), Prices(VISIT, LISTED, PASSES, False)
     ways: list[list[Sorts | None]] = []
@@ -258,7 +260,7 @@ def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | No
 
 
 def _walks(term: Sortable, shared: Names, rest: Names) -> Iterator[Names]:
-    """Yield the orders of a term's variables with the shared ones first, and those of `rest` in their order."""
+    """Yield the orders of a term's variables with `shared` first, and the variables in `rest` in their given order."""
     if any(v not in term.variables for v in shared):
         return
     if any(names.count(v) > 1 for names in term.names for v in shared):
@@ -274,7 +276,7 @@ def _part(walk: Names, variables: Names) -> Names:
 
 
 def _distinct(pattern: Stored) -> Stored:
-    """A pattern of as many entries whose levels store each coordinate once, as trip counts expect."""
+    """A pattern with the same number of entries whose levels store each coordinate once, as trip counts expect."""
     levels = pattern.format.levels
     if not isinstance(pattern, DynamicPatternInfo) or all(x.unique and not x.kind.is_branchless for x in levels):
         return pattern

@@ -27,7 +27,7 @@ from jsparse.notation.assignment import IndexVar
 __all__ = ["cost_of_sharing", "plan_statements"]
 
 COPIED = 4
-"""The least work of a chunk for each element that it has a copy of: it clears the copies, and adds them to others."""
+"""The least work of a chunk for each element of its copies, which are cleared and added to other copies."""
 
 
 def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Schedule, ...]:
@@ -58,7 +58,7 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
 
 
 def cost_of_sharing(problem: Problem, patterns: Sequence[Stored], shared: Sequence[IndexVar]) -> float:
-    """What all statements cost where they share loops, relative to what each costs in the loops that it prefers.
+    """The cost of all statements in shared loops, relative to the cost of each in the loops that it prefers.
 
     In shared loops dense tensors stay as they are stored, so lanes may have to gather or scatter.
     """
@@ -72,20 +72,20 @@ def cost_of_sharing(problem: Problem, patterns: Sequence[Stored], shared: Sequen
 
 @remembered(maxsize=4096)
 def _price(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...] | None) -> float:
-    """The cost of one statement inside of shared loops; with None, whatever the storage of its tensors is."""
+    """The cost of one statement inside of shared loops. With None, its tensors may be stored in other orders."""
     return plan(problem, patterns, as_stored=shared is not None, outer=shared or ()).cost.total
 
 
 def _schedule(problem: Problem, number: int, plan: Plan, shared: Sequence[IndexVar] = ()) -> Schedule:
-    """The steps of a statement's plan that are about its own loops: sums at several coordinates are not folded together
-    in a shared loop, whose iterations run one after the other."""
+    """The steps of a statement's plan that are about its own loops. In a shared loop, sums at several coordinates are
+    not folded together, since its iterations run one after the other."""
     own = (step for step in plan.schedule.steps if not isinstance(step, Parallelize | Specialize | Widen))
     steps = (step for step in own if not (isinstance(step, Vectorize) and step.lanes and step.loop in shared))
     return Schedule(tuple(step.renumbered(problem.statements[number].patterns) for step in steps))
 
 
 def _one_by_one(schedule: Schedule, shared: Sequence[IndexVar]) -> Schedule:
-    """The schedule where single iterations of loops are shared."""
+    """The schedule without jammed loops among `shared`, whose single iterations statements share."""
     kept = (step for step in schedule.steps if not (isinstance(step, UnrollAndJam) and step.loop in shared))
     return Schedule(tuple(kept), schedule.layout)
 

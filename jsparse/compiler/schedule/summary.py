@@ -1,4 +1,4 @@
-"""Summaries of nests: what the checks and the prices of transformations read, without a nest being built."""
+"""Summaries of nests: the properties that checks and prices of transformations read without building a nest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["UNDIVIDED", "Summary", "Transformation", "Walked"]
 
-# What the problem determines; what the variable in lanes does, too; and the order of the patterns' variables.
+# Properties that depend on the problem alone; on the variable in lanes, too; and on the order of patterns' variables.
 OF_PROBLEM = (
     "statement", "derived", "free_vars", "pattern_vars", "dense", "batch", "factors", "factor_vars", "is_product",
     "sums_first", "itemsize",
@@ -33,11 +33,11 @@ OF_ORDER = (
     *OF_VECTOR, "walk", "tail", "head", "scatters", "inner_lanes", "saves_in_lanes", "gathered", "single", "entry_vars",
     "fused",
 )  # fmt: skip
-# What depends on the dtypes and on the storage orders of the problem.
+# Properties that depend on the dtypes and on the storage orders of the problem.
 OF_STORAGE = ("itemsize", "moved_dense", "single", "entry_vars", "chain", "reduces_innermost", "shape")
-# What is known where no step splits, fuses, or walks positions.
+# Properties of a nest without steps that split, fuse, or walk positions.
 UNDIVIDED: dict[str, Any] = {"splits": {}, "outer": {}, "fused": {}, "positions": frozenset()}
-# Steps that leave loops and lanes as they are, and what changes nevertheless.
+# Steps that leave loops and lanes as they are, and the properties that they change nevertheless.
 LAST = {
     "merge_by": ("shape", "chain", "reduces_innermost"),
     "promote": ("shape", "adds_in_memory"),
@@ -64,7 +64,7 @@ class Transformation(Protocol):
         """The nest after the step, which must be legal."""
 
     def renumbered(self, numbers: Sequence[int]) -> Transformation:
-        """The step where pattern n is called `numbers[n]`."""
+        """The same step, with pattern n renamed to pattern `numbers[n]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class Summary:
     """The nest of one statement: the loops' names, outermost first, and the steps that made it.
 
     Attributes:
-        problem: the problem. Before the storage orders are chosen, the given one.
-        loops: the names of the loops, without lookups and lanes. In an assembly, those over the target's indices.
+        problem: the problem; the given one until storage orders are chosen.
+        loops: the names of the loops, without lookups and lanes. In an assembly, the loops over the target's indices.
         steps: the transformations so far.
         number: the number of the statement.
         concordant: whether patterns will be stored in the order in which loops walk them. Else they are walked as the
@@ -119,8 +119,8 @@ class Summary:
         return Summary(self.problem, step.loops_after(self), steps, self.number, self.concordant).knowing(self)
 
     def instead(self, loops: tuple[str, ...], steps: tuple[Transformation, ...]) -> Summary:
-        """The summary with other loops and steps, by which the order of the patterns' variables, what runs in lanes and
-        what is fused stay as they are."""
+        """The summary with other loops and steps, which keep the order of the patterns' variables, the variable in
+        lanes and the fused loops."""
         return Summary(self.problem, loops, steps, self.number, self.concordant).knowing(self, OF_ORDER)
 
     def told(self, **known: Any) -> None:
@@ -128,10 +128,10 @@ class Summary:
         self.__dict__.update(known)
 
     def knowing(self, other: Summary, names: Sequence[str] = OF_PROBLEM) -> Summary:
-        """The same summary, which knows those properties that have been computed for another one of the same problem.
+        """The same summary, with properties that have been computed for another summary of the same problem.
 
-        `OF_VECTOR` and `OF_ORDER` are the names of what summaries with equal vector variables, and with equal orders of
-        the patterns' variables as well, have in common.
+        `OF_VECTOR` names the properties that summaries with equal vector variables have in common, and `OF_ORDER` the
+        properties if the orders of the patterns' variables are equal, too.
         """
         known = other.__dict__
         self.__dict__.update({name: known[name] for name in names if name in known})
@@ -143,7 +143,7 @@ class Summary:
         return self._but(unknown, problem=problem, concordant=False)
 
     def _but(self, unknown: Sequence[str], **fields: Any) -> Summary:
-        """A copy with other fields, which knows all properties that have been computed for this one but some."""
+        """A copy with other fields, which keeps all computed properties except those named in `unknown`."""
         copy = Summary.__new__(Summary)
         copy.__dict__.update(self.__dict__, **fields)
         for name in unknown:
@@ -204,7 +204,7 @@ class Summary:
 
     @lazy
     def order(self) -> tuple[IndexVar, ...]:
-        """The variables in the order in which loops bind them, that in lanes last."""
+        """The variables in the order in which loops bind them, the variable in lanes last."""
         scalar = [name for name in self.loops if name not in self.outer]
         if self.fused:
             scalar = [v for name in scalar for v in self.variables_of(name)]
@@ -230,7 +230,7 @@ class Summary:
             names = self.problem.level_variables
             met = (n for n in self.statement.patterns if var in names[n])
             found = [self._walked(n, walked_as(names[n], self.walk), var) for n in met]
-            # A full level is located where there is another.
+            # If another level meets a full one, coordinates are located in the full one.
             return min(found, key=lambda x: x.level is not None and x.level.kind.is_full, default=None)
         for _, loop in self.chain:
             domain = loop.domain
@@ -257,7 +257,7 @@ class Summary:
 
     @lazy
     def free_vars(self) -> frozenset[IndexVar]:
-        """The free index variables: the target's, and those from which derived ones among them derive."""
+        """The free index variables: the target's, and the variables that derived ones of the target derive from."""
         return self.problem.with_parts(self.statement.target.variables())
 
     @lazy
@@ -325,7 +325,7 @@ class Summary:
 
     @lazy
     def factors(self) -> tuple[Access, ...]:
-        """What is read."""
+        """The accesses that the statement reads; none in an assembly."""
         return () if self.problem.is_assembly else self.statement.reads
 
     @lazy

@@ -40,8 +40,8 @@ def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
 def tiles_among_sums(nest: Summary) -> Literal["outside", "inside"] | None:
     """Where the loop over register tiles stands if only the inner part of the sums over stored entries comes first.
 
-    Outside of that part, each tile computes it again. Inside of the sums around it, each of them adds to the target in
-    memory.
+    If the loop stands outside of that part, each tile computes the part again. If it stands inside of the sums around
+    the part, each of these sums adds to the target in memory.
     """
     if not nest.sums_entries_first or nest.summed == nest.tail or nest.vector not in nest.free_vars:
         return None

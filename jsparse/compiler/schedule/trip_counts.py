@@ -1,10 +1,10 @@
 """Trip counts of the loops over one or several patterns, and the merge leader where patterns meet.
 
-If several patterns have a level of a variable, the loop walks the leader's entries. They are looked up in the others,
-by searches or in maps of segments, and the leader is the one for which that costs least. Each other pattern is assumed
-to store a given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of stored
-entries are exact for a pattern that is walked as stored, else the smaller of nse and the product of the sizes. Segments
-are as long as they are on average where the entries of another static pattern select them (`degrees.py`).
+If several patterns have a level of a variable, the loop walks the leader's entries and looks them up in the other
+patterns, by searches or in maps of segments. The leader is the pattern for which that costs least. Each other pattern
+is assumed to store a given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of
+stored entries are exact for a pattern that is walked as stored, else the smaller of nse and the product of the sizes.
+If the entries of another static pattern select segments, these have the mean length of selected ones (`degrees.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNKNOWN = 1 << 10  # the size of an index variable that is known only at run tim
 DERIVED_DENSE = 4  # a transposed index has a dense outermost level if its size is at most this many times nse
 SEARCH = 1.0  # the cost of a step of a bisection, relative to loading a coordinate in a loop
 LOOKUP = 1.0  # the cost of a lookup in a map
-SCATTER = 3.0  # the cost of an entry that is put into a map, and taken out
+SCATTER = 3.0  # the cost of putting an entry into a map, and taking it out
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TripCounts:
 
     Attributes:
         iterations: the coordinates that the variable's loop visits, over all of its executions, with searches.
-        entries: the combinations of entries that are left below it.
+        entries: the combinations of the patterns' entries that are left once the variable is bound.
         merge_leaders: (variable, pattern) where several patterns meet.
         scattered: (pattern, level) of the levels whose segments are worth scattering into maps.
     """
@@ -69,8 +69,8 @@ def trip_counts(
 ) -> TripCounts:
     """The trip counts of loops in the order `walk`.
 
-    At the variables `merged` levels advance side by side. At others a loop walks one of them, and looks up its
-    coordinates in the others.
+    At the variables `merged`, levels advance side by side. At other variables, a loop walks one level and looks up its
+    coordinates in the other levels.
     """
     left = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
     selection = _Selection(problem.level_variables, patterns)
@@ -113,8 +113,17 @@ def trip_counts(
 
 @dataclass(frozen=True, slots=True)
 class _Fan:
-    """A level in the order walked: its variable and that of the level above, its entries per position of that level, if
-    it is full, if it has segments that can be scattered, and if coordinates of a segment differ."""
+    """A level, in the order in which loops walk a pattern.
+
+    Attributes:
+        var: its variable.
+        above: the variable of the level above; None for the outermost level.
+        level: its number in that order.
+        count: its entries per position of the level above.
+        is_full: whether it stores every coordinate.
+        has_segments: whether its segments can be scattered into maps.
+        is_unique: whether the coordinates of a segment differ.
+    """
 
     var: IndexVar
     above: IndexVar | None
@@ -125,7 +134,7 @@ class _Fan:
     is_unique: bool
 
     def per_coordinate(self, size: int) -> float:
-        """The entries with a given coordinate of `size`."""
+        """The expected entries of a segment with one given coordinate out of `size`."""
         return min(self.count / size, 1.0) if self.is_unique else self.count / size
 
 
@@ -138,15 +147,15 @@ class _Selection:
         self.by: dict[IndexVar, int] = {}
 
     def narrow(self, leader: int, bound: set[IndexVar]) -> None:
-        """Register that a loop has walked entries of a pattern, down to the variables that are bound."""
+        """Register that a loop has walked the leader's entries, which select coordinates of the bound variables."""
         self.by |= dict.fromkeys(self.levels[leader].keys() & bound, leader)
 
     def common(self, leader: int, number: int, bound: set[IndexVar]) -> float | None:
-        """The share of a pattern's entries that another one stores, too; None if that is not known.
+        """The share of the leader's entries that another pattern stores, too; None if that is not known.
 
         It is counted in a sample of entries if both patterns are static and have the same index variables. Independent
-        patterns share few entries. But a result's pattern lies within its operands' patterns, and a narrow band within
-        a wider one.
+        patterns share few entries. But a result's pattern lies within its operands' patterns, and a narrow band lies
+        within a wider band.
         """
         one, other = self.patterns[leader], self.patterns[number]
         levels, others = self.levels[leader], self.levels[number]
@@ -160,7 +169,7 @@ class _Selection:
         return max(common_share(one, tuple(a for a, _ in dims), other, tuple(b for _, b in dims)), 1 / SAMPLE)
 
     def longer(self, fan: _Fan, number: int) -> _Fan:
-        """A pattern's level with segments as long as those that are selected."""
+        """A pattern's level, with the mean length of the segments that the pattern walked above selects."""
         leader = None if fan.above is None else self.by.get(fan.above)
         if fan.above is None or leader in (None, number):
             return fan
@@ -170,7 +179,7 @@ class _Selection:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Meeting:
-    """The loop at which patterns meet: its cost, its entries per position above, its leader, and what is scattered."""
+    """The loop at which patterns meet: its cost, entries per position above, leader, and scattered levels."""
 
     cost: float
     fan: float
@@ -179,12 +188,12 @@ class _Meeting:
 
 
 def _met(count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]) -> _Meeting | None:
-    """The cheapest loop over the levels that meet at a variable, `count` times; None if there are none."""
+    """The cheapest loop, executed `count` times, over the levels that meet at a variable; None if none meet."""
     return min((_led(fan, n, count, sparse, below) for fan, n in sparse), default=None)
 
 
 def _merged(count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting | None:
-    """The loop that advances in all levels that meet, searching in long ones, `count` times; None if there are none."""
+    """The loop, executed `count` times, that advances in all levels that meet, and searches long ones; or None."""
     if not sparse:
         return None
     shortest, number = min(sparse, key=lambda found: found[0].count)
@@ -206,9 +215,9 @@ def _led(
 
 
 def _lookup(fan: _Fan, times: float, stored: float) -> tuple[float, bool]:
-    """The cost of looking up a coordinate a number of times, and whether segments are scattered into maps for it.
+    """The cost of `times` lookups of a coordinate, and whether segments are scattered into maps for them.
 
-    Over all loops the segments have `stored` entries.
+    Over all executions of the loops the segments have `stored` entries.
     """
     search = _search(fan, times)
     in_map = LOOKUP * times + SCATTER * stored

@@ -1,6 +1,6 @@
 """The kinds of levels, one file each: the index arrays and the properties of a kind.
 
-Every `LevelKind` that a file of this folder defines is found by itself: there is no list of kinds.
+Every `LevelKind` that a file of this folder defines is found automatically: there is no list of kinds.
 """
 
 from collections.abc import Iterator

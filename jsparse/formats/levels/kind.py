@@ -21,7 +21,7 @@ _Length = TypeVar("_Length", bound=_Extensible)  # a number, or a symbolic lengt
 class LevelKind(ABC):
     """A kind of level: its index arrays, and the properties that formats and loops ask for.
 
-    The properties are those of Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). There is
+    The properties are from Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). There is
     one instance of each kind, and `str` gives its word in MLIR's notation of formats.
 
     Attributes:
@@ -34,7 +34,7 @@ class LevelKind(ABC):
         is_full: every coordinate of the dimension has a position below every parent.
         is_branchless: each position of the level above has exactly one position here.
         has_gaps: a position may have no entry below it.
-        stores_runs: below each parent the positions are a run of coordinates, whatever of it are entries.
+        stores_runs: below each parent the positions are a run of coordinates; some may be gaps.
         appends: an assembly can append entries one after the other, in storage order.
     """
 

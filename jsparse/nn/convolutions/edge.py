@@ -87,7 +87,7 @@ def _inside(ends: jax.Array, pattern: DynamicPattern) -> jax.Array:
 
 
 def _without_padding(features: jax.Array, is_edge: jax.Array) -> jax.Array:
-    """The features of edges (nse, features), with those of the first edge in padding.
+    """The features of edges (nse, features), with the features of the first edge in padding.
 
     A network and its derivatives may be infinite at anything that is no edge, such as the distance of a node from
     itself, and 0 times that is NaN. What is finite at all edges is so at the first one.

@@ -41,7 +41,7 @@ def attended_edges(
 ) -> tuple[Pattern | DynamicPattern, SparseTensor | None]:
     """The pattern of the edges that are attended to, and their features on that pattern, extended by an axis.
 
-    Added self-loops, and those that exist, have the mean of the features of the other edges that end at the node.
+    All self-loops, added or not, get the mean of the features of the other edges that end at the node.
     Target i is source i, also where there are more sources than targets, as in samples of neighbours.
 
     Args:
@@ -74,7 +74,7 @@ def attended_edges(
 
 
 def _on_edges(features: SparseTensor, pattern: Pattern | DynamicPattern, layer: str) -> jax.Array:
-    """The features (nse, features) of a tensor whose pattern is that of the edges, extended by an axis."""
+    """The features (nse, features) of a tensor on the pattern of the edges, extended by an axis."""
     width = features.shape[-1] if features.ndim == pattern.ndim + 1 else 0
     expected = pattern.extended([width])
     fits = width > 0 and features.shape[:-1] == pattern.shape and features.pattern.digest == expected.digest

@@ -128,7 +128,7 @@ def _projected(x: Any, projection: Projection, name: str) -> jax.Array:
 def _attended(
     pattern: Any, q: jax.Array, k: jax.Array, v: jax.Array, features: Any, of_edges: Any, kept: Any
 ) -> tuple[jax.Array, jax.Array | None]:
-    """The weighted sums of values, and those of the features of edges."""
+    """The weighted sums of values, and the weighted sums of the features of edges."""
     heads = pattern.extended([q.shape[1]])
     at, dtype = indices_of(pattern), wide_float(q.dtype)
     scores = at_edges("ihd,jhd->ijh", q, k, like=heads, dtype=dtype)

@@ -90,11 +90,11 @@ def attention_fn(mask: Any = None, *, scale: float | None = None) -> AttentionFn
 
     The layer passes queries, keys and values of shape (..., length, heads, dim), its dropout, and masks and biases that
     broadcast to (..., heads, T, S): these are read at the entries of the sparse mask only. So a mask of padding, as
-    `flax.nnx.make_attention_mask` makes it, is passed to the layer as ever. A query without keys gives 0.
+    `flax.nnx.make_attention_mask` makes it, is passed to the layer as usual. A query without keys gives 0.
 
     Args:
         mask: a Pattern, or a SparseTensor, whose values play no part, of shape (T, S) or (heads, T, S), static or
-            dynamic. Without one each call of the layer passes it, as `layer(x, mask=pattern)`.
+            dynamic. Without it, each call of the layer passes a mask, as `layer(x, mask=pattern)`.
         scale: the factor of the scores; by default dim ** -0.5.
 
     Returns a function that compares equal to others of the same static pattern. Precision is ignored: kernels multiply
@@ -113,9 +113,9 @@ def attention_fn(mask: Any = None, *, scale: float | None = None) -> AttentionFn
 
 
 def _kept(query: Any, pattern: Pattern | DynamicPattern, rate: float, key: Any, broadcast: bool) -> Extra | None:
-    """For each weight 0 or 1 / (1 - rate); the same ones for all batches and heads if `broadcast`."""
+    """The dropout factor of each weight, 0 or 1 / (1 - rate); the same for all batches and heads if `broadcast`."""
     axes = [not broadcast] * (query.ndim - 2)
-    axes[-1] = axes[-1] and pattern.ndim == 2  # a pattern for each head has entries of its own
+    axes[-1] = axes[-1] and pattern.ndim == 2  # if each head has a pattern, entries differ
     sizes = (*query.shape[:-3], query.shape[-2])
     lead = [size for size, has_axis in zip(sizes, axes, strict=True) if has_axis]
     kept = dropout_factors((*lead, pattern.nse), rate, key, "attention_fn", "rng")

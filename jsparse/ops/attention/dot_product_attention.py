@@ -1,4 +1,4 @@
-"""Attention with the arguments and the layout of `jax.nn.dot_product_attention`: lengths in front of heads."""
+"""Attention with the arguments and the layout of `jax.nn.dot_product_attention`: lengths come before heads."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def over_lengths(
 
     Args:
         bias: an array that broadcasts to (..., heads, T, S), or a SparseTensor on the pattern.
-        dense_mask: an array like that, False for entries of the pattern that are left out.
+        dense_mask: an array that broadcasts to the same shape, False for entries of the pattern that are left out.
         kept: what the weights are multiplied with.
     """
     shape = (*query.shape[:-3], query.shape[-2], query.shape[-3], key.shape[-3])
@@ -125,7 +125,7 @@ def over_lengths(
 
 
 def _dense(x: Any, shape: tuple[int, ...], name: str) -> Extra:
-    """An array that broadcasts to `shape`, without the axes along which it does."""
+    """An array that broadcasts to `shape`, without the axes along which it has size 1."""
     try:
         fits = np.broadcast_shapes(x.shape, shape) == shape
     except ValueError:

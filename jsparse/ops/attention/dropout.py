@@ -1,4 +1,4 @@
-"""Dropout of weights of attention."""
+"""Dropout of attention weights."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def check_rate(rate: Any, what: str) -> None:
 
 
 def dropout_factors(shape: tuple[int, ...], rate: float, key: Any, what: str, name: str = "key") -> jax.Array | None:
-    """Factors of dropout, 0 or 1 / (1 - rate); None for a rate of 0.
+    """The factors of dropout, 0 or 1 / (1 - rate); None for a rate of 0.
 
-    Raises ShapeError for a rate out of range, and without a key; `name` is that of its argument.
+    Raises ShapeError for a rate out of range, and without a key. Its argument is called `dropout_{name}`.
     """
     check_rate(rate, what)
     if not rate:

@@ -29,8 +29,9 @@ class Extra:
     """An array that is added to the scores, or multiplied with the weights.
 
     Attributes:
-        array: with the axes that the other attributes say, in their order, and no others.
-        axes: for each batch axis, and last for the heads, whether the array has it. Without it all share one.
+        array: the array. It has exactly the axes that the other attributes name, in their order.
+        axes: for each batch axis, and last for the heads, whether the array has it. If not, the array is shared along
+            that axis.
         dense: whether the array has an axis of queries, and one of keys; None for values on the pattern.
     """
 
@@ -40,7 +41,7 @@ class Extra:
 
     @property
     def kind(self) -> _Kind:
-        """All but the array."""
+        """All attributes but the array."""
         return _Kind(self.axes, self.dense)
 
 
@@ -57,11 +58,11 @@ class _Plan:
     Attributes:
         batch: the number of batch axes.
         heads, shared: the numbers of heads of queries and of keys; None if there is no axis of heads.
-        lengths_first: whether lengths stand in front of heads.
+        lengths_first: whether the axis of lengths comes before the axis of heads.
         by_head: whether all heads have one pattern, and are mapped over.
         added: what is added to the scores.
         kept: what weights are multiplied with; None if nothing is.
-        is_causal: whether keys behind a query, counted from the first, are left out.
+        is_causal: whether keys after a query, both counted from the first, are left out.
     """
 
     batch: int
@@ -74,7 +75,7 @@ class _Plan:
     is_causal: bool
 
     def axes(self, level: int) -> tuple[Any, ...]:
-        """For one batch axis, or -1 for the heads, which of (added, kept) have it."""
+        """The axes of (added, kept) to map over, for a batch axis or (-1) the heads: 0, or None without that axis."""
         added = tuple(0 if kind.axes[level] else None for kind in self.added)
         return added, 0 if self.kept is not None and self.kept.axes[level] else None
 
@@ -154,7 +155,7 @@ def _lengths_first(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _attend(plan: _Plan, q: Any, k: Any, v: Any, mask: Any, added: Any, kept: Any, scale: Any) -> Any:
-    """Attention on one pattern, whose first dimension is the head unless one head is computed."""
+    """Attention on one pattern, whose first dimension is the head unless a single head is computed."""
     h, dtype = "" if plan.by_head else "h", wide_float(q.dtype)
     scores: Any = einsum(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
     logits = scores * scale
@@ -178,7 +179,7 @@ def _attend(plan: _Plan, q: Any, k: Any, v: Any, mask: Any, added: Any, kept: An
 
 
 def _at_entries(kind: _Kind, array: Any, h: str, mask: Any) -> Any:
-    """The elements of an array at the entries of the mask; a number for all of them."""
+    """The elements of an array at the entries of the mask; a number if it is the same for all of them."""
     if kind.dense is None:
         return array
     axes = (bool(h) and kind.axes[-1], *kind.dense)

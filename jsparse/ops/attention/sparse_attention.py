@@ -40,8 +40,8 @@ def sparse_attention(
 
     Args:
         q: queries, (..., heads, n, dim).
-        k: keys, (..., kv_heads, m, dim). There may be fewer heads than queries have, if their number divides it:
-            consecutive heads of queries share one (grouped queries; Ainslie et al., 2023).
+        k: keys, (..., kv_heads, m, dim). There may be fewer heads than in q, if kv_heads divides heads: consecutive
+            heads of queries then share a head of keys (grouped queries; Ainslie et al., 2023).
         v: values, (..., kv_heads, m, dim of values).
         mask: a Pattern or a SparseTensor, whose values play no part, of shape (n, m), or (heads, n, m) with a pattern
             for each head; static or dynamic.
@@ -64,7 +64,7 @@ def sparse_attention(
     pattern = pattern_of(mask)
     _check(q, k, v, mask, pattern)
     assert pattern is not None
-    if pattern.ndim == 3 and k.shape[-3] != q.shape[-3]:  # heads that share keys have other entries
+    if pattern.ndim == 3 and k.shape[-3] != q.shape[-3]:  # heads that share keys have different entries
         k, v = (jnp.repeat(x, q.shape[-3] // k.shape[-3], axis=-3) for x in (k, v))
     given = bias.values if isinstance(bias, SparseTensor) else None if bias is None else jnp.asarray(bias)
     _check_bias(bias, given, pattern, q)
@@ -75,7 +75,7 @@ def sparse_attention(
 
 
 def _kept(q: Any, pattern: Any, rate: float, key: Any) -> Extra | None:
-    """For each weight 0 or 1 / (1 - rate); None for a rate of 0."""
+    """The dropout factor of each weight, 0 or 1 / (1 - rate); None for a rate of 0."""
     lead = q.shape[:-2] if pattern.ndim == 2 else q.shape[:-3]
     kept = dropout_factors((*lead, pattern.nse), rate, key, "sparse_attention")
     return None if kept is None else Extra(kept, (*(True for _ in lead), *(False for _ in q.shape[len(lead) : -2])))
@@ -100,7 +100,7 @@ def _check(q: Any, k: Any, v: Any, mask: Any, pattern: Any) -> None:
 
 
 def _check_bias(bias: Any, values: Any, pattern: Any, q: Any) -> None:
-    """Raise an error for biases that are not one for each stored entry, or for each of these and each head."""
+    """Raise an error unless there is a bias for each stored entry, or for each head and each stored entry."""
     if bias is None:
         return
     if isinstance(bias, SparseTensor) and not _may_agree(bias.pattern, pattern):

@@ -25,7 +25,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
 
-SPARE_SLOTS = 4  # the slots of a diagonal that is summed, per entry of the tensor, are at most as many
+SPARE_SLOTS = 4  # a diagonal that is summed has at most this many slots per entry of the tensor
 
 
 def diag(v: Any, k: int = 0, *, format: Format | str | None = None) -> Any:
@@ -65,7 +65,7 @@ def _matrix_of(vector: SparseTensor, k: int, format: Format | str | None) -> Spa
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Take a diagonal of two dimensions, as jnp.diagonal does. It becomes the last dimension of the result.
 
-    The diagonal of a matrix is an array. That of a tensor of more dimensions is a SparseTensor.
+    The diagonal of a matrix is an array. The diagonal of a tensor with more dimensions is a SparseTensor.
 
         >>> jsparse.diagonal(A, 1)
 
@@ -85,14 +85,15 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Sum a diagonal of two dimensions, as jnp.trace does.
 
-    The trace of a matrix is an array of shape (), that of other tensors is sparse or dense as in `jsparse.einsum`.
+    The trace of a matrix is an array of shape (). The trace of any other tensor is sparse or dense as in
+    `jsparse.einsum`.
 
         >>> jsparse.trace(A)
 
-    The dtype is that of jnp.sum. Raises ShapeError for axes out of range or equal ones, and below two dimensions.
+    The dtype is jnp.sum's. Raises ShapeError for axes out of range or equal ones, and below two dimensions.
     """
     tensor = as_tensor(a, "trace")
-    # A dense level's length is that of the diagonal, so one program serves all patterns of a shape.
+    # A dense level is as long as the diagonal, so one program serves all patterns of a shape.
     is_short = min(tensor.shape, default=0) <= SPARE_SLOTS * tensor.nse
     found = _diagonal(tensor, offset, axis1, axis2, "trace", dense=is_short)
     found = as_run(found) if found.ndim == 1 else found
@@ -101,7 +102,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: str, dense: bool = True) -> SparseTensor:
-    """The diagonal as a SparseTensor. That of a static matrix has a dense level if `dense`."""
+    """The diagonal as a SparseTensor. The diagonal of a static matrix has a dense level if `dense`."""
     by = as_integer(offset, f"the offset of jsparse.{what}")
     rows, columns = as_axes((axis1, axis2), tensor.ndim, what)
     by = max(min(by, tensor.shape[columns]), -tensor.shape[rows])
@@ -120,7 +121,8 @@ def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: s
 
 
 def _of_diagonal(format: Format, rows: int, columns: int) -> Format:
-    """The format after two dimensions became the last one, which has the level of one of them: one that is not full."""
+    """The format after two dimensions became one, the last. It has the level of one of them, one that is not full if
+    there is any."""
     full = format.full_dims
     one, other = (columns, rows) if rows in full and columns not in full else (rows, columns)
     kept = [dim for dim in range(format.ndim) if dim != other]
@@ -189,7 +191,7 @@ class _Diagonal(CoordinateMap):
 
 @dataclass(frozen=True)
 class _Triangle(CoordinateMap):
-    """Keeps the entries on one side of diagonal number k, which included."""
+    """Keeps the entries on diagonal number k and on one side of it."""
 
     drops: ClassVar[bool] = True
     k: int

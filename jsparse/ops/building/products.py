@@ -35,7 +35,7 @@ def block_diag(mats: Iterable[Any], *, format: Format | str | None = None) -> Sp
 
     Args:
         mats: tensors of at most two dimensions, of any sizes.
-        format: the format of the result, by default that of the matrices if they agree, else the default.
+        format: the format of the result, by default the format of the matrices if they share one, else the default.
 
     Raises ShapeError for no matrices and for more dimensions, DTypeError for dense arrays, FormatError for the format.
     """
@@ -58,13 +58,14 @@ def block_diag(mats: Iterable[Any], *, format: Format | str | None = None) -> Sp
 def kron(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
     """Compute the Kronecker product of two tensors, sparse or dense, as jnp.kron does.
 
-    It is an einsum, reshaped. The result stores the product of each entry of `a` with each of `b` (all elements of a
-    dense one). If both are sparse and one is dynamic, the capacity is the product of both. Two arrays give an array.
+    It is an einsum, reshaped. The result stores the product of each entry of `a` with each entry of `b`, where a dense
+    operand has all elements as entries. If both are sparse and one is dynamic, the capacity is the product of both
+    capacities. Two arrays give an array.
 
         >>> jsparse.kron(A, jsparse.eye(3)).shape
 
     Args:
-        format: the format of the result, by default that of the operands if they agree, else the default.
+        format: the format of the result, by default the format of the operands if they share one, else the default.
 
     Sizes multiply. Dtypes promote as in jnp. Raises ShapeError if positions exceed int64, DTypeError for operands
     without numbers, FormatError for the format.
@@ -97,8 +98,9 @@ def _format_of_kron(
 def outer(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
     """Compute the outer product of two vectors, sparse or dense, as jnp.outer does. Other tensors are raveled before.
 
-    It is sparse if an operand is: with the product of every two entries, and a dense level for a dense operand. Two
-    arrays give an array. If both are sparse and one is dynamic, the capacity is the product of both.
+    The result is sparse if an operand is. It then stores the product of every two entries, and has a dense level for a
+    dense operand. Two arrays give an array. If both are sparse and one is dynamic, the capacity is the product of both
+    capacities.
 
         >>> jsparse.outer(v, w)
 
@@ -155,9 +157,10 @@ def of_pairs(
     shape: Sequence[int],
     format: Format,
 ) -> SparseTensor:
-    """The tensor of the products of each entry of `left` with each of `right`, both known; no two may meet.
+    """The tensor of the products of each entry of `left` with each entry of `right`, both known.
 
-    It is made on the host: XLA would compile a program for each pair of patterns.
+    No two products may get the same coordinates. The tensor is made on the host: XLA would compile a program for each
+    pair of patterns.
 
     Args:
         places: for each dimension of the result, a dimension of `left` and one of `right`, or None in place of one of

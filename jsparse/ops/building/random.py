@@ -27,7 +27,7 @@ __all__ = ["random"]
 
 Sampler: TypeAlias = Callable[[Any, tuple[int, ...], Any], Any]
 
-CROWDED = 4  # of shapes with at most this many elements per entry, plus SMALL, all elements are shuffled
+CROWDED = 4  # all elements are shuffled if a shape has at most this many per entry, plus SMALL
 SMALL = 64
 
 
@@ -52,7 +52,7 @@ def random(
     Args:
         key: a key of jax.random.
         nse: the number of stored entries.
-        density: in place of `nse`, the stored entries relative to all elements, from 0 to 1.
+        density: in place of `nse`, the number of stored entries relative to all elements, from 0 to 1.
         dtype: the dtype of the values, by default JAX's float.
         format: by default csr for matrices (dcsr if there are many rows), else all levels compressed.
         sampler: a function `sampler(key, (nse,), dtype)` that gives the values. The default samples floats uniformly
@@ -94,7 +94,7 @@ def _random(
 
 
 def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> int:
-    """The number of entries. Raises ShapeError unless exactly one of both arguments says it, in range."""
+    """The number of entries. Raises ShapeError unless exactly one of `nse` and `density` is given, in range."""
     total = prod(sizes)
     if (nse is None) == (density is None):
         raise ShapeError(f"Expected either nse= or density= for jsparse.random, but got nse={nse}, density={density}.")
@@ -144,9 +144,9 @@ def _places(key: Any, sizes: tuple[int, ...], count: int) -> Any:
     total = prod(sizes)
     if total <= CROWDED * count + SMALL:
         return _shuffled(_known(jax.random.bits(key, (2, _power_of_two(total)), np.uint32)), sizes, count, dtype)
-    # Drawing with replacement until there are `count` distinct elements makes every set of that size equally likely. Of
-    # less than a quarter of all elements at most one draw in four repeats an earlier one, so 3/2 · count + 64 draws
-    # contain fewer with a probability below 1e-12. Entries that are missing then would be padding.
+    # Drawing with replacement until there are `count` distinct elements makes every set of that size equally likely. If
+    # `count` is less than a quarter of all elements, at most one draw in four repeats an earlier one. So 3/2 · count +
+    # 64 draws contain too few distinct elements with a probability below 1e-12. Missing entries would be padding.
     draws = _power_of_two(count + count // 2 + SMALL)
     return _first_distinct(_known(_drawn(key, np.array(sizes, dtype), draws)), count)
 

@@ -1,1 +1,1 @@
-"""Functions in statements: calls become tensors, so that a statement with calls is one without."""
+"""Functions in statements: each call becomes a tensor, so that no call is left in the statement."""

@@ -1,4 +1,4 @@
-"""A statement with calls as one without: each call becomes a tensor that is computed before."""
+"""Rewrites a statement with calls to one without: each call becomes a tensor, which is computed first."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def without_calls(
     """The statement with tensors in place of calls, and all tensors by name.
 
     Args:
-        tensors: by name, powers included.
-        shape: the target's, if the caller gave it.
+        tensors: the tensors by name, powers included.
+        shape: the target's shape, if the caller gave it.
         numbers: the values of tensors that are known numbers.
 
-    Raises ShapeError if ranks or sizes do not agree, PatternError for a call that has values other than 0 where no
-    operand stores an entry and nothing says that they are wanted.
+    Raises ShapeError if ranks or sizes do not agree, PatternError for a call that is not 0 where no operand stores
+    an entry, if nothing says that these values are wanted.
     """
     if not statement.calls:
         return statement, tensors
@@ -51,7 +51,7 @@ def without_calls(
 
 
 class _Calls:
-    """Computes the calls of a statement, each once at a place.
+    """Computes the calls of a statement, each once for each of its places.
 
     Attributes:
         made: the tensors that stand for calls and their powers, by name.
@@ -71,7 +71,7 @@ class _Calls:
         return replace(term, factors=tuple(self.factor(f, found[f]) if f.is_call else f for f in term.factors))
 
     def factor(self, factor: Access, place: Place) -> Access:
-        """The access to the tensor that has the values of a call, or a power of them."""
+        """The access to the tensor that stands for a call, or for a power of it."""
         _, exponent = base_and_exponent(factor.tensor)
         value, name = self.value(self.places.known.called(factor), place), factor.tensor
         while name in self.made:
@@ -104,7 +104,7 @@ class _Calls:
         return SparseTensor._unchecked(self._poisoned(accesses, place, values), place.pattern)
 
     def _poisoned(self, accesses: Sequence[Access], place: Place, values: Any) -> Any:
-        """The values, or NaN if the pattern of an operand overflowed: functions may hide a NaN."""
+        """The values, or NaN if the pattern of an operand overflowed: functions may hide the operand's own NaN."""
         for access in accesses:
             pattern = self.operands.pattern(access)
             if isinstance(pattern, DynamicPattern) and not same_pattern(pattern, place.pattern):

@@ -1,4 +1,4 @@
-"""The operands of calls at the points where a call is computed: at all of them, or at the entries of a pattern."""
+"""The values of a call's operands where the call is computed: at all points, or at the entries of a pattern."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 __all__ = ["Operands", "Place", "operands_of"]
 
-_SAMPLE, _ONES = "'sample", "'ones"  # no tensors of a statement
+_SAMPLE, _ONES = "'sample", "'ones"  # names that no tensor of a statement has
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +32,9 @@ class Place:
     """Where a call is computed.
 
     Attributes:
-        indices: the index variables of its value.
-        pattern: the pattern with these dimensions at whose entries it is computed; None for all points.
-        complete: the numbers of patterns that store all of these entries.
+        indices: the index variables of the call's value.
+        pattern: the pattern, with these dimensions, at whose entries the call is computed; None for all points.
+        complete: the numbers of the patterns that store an entry at each of these points.
     """
 
     indices: tuple[IndexVar, ...]
@@ -48,7 +48,7 @@ class Operands:
 
     Attributes:
         text: the statement, for messages.
-        tensors: by name, powers included.
+        tensors: the tensors by name, powers included.
     """
 
     text: str
@@ -80,8 +80,8 @@ class Operands:
         return False
 
     def at(self, place: Place, access: Access) -> Any:
-        """The values of an access at the points of a place: values on its pattern, or an array that broadcasts to its
-        indices. A number has shape ()."""
+        """The values of an access at the points of a place: one for each slot of the place's pattern, or an array that
+        broadcasts to the place's indices. An access without index variables gives shape ()."""
         if not access.variables():
             return self._sampled(access, (), "dense")
         if place.pattern is not None:
@@ -92,7 +92,7 @@ class Operands:
         return jnp.expand_dims(value, [n for n, v in enumerate(place.indices) if v not in own])
 
     def presence(self, place: Place, access: Access) -> Any:
-        """Numbers like the values of `at`, other than 0 where the access has an entry, or reads within range."""
+        """An array as `at` returns it, nonzero exactly where the access has an entry, or reads within range."""
         pattern = self.pattern(access)
         if not access.nested() and pattern is not None:
             return self._with_ones(pattern).at(place, Access(_ONES, access.indices))
@@ -124,7 +124,7 @@ def operands_of(
     """The operands of a statement with calls.
 
     Args:
-        shape: the target's, as far as the caller gave it.
+        shape: the target's shape, if the caller gave it.
 
     Raises DTypeError or LeafError for an operand that is no tensor, ShapeError if ranks or sizes do not agree.
     """

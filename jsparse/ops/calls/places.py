@@ -3,12 +3,13 @@
 The first of these that applies is taken:
 
 own pattern       the call is 0 where its own sparse operands store no entry (`support`)
-of a factor       a sparse factor of the term, or another call of it, has exactly the call's index variables
-of the result     `out_format` is a pattern with exactly these index variables
-all points        they are no more than an array has that the caller passed or asked for
-of a larger one   a sparse factor, or the result's pattern, has the call's index variables and others
+factor's pattern  a sparse factor of the term, or another call in the term, has exactly the call's index variables
+result's pattern  `out_format` is a pattern with exactly these index variables
+all points        an array of all points is no larger than one that the caller passed or asked for
+larger pattern    a sparse factor, or the result's pattern, has the call's index variables and more
 
-In the second, the third and the last case no other values are needed. If none applies, it is an error.
+In the second, the third and the last case, values outside the pattern are not needed. If no case applies, it is an
+error.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class Places:
     """The places of a statement's calls.
 
     Attributes:
-        sources: an access to each pattern that calls have entries of, by number. One that reads from tables has
-            entries where it reads within range.
-        keys: the number of each access that is not present everywhere.
+        sources: for each pattern number, an access to that pattern. An access that reads from tables has entries
+            wherever it reads within range.
+        keys: the pattern number of each access that is not present everywhere.
         numbers: the operands that are known numbers.
         known: the supports of the calls.
     """
@@ -61,7 +62,7 @@ class Places:
         self._own: dict[Call, Place | None] = {}
 
     def _number(self, access: Access) -> int | None:
-        """The number of the pattern that an access has entries of; None if it is present everywhere."""
+        """The number of the pattern where an access has entries; None if the access is present everywhere."""
         if access.is_call or not access.variables():
             return None
         if access.nested():
@@ -90,13 +91,13 @@ class Places:
         return {factor: place or self._elsewhere(factor, term, guards) for factor, place in called.items()}
 
     def _guard(self, access: Access) -> Iterator[Place]:
-        """The place of a factor with a pattern, outside of which nothing of its term is needed."""
+        """The place of a factor that has a pattern: outside of it, no value of the factor's term is needed."""
         pattern = self.operands.pattern(access)
         if pattern is not None and not access.nested() and len(set(access.indices)) == len(access.indices):
             yield Place(_names(access), pattern)
 
     def own(self, call: Call) -> Place | None:
-        """The place of a call that is 0 where its operands store no entry; None for others."""
+        """The place of a call that is 0 where its operands store no entry; None for other calls."""
         if call not in self._own:
             self._own[call] = self._own_place(call)
         return self._own[call]
@@ -154,7 +155,7 @@ class Places:
         return Place(_names(target), found)
 
     def _fits(self, factor: Access, term: Product) -> bool:
-        """Whether an array with all values of a call is no larger than one that the caller passed, or asked for."""
+        """Whether an array with all values of a call is no larger than an array that the caller passed or asked for."""
         tensors = [self.operands.tensors[name] for name in self.statement.tensors()]
         if not any(map(is_sparse, tensors)):
             return True
@@ -166,7 +167,7 @@ class Places:
         return size <= max((np.size(x) for x in tensors if not is_sparse(x)), default=1)
 
     def accesses(self, *factors: Access) -> Iterator[Access]:
-        """Factors that are accesses to tensors, and those in the arguments of calls."""
+        """The accesses to tensors among these factors, and in the arguments of calls among them."""
         for access in factors:
             if access.is_call:
                 yield from self.accesses(*self.known.called(access).factors)
@@ -174,7 +175,7 @@ class Places:
                 yield access
 
     def is_complete(self, number: int, place: Place) -> bool:
-        """Whether a pattern certainly stores an entry at every point of a place."""
+        """Whether the pattern with this number certainly stores an entry at every point of a place."""
         if place.pattern is None:
             return False
         return number in place.complete or self._is_on(self.sources[number], place.indices, place.pattern)
@@ -189,7 +190,7 @@ class Places:
 
 
 def same_pattern(a: Pattern | DynamicPattern | None, b: Pattern | DynamicPattern | None) -> bool:
-    """Whether two patterns, or none, certainly have the same slots."""
+    """Whether two patterns certainly have the same slots. None matches only None."""
     return a is b or (a is not None and b is not None and a.format == b.format and same_entries(a, b))
 
 

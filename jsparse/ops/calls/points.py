@@ -1,7 +1,7 @@
-"""The value of a call at each of many points, by functions of JAX.
+"""Evaluates a call at many points at once, with functions of JAX.
 
 Operands are arrays with an element for each point. An operand that is absent at a point (`support`) has the value 0
-there; products with it, and its powers, are 0 whatever their other factors are.
+there. Products with it, and its powers, are 0 there whatever the other factors are.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["Points", "conditional", "evaluated"]
 
 @dataclass(frozen=True)
 class Points:
-    """A call with what its operands are.
+    """A call, and what is known of its operands.
 
     Attributes:
         call: the call.
-        calls: the statement's calls, those in its arguments among them.
+        calls: all calls of the statement, among them the calls in the arguments of `call`.
         operands: the accesses whose values are given.
-        keys: the pattern of each access, by number.
-        flags: the numbers of the patterns for which it is given whether they store an entry.
+        keys: the number of each access's pattern.
+        flags: the numbers of the patterns for which an array tells where they store an entry.
         bare: the accesses to patterns without values, which are 1 where they store an entry.
         numbers: the operands that are known numbers.
     """
@@ -48,12 +48,16 @@ class Points:
 
 
 def evaluated(*arrays: Any, points: Points) -> Any:
-    """The values of a call, for the values of its operands and the flags of its patterns (arrays that are not 0)."""
+    """The values of a call.
+
+    `arrays` are the values of its operands, then an array for each pattern in `points.flags`, nonzero where the pattern
+    stores an entry.
+    """
     return _Evaluation(points, arrays).call(points.call)
 
 
 def conditional(points: Points) -> frozenset[int]:
-    """The patterns on which values depend: those in products of several factors, in powers of calls, and bare ones."""
+    """The patterns whose flags matter: patterns in products of several factors or in powers of calls, and bare ones."""
     known, found, calls = supports(points.calls, points.keys, points.numbers), set[int](), [points.call]
     while calls:
         call = calls.pop()
@@ -119,7 +123,7 @@ class _Evaluation:
         return jnp.where(reduce(operator.and_, flags), value, 0 if is_number else jnp.zeros((), value.dtype))
 
     def present(self, factors: Sequence[Access]) -> Iterator[Any]:
-        """Whether factors are present, of each that may be absent."""
+        """For each factor that may be absent, a flag that tells where it is present."""
         for access in factors:
             if access.is_call:
                 sets = [[self.flags[n] for n in chosen if n in self.flags] for chosen in self.sets(access)]
@@ -133,12 +137,12 @@ class _Evaluation:
 
 
 def _number(x: Any) -> Any:
-    """A number of a statement. Integers that int32 does not count are floats."""
+    """A number of a statement. An integer out of the range of int32 becomes a float."""
     return float(x) if isinstance(x, int) and abs(x) > 2**31 - 1 else x
 
 
 def _power(x: Any, exponent: float) -> Any:
-    """The power of values. Negative ones of integers are floats."""
+    """Raise values to a power. Negative powers of integers are floats."""
     if exponent == -1:
         return 1 / x
     if exponent < 0 and not jnp.issubdtype(jnp.result_type(x), jnp.inexact):

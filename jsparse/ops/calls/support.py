@@ -1,13 +1,14 @@
 """Where a call may differ from 0: a boolean expression in the patterns of its arguments.
 
-The value of a call at a point depends on which of its sparse operands store an entry there. An operand without one is
-*absent*, and `notation.background` says what is absent then. So for each set of patterns one asks whether the call is
-absent where just these store an entry. The smallest sets at which it is not,
+The value of a call at a point depends on which of its sparse operands store an entry there. An operand without
+an entry is *absent*, and `notation.background` tells which results are absent then. So for each set of patterns one
+asks whether the call is absent at a point where exactly these patterns store an entry. The smallest sets at which it is
+not absent,
 
-    S₁, …, Sₙ   stand for the entries that all patterns of some Sₖ store.
+    S₁, …, Sₙ   stand for the points where all patterns of at least one Sₖ store an entry.
 
-For relu(A * x + B) these are {A} and {B}, for min(A, B) as well, for tanh(A * B) there is {A, B}, and for exp(A) the
-empty set: it is 1 where nothing is stored. These are the points of a merge lattice (Kjolstad et al., 2017).
+For relu(A * x + B) and for min(A, B) these sets are {A} and {B}, for tanh(A * B) there is only {A, B}, and for exp(A)
+the empty set: it is 1 where nothing is stored. The sets are points of a merge lattice (Kjolstad et al., 2017).
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ MOST = 8  # patterns in one call: their sets are tried one by one
 
 Sets: TypeAlias = tuple[frozenset[int], ...]
 Keys: TypeAlias = tuple[tuple[Access, int], ...]
-"""The pattern, by number, that each access has entries of. Other accesses are present everywhere."""
+"""The number of the pattern where each access has entries. Accesses that are not listed are present everywhere."""
 Numbers: TypeAlias = tuple[tuple[Access, complex], ...]
-"""The operands that are known numbers."""
+"""The operands whose value is a known number, with that number."""
 
 
 class Supports:
-    """The supports of calls."""
+    """Finds the support of each call: the points where it may differ from 0."""
 
     def __init__(self, calls: Sequence[Call], keys: Keys, numbers: Numbers = ()) -> None:
         self.calls = {str(call): call for call in calls}
@@ -47,17 +48,17 @@ class Supports:
         self._found: dict[tuple[Call, frozenset[int]], Sets] = {}
 
     def patterns(self, call: Call) -> frozenset[int]:
-        """The patterns of a call, by number."""
+        """The numbers of the patterns in a call's arguments, nested calls included."""
         inner = (self.patterns(self.called(access)) for access in call.factors if access.is_call)
         own = (self.keys[access] for access in call.factors if access in self.keys)
         return frozenset(own).union(*inner)
 
     def called(self, access: Access) -> Call:
-        """The call that an access is to the value of, or to a power of it."""
+        """The call whose value, or a power of it, this access reads."""
         return self.calls[base_and_exponent(access.tensor)[0]]
 
     def of(self, call: Call, everywhere: frozenset[int] = frozenset()) -> Sets:
-        """The smallest sets of patterns at which a call is not absent; none if it always is.
+        """The smallest sets of patterns whose entries make a call not absent; no set if it is absent everywhere.
 
         Args:
             everywhere: the patterns that are taken to store all entries.
@@ -69,7 +70,7 @@ class Supports:
         return self._found[call, everywhere]
 
     def value_of_nothing(self, call: Call, everywhere: frozenset[int]) -> Background:
-        """The call's background: where no pattern stores an entry."""
+        """The call's background: its value where only the patterns `everywhere` store an entry."""
         return self._call(call, everywhere)
 
     def _smallest(self, call: Call, everywhere: frozenset[int]) -> Sets:
@@ -87,7 +88,7 @@ class Supports:
         return tuple(found)
 
     def _call(self, call: Call, present: frozenset[int]) -> Background:
-        """The background of a call if just these patterns store an entry."""
+        """What is known of a call's value at a point where exactly the patterns `present` store an entry."""
         given = [self._sum(terms, present) for terms in call.arguments]
         return background(call.function, given, partial(of_numbers, call.function)) if call.function else given[0]
 
@@ -114,7 +115,7 @@ class Supports:
 
 
 def row_of(function: str) -> Function:
-    """The row of the table that a call has."""
+    """The row of the table of functions for the function of a call."""
     return COMPARISONS[function] if function in COMPARISONS else FUNCTIONS[function]
 
 
@@ -126,12 +127,12 @@ def meaning(function: str) -> Callable[..., Any]:
 
 
 def of_numbers(function: str, numbers: Sequence[complex]) -> complex:
-    """The value for known numbers, which may be infinite or NaN."""
+    """The value of a function for known numbers. It may be infinite or NaN."""
     with jax.ensure_compile_time_eval(), jax.debug_nans(False), jax.debug_infs(False):
         return complex(meaning(function)(*numbers))
 
 
 @lru_cache(maxsize=256)
 def supports(calls: tuple[Call, ...], keys: Keys, numbers: Numbers = ()) -> Supports:
-    """The supports of these calls, which are remembered."""
+    """The supports of these calls (cached)."""
     return Supports(calls, keys, numbers)

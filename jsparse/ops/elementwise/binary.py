@@ -47,8 +47,8 @@ def clip(A: Any, min: Any = None, max: Any = None) -> Any:
 
         >>> jsparse.clip(A, -1, 1)
 
-    Entries that are not stored stay 0. Raises PatternError if the interval is not known to contain 0, since those would
-    not: write `A.map(jnp.clip, min, max)` for stored entries only.
+    Entries that are not stored stay 0. Raises PatternError if the interval is not known to contain 0, since these zeros
+    would be replaced: write `A.map(jnp.clip, min, max)` for stored entries only.
 
     Shape and pattern stay, and dtypes promote as in jnp.clip. If a bound is an array of the shape of A, so is the
     result.
@@ -70,12 +70,13 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         condition: a SparseTensor, as a comparison gives it, or an array.
         x, y: SparseTensors, arrays and numbers, which broadcast with the condition.
 
-    The result is a SparseTensor if it is 0 wherever none of the tensors stores an entry: if the condition is one and y
-    is a SparseTensor or a known 0, or if both x and y are. It has the entries of the condition and of y, or those of x
-    and y. Otherwise it is an array, if an operand is an array of its shape.
+    The result is a SparseTensor if it is 0 wherever none of the tensors stores an entry: if the condition is a
+    SparseTensor and y is a SparseTensor or a known 0, or if both x and y are SparseTensors. In the first case it has
+    the entries of the condition and of y, in the second those of x and of y. Otherwise it is an array, if an operand is
+    an array of its shape.
 
-    Its dtype is that to which x and y promote. Raises ShapeError if the operands do not broadcast, PatternError if the
-    result would be dense and larger than any array among them: for stored entries only write
+    Its dtype is what x and y promote to. Raises ShapeError if the operands do not broadcast, PatternError if the
+    result would be dense and larger than any array among the operands: for stored entries only write
     `condition.map(jnp.where, x, y)`.
     """
     advice = "Pass a SparseTensor or a known 0 as y, or write condition.map(jnp.where, x, y) for its stored entries. "

@@ -1,4 +1,4 @@
-"""The operators &, | and ^ of tensors of bool and integers, with numpy's broadcasting."""
+"""The operators &, | and ^ for tensors of bools or integers, with numpy's broadcasting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["bitwise_and", "bitwise_or", "bitwise_xor"]
 
 
 def bitwise_and(lhs: Any, rhs: Any) -> Any:
-    """Compute `A & B` elementwise: a SparseTensor on the entries that both store, or on those of the only sparse one.
+    """Compute `A & B` elementwise: a SparseTensor on the entries that all sparse operands store.
 
         >>> A = jsparse.asarray([[0, 3], [-2, 0]])
         >>> ((A > 1) & (A < 5)).todense()
@@ -27,13 +27,13 @@ def bitwise_and(lhs: Any, rhs: Any) -> Any:
 
 
 def bitwise_or(lhs: Any, rhs: Any) -> Any:
-    """Compute `A | B` elementwise: a SparseTensor on the union of the entries of two, or an array if one is dense.
+    """Compute `A | B` elementwise: a SparseTensor on the entries that either stores, or an array if one is dense.
 
         >>> A = jsparse.asarray([[0, 3], [-2, 0]])
         >>> ((A > 1) | (A < -1)).todense()
 
     Raises DTypeError for dtypes other than bool and integers, ShapeError if the operands do not broadcast, PatternError
-    if the result would be dense and larger than any array among them.
+    if the result would be dense and larger than any array among the operands.
     """
     return _called("bitwise_or", "|", lhs, rhs)
 
@@ -44,7 +44,7 @@ def bitwise_xor(lhs: Any, rhs: Any) -> Any:
 
 
 def _called(name: str, symbol: str, lhs: Any, rhs: Any) -> Any:
-    """Apply a function of bits. Raises DTypeError if an operand has none."""
+    """Apply a bitwise function. Raises DTypeError if an operand is neither bool nor integer."""
     for x in (lhs, rhs):
         dtype = (x if isinstance(x, SparseTensor) else as_operand(x)).dtype
         if dtype.kind not in "biu":

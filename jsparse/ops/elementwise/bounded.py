@@ -23,8 +23,9 @@ def add(a: Any, b: Any, *, nse: int | None = None) -> Any:
 
         >>> total, _ = jax.lax.scan(lambda C, A: (jsparse.add(C, A, nse=C.nse), None), C, stacked)
 
-    The sum of two SparseTensors lies on the union of their patterns. With `nse` it keeps their format, if that is the
-    same, and has a transposed index if `a` has one: a loop that adds to its carry with `nse=C.nse` keeps its type.
+    The sum of two SparseTensors lies on the union of their patterns. With `nse` it keeps the format of the operands, if
+    both have the same, and has a transposed index if `a` has one. So the carry of a loop keeps its type if the loop
+    adds to it with `nse=C.nse`.
 
     Args:
         a, b: SparseTensors, arrays and numbers.
@@ -52,8 +53,8 @@ def multiply(a: Any, b: Any, *, nse: int | None = None) -> Any:
         >>> jsparse.multiply(A, B, nse=A.nse).shape
         (1000, 800)
 
-    The default capacity is that of the smaller pattern. Times an array or a number, the result lies on the pattern of
-    the tensor.
+    The default capacity is the capacity of the smaller pattern. If one operand is an array or a number, the result lies
+    on the pattern of the tensor.
     """
     return _combined("*", operator.mul, a, b, nse)
 
@@ -76,12 +77,12 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], a: Any, b: Any, n
 
 
 def _is_new(a: SparseTensor, b: SparseTensor) -> bool:
-    """Whether a result has a pattern of its own that is dynamic."""
+    """Whether the result gets a new, dynamic pattern."""
     return bool(a.ndim) and (a.is_dynamic or b.is_dynamic) and not on_one_pattern(a, b)
 
 
 def _on_new_pattern(symbol: str, a: SparseTensor, b: SparseTensor, nse: int) -> Any:
-    """The result for tensors of equal shapes, assembled at once with that capacity."""
+    """The result for tensors of equal shapes, assembled directly with the capacity `nse`."""
     format = a.format if a.format == b.format else None
     return multiplied(a, b, format, nse) if symbol == "*" else summed(symbol, a, b, format, nse)
 

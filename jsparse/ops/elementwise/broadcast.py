@@ -38,7 +38,7 @@ def multiplied(
     nse: int | None = None,
     symbol: str = "*",
 ) -> Any:
-    """Compute `lhs * rhs`. The result is sparse if both are, or if broadcasting does not repeat the one that is.
+    """Compute `lhs * rhs`. The result is sparse if both are, or if one is and broadcasting does not repeat it.
 
     `out_format` and `nse` are the format and the capacity of a result with a new pattern, as in `jsparse.einsum`.
     """
@@ -51,7 +51,7 @@ def multiplied(
 
 
 def summed(symbol: str, lhs: Any, rhs: Any, out_format: Format | None = None, nse: int | None = None) -> Any:
-    """Compute `lhs + rhs` or `lhs - rhs`. It is sparse if both are sparse and broadcasting repeats neither.
+    """Compute `lhs + rhs` or `lhs - rhs`. The result is sparse if both are and broadcasting repeats neither.
 
     See `multiplied` for `out_format` and `nse`.
     """
@@ -79,7 +79,7 @@ def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> Spar
 
 
 def sampled(what: str, tensor: SparseTensor, array: jax.Array) -> jax.Array:
-    """The elements of an array at the slots of a tensor, to whose shape it broadcasts."""
+    """The elements of an array, broadcast to the shape of a tensor, at the tensor's slots."""
     target, (_, access), tensors = _aligned("/", tensor, array)
     statement = Statement(target, (Product(1, (access,)),))
     found: jax.Array = plan_statement(what, statement, {"B": tensors["B"]}, tensor, None).run().values
@@ -87,7 +87,7 @@ def sampled(what: str, tensor: SparseTensor, array: jax.Array) -> jax.Array:
 
 
 def is_sparse(symbol: str, x: Any, lhs: Any, rhs: Any) -> bool:
-    """Whether `x` is sparse and broadcasting repeats no dimension that it has. New dimensions become dense levels."""
+    """Whether `x` is sparse and broadcasting repeats none of its dimensions. New dimensions become dense levels."""
     return isinstance(x, SparseTensor) and keeps(x, broadcast_shape(symbol, lhs, rhs))
 
 
@@ -135,9 +135,10 @@ def _aligned(symbol: str, lhs: Any, rhs: Any) -> tuple[Access, tuple[Access, Acc
 
 
 def _access(name: str, x: Any, names: Sequence[str], shape: tuple[int, ...]) -> tuple[Access, Any]:
-    """The access to `x`, and `x` for it. A dimension of size 1 that broadcasting repeats is not on the result's index.
+    """The access to `x`, and `x` with the dimensions that the access has.
 
-    In a sparse tensor the dimension gets an index of its own, which is summed. In a dense array it is dropped.
+    A dimension of size 1 that broadcasting repeats does not get the result's index. In a sparse tensor it gets an index
+    of its own, which is summed. In a dense array it is dropped.
     """
     own, offset = list(names[len(names) - x.ndim :]), len(names) - x.ndim
     repeated = [n for n, size in enumerate(x.shape) if size != shape[offset + n]]

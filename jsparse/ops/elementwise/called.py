@@ -1,6 +1,7 @@
 """Functions of several operands, with numpy's meaning: each is a call in a statement, `R[i, j] = min(A[i, j], B[j])`.
 
-Where tensors store the same entries, and all others are known numbers, the function of the values is computed at once.
+If all tensors store the same entries and all other operands are known numbers, the function is applied to the values
+directly.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ NAMES = "ABCDE"
 
 
 def called(function: str, what: str, operands: Sequence[Any], advice: Callable[[], str] = str) -> Any:
-    """Compute a function of the table of tensors, arrays and numbers, with numpy's broadcasting and meaning.
+    """Apply a function of the table to tensors, arrays and numbers, with numpy's broadcasting and meaning.
 
-    The result is a SparseTensor if it is known to be 0 wherever the tensors store nothing: on the entries where it may
-    differ from 0. Otherwise it is an array, if an operand is one of its shape. Without tensors it is JAX's own.
+    The result is a SparseTensor if it is known to be 0 wherever the tensors store nothing. It then stores the entries
+    where it may differ from 0. Otherwise it is an array, if an operand is an array of its shape. Without SparseTensors
+    the result is JAX's own.
 
     Args:
         function: a name of `FUNCTIONS` or `COMPARISONS`.
@@ -54,7 +56,7 @@ def called(function: str, what: str, operands: Sequence[Any], advice: Callable[[
     if not tensors:
         return meaning(function)(*given)
     first, *others = tensors
-    # Of the operands as they are: what is converted in a traced program is not known.
+    # Read from the operands as they were passed: an array that is converted in a traced program is not known.
     numbers = [ABSENT if isinstance(x, SparseTensor) else _number(y) for x, y in zip(given, operands, strict=True)]
     found = _at_nothing(function, tuple(numbers))
     is_small = all(isinstance(x, SparseTensor | int | float | complex) for x in given)
@@ -70,7 +72,7 @@ def called(function: str, what: str, operands: Sequence[Any], advice: Callable[[
 
 
 def _of_values(function: str, what: str, given: Sequence[Any]) -> SparseTensor:
-    """The function of the values of tensors on one pattern, of numbers, and of elements of arrays at its entries."""
+    """Apply a function to the values of tensors on one pattern, numbers, and elements of arrays at its entries."""
     at, tensors = 0, [x for x in given if isinstance(x, SparseTensor)]
     while given[at] is not tensors[0]:
         at += 1
@@ -95,7 +97,7 @@ def _at_nothing(function: str, arguments: tuple[Background, ...]) -> Background:
 
 
 def _number(x: Any) -> Background:
-    """The number that an operand is, if it is known."""
+    """The known number that an operand is; UNKNOWN for an operand that is none."""
     if isinstance(x, int | float | complex):
         return check_python_int(x, "a number beside a SparseTensor") if type(x) is int else x
     if isinstance(x, jax.core.Tracer) or np.size(x) != 1:

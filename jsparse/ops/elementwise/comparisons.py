@@ -1,4 +1,7 @@
-"""Comparisons: a bool SparseTensor, False where nothing is stored, or an array beside one of the result's shape."""
+"""Comparisons. The result is a bool SparseTensor, which is False where nothing is stored.
+
+If an operand is an array of the result's shape, the result is an array.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ def equal(A: Any, x: Any) -> Any:
 
         >>> jsparse.equal(A, 2.0)
 
-    The result has the shape of A. It is an array if x is one of that shape. Raises PatternError if the result would
-    be True where A stores nothing, or if that is not known.
+    The result has the shape of A. It is an array if x is an array of that shape. Raises PatternError if the result
+    would be True where A stores nothing, or if that is not known.
     """
     return _compared("==", A, x)
 
@@ -44,8 +47,8 @@ def less(A: Any, x: Any) -> Any:
 
         >>> A < -1
 
-    The result has the shape of A. It is an array if x is one of that shape. Raises PatternError if the result would
-    be True where A stores nothing, or if that is not known.
+    The result has the shape of A. It is an array if x is an array of that shape. Raises PatternError if the result
+    would be True where A stores nothing, or if that is not known.
     """
     return _compared("<", A, x)
 

@@ -1,7 +1,8 @@
 """The functions of the table (`jsparse/notation/functions.py`) for sparse tensors, by name: `functions.tanh`.
 
-Those of one argument map the stored entries only. Functions that are 0 at 0 agree with JAX's on the dense array. The
-others do not: entries that are not stored stay 0. Those of two arguments have numpy's meaning (`called.py`).
+Functions of one argument map the stored entries only. Those that are 0 at 0 agree with JAX's function of the dense
+array. The others do not: entries that are not stored stay 0. Functions of two arguments have numpy's meaning
+(`called.py`).
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _function(row: Function) -> Callable[..., Any]:
-    """The public function of a row."""
+    """The public function for a row of the table."""
     found = _of_two(row) if row.arity[0] == 2 else _of_entries(row)
     found.__name__ = found.__qualname__ = row.name
     return found
 
 
 def _of_entries(row: Function) -> Callable[..., Any]:
-    """The function of sparse tensors that applies a row to stored entries, and of arrays that is JAX's."""
+    """The public function of one argument: it maps the stored entries of a SparseTensor, and is JAX's for an array."""
 
     def applied(A: Any, *args: Any, **options: Any) -> Any:
         A = as_sparse_operand(A, f"jsparse.{row.name}")
@@ -67,7 +68,7 @@ def _of_entries(row: Function) -> Callable[..., Any]:
 
 
 def _of_two(row: Function) -> Callable[..., Any]:
-    """The function of two operands that broadcast."""
+    """The public function of two operands, which broadcast."""
 
     def applied(A: Any, B: Any) -> Any:
         return called(row.name, f"jsparse.{row.name}(A, B)", (A, B))

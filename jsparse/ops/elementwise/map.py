@@ -34,8 +34,8 @@ def map_entries(self: SparseTensor, f: Callable[..., Any], *others: Any) -> Spar
 
     Args:
         f: a function of one number for each operand that gives one number, of any dtype.
-        others: SparseTensors with the entries of A, numbers, and arrays that broadcast to the shape of A, of which the
-            elements at these entries are taken. Numbers for the stored entries are a tensor, `A.with_values(x)`.
+        others: SparseTensors with the entries of A, numbers, and arrays that broadcast to the shape of A, which are
+            read at these entries. Pass an array with a number for each stored entry as `A.with_values(x)`.
 
     Derivatives, batches and dynamic patterns work. The padding of dynamic patterns contributes nothing.
 
@@ -69,7 +69,7 @@ def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
 
 
 def _at_entries(what: str, tensor: SparseTensor, x: Any) -> jax.Array:
-    """The elements of an array that broadcasts to the shape of a tensor, at its slots; a scalar for one element."""
+    """The elements of an array, broadcast to a tensor's shape, at the tensor's slots; a scalar for one element."""
     array = jax_array(x, f"the arrays of {what} to hold numbers")
     if array.size == 1 and array.ndim <= tensor.ndim:
         return array.reshape(())
@@ -83,7 +83,7 @@ def _at_entries(what: str, tensor: SparseTensor, x: Any) -> jax.Array:
 
 
 def result_pattern(first: SparseTensor, *others: Any) -> Pattern | DynamicPattern:
-    """The pattern of a result on that of `first`. Of gradients alone, the result is a gradient."""
+    """The pattern of a result with the entries of `first`. If all tensors are gradients, it is marked as a gradient."""
     pattern = first.pattern
     return pattern.common(others) if isinstance(pattern, DynamicPattern) else pattern
 

@@ -184,7 +184,7 @@ def _of_values(function: Callable[..., Any], what: str, lhs: SparseTensor, rhs: 
 
 
 def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:
-    """The tensor in the dtype of its sum with a zero."""
+    """The tensor, converted to the dtype of its sum with this zero."""
     dtype = jnp.result_type(tensor.values, zero)
     return tensor if dtype == tensor.dtype else tensor.astype(dtype)
 

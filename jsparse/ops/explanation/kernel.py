@@ -38,11 +38,11 @@ class ExplainedKernel:
         patterns: a description of each of the plan's patterns, as the operands have it.
         formats: (access, format) of each operand, then of the result: ("A[i, j]", "csr"). A tensor without a pattern is
             "dense".
-        work: the product that it computes, or whose pattern it finds; None in a program.
-        result: the pattern that it assembles, if any.
-        place: its place in a program.
-        repeats: how often it runs for one run of its equation: a complex product is several of parts, and the members
-            of a batch of patterns are assembled one by one.
+        work: the product that the kernel computes, or whose pattern it finds; None in a program.
+        result: the pattern that the kernel assembles, if any.
+        place: the kernel's place in a program.
+        repeats: how often the kernel runs for one run of its equation: a complex product is several real products, and
+            the members of a batch of patterns are assembled one by one.
         moves: what a routine moves; None if there is a plan.
         function: the function that is applied to stored values, as text; "" if there is none.
         fused: the problem of a fused chain, and the schedule of each statement; None for anything else.
@@ -184,5 +184,5 @@ class ExplainedKernel:
 
 
 def indented(text: str) -> str:
-    """The text, each line after two spaces."""
+    """The text, with each line indented by two spaces."""
     return "\n".join(f"  {line}" for line in text.splitlines())

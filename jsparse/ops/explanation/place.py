@@ -1,4 +1,4 @@
-"""Equations of a program with their places: every equation of a jaxpr and of those inside of its equations."""
+"""The equations of a program with their places: every equation of a jaxpr, and of the jaxprs inside its equations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = {
     "custom_jvp_call": "custom_jvp",
     "custom_vjp_call": "custom_vjp",
 }
-"""What users call a primitive, where JAX calls it otherwise."""
+"""The names by which users know primitives, where JAX's own names differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Place:
 
     Attributes:
         inside: what the equation stands in, outermost first: "jit 'step'", "scan of length 10", "branch 0 of cond".
-        runs: how often it runs in one run of the program: the product of the lengths of scans around it.
-        in_while: it runs so often for each iteration of a `while`, whose number only a run tells.
-        in_branch: it runs so often if a branch is taken.
+        runs: how often the equation runs in one run of the program: the product of the lengths of scans around it.
+        in_while: whether it runs that often in each iteration of a `while`. Only a run tells how many there are.
+        in_branch: whether it runs that often only if a branch is taken.
     """
 
     inside: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Place:
     in_branch: bool = False
 
     def within(self, what: str, length: int = 1) -> Place:
-        """The place of something inside of this one."""
+        """The place of something inside of this place."""
         return replace(self, inside=(*self.inside, what), runs=self.runs * length)
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Place:
 
 
 def equations(jaxpr: Jaxpr, place: Place = Place()) -> Iterator[tuple[JaxprEqn, Place]]:
-    """All equations, in the order of execution, with their places. Equations that contain others come before them."""
+    """All equations, in the order of execution, with their places. An equation comes before those that it contains."""
     for equation in jaxpr.eqns:
         yield equation, place
         for inner, where in _inner(equation.primitive.name, equation.params, place):
@@ -66,7 +66,7 @@ def _inner(name: str, params: Mapping[str, Any], place: Place) -> Iterable[tuple
             return [(branch, there.within(f"branch {n} of cond")) for n, branch in enumerate(params["branches"])]
         case "jsparse_fused":  # whose kernels are explained together
             return []
-        case "custom_linear_solve":  # the others are for derivatives
+        case "custom_linear_solve":  # its other jaxprs are for derivatives
             return [(params["jaxprs"].solve, place.within("custom_linear_solve"))]
     label = f" '{params['name']}'" if isinstance(params.get("name"), str) else ""
     there = place.within(f"{NAMES.get(name, name)}{label}")

@@ -54,10 +54,11 @@ def relation_of(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
 
 
 def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[IndexVar, int]) -> int:
-    """The points at which patterns may store an entry at most, each given by its index variables and its entries.
+    """An upper bound on the points at which all patterns store an entry.
 
-    It is the least product of powers of these counts that covers every index variable, where an index variable counts
-    as a pattern of its size (Atserias, Grohe and Marx, Size Bounds and Query Plans for Relational Joins, 2008).
+    `stored` has the index variables and the number of entries of each pattern. The bound is the least product of powers
+    of these counts that covers every index variable, where an index variable counts as a pattern of its size (Atserias,
+    Grohe and Marx, Size Bounds and Query Plans for Relational Joins, 2008).
     """
     from scipy.optimize import linprog  # noqa: PLC0415  # it starts threads
 
@@ -71,7 +72,7 @@ def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[
 
 
 def count_points(relations: Iterable[Relation]) -> int | None:
-    """The number of points; None if that takes a relation of more than `LARGEST` tuples."""
+    """The number of points; None if counting them takes a relation of more than `LARGEST` tuples."""
     total, left = 1, list(relations)
     while left:
         shared = Counter(v for relation in left for v in relation.columns)
@@ -93,7 +94,7 @@ def count_points(relations: Iterable[Relation]) -> int | None:
 
 
 def _summed(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
-    """The relation without all variables but `kept`: weights of equal tuples are added."""
+    """The relation with the variables `kept` alone: weights of tuples that become equal are added."""
     if not kept:
         return Relation({}, relation.weights.sum(keepdims=True))
     if len(kept) == len(relation.columns):
@@ -108,7 +109,7 @@ def _summed(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
 
 
 def _joined(relations: list[Relation]) -> list[Relation] | None:
-    """The relations with the smallest one joined to one that shares the most variables with it."""
+    """The relations, after the smallest one was joined to a relation that shares the most variables with it."""
     smallest = min(relations, key=lambda relation: len(relation.weights))
     others = [relation for relation in relations if relation is not smallest]
     partner = max(others, key=lambda relation: len(relation.columns.keys() & smallest.columns.keys()))

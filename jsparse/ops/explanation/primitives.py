@@ -50,7 +50,7 @@ ROUTINES = {
 
 
 def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
-    """The kernel of an einsum. `dtypes` are those of the result and of the factors, for complex numbers of parts."""
+    """The kernel of an einsum. `dtypes`: of the result and the factors; for complex numbers, of their real parts."""
     spec = flattened(spec)
     plan, _ = make_plan(spec, dtypes, config.backend)
     given = {"formats": formats_of(plan.given, spec.walks), **more}
@@ -58,7 +58,7 @@ def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) ->
 
 
 def entries_kernel(entries: Entries, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
-    """The kernel that finds the entries of a sum of products together with their values. `dtypes` are as above."""
+    """The kernel that finds the entries of a sum of products together with their values. See `spec_kernel`."""
     plan = entries_plan(entries, dtypes)
     walks = entries.reached.walks
     given = {"formats": formats_of(plan.given, walks, entries.result), "result": entries.result, **more}
@@ -68,7 +68,7 @@ def entries_kernel(entries: Entries, dtypes: tuple[str, ...], title: str, **more
 def assembly_kernels(
     reached: OutputPattern, result: Pattern | DynamicType, title: str, **more: Any
 ) -> Iterator[ExplainedKernel]:
-    """The kernels that find a result's pattern before its values."""
+    """The kernels that find a result's pattern before its values are computed."""
     found = plan_assembly(reached, assembly_order(reached, result))
     how = "in order" if found.is_ordered else "listed, then sorted"
     for plan, numbers in zip(found.plans, found.walks, strict=True):
@@ -94,10 +94,11 @@ def pattern_texts(walks: Sequence[PatternAccess]) -> tuple[str, ...]:
 def formats_of(
     problem: Problem, walks: Sequence[PatternAccess], result: Pattern | DynamicType | None = None
 ) -> tuple[tuple[str, str], ...]:
-    """(access, format) of each operand of a problem, then of its result. `result` is the pattern of an assembled one.
+    """(access, format) of each operand of a problem, then of its result. `result` is the pattern of an assembled
+    result.
 
-    A pattern on which no tensor lies is an operand, too. An access has the order in which the tensor is stored: a csc
-    matrix is a csr matrix of the transpose.
+    A pattern on which no tensor lies is an operand, too. An access lists the indices in the order in which the tensor
+    is stored: a csc matrix is a csr matrix of the transpose.
     """
     accesses = dict.fromkeys((*(access for s in problem.statements for access in s.reads), problem.target))
     lain_on = {type_.positions.pattern for type_ in problem.tensors if type_.positions is not None}
@@ -168,7 +169,7 @@ def _dtype(aval: Any) -> np.dtype:
 
 
 def _nothing(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
-    """An operation of XLA."""
+    """No kernels: XLA runs the operation."""
     return iter(())
 
 
@@ -211,7 +212,7 @@ def _chain(closed: Any, cut: str) -> ExplainedKernel:
 
 
 def explained_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
-    """A function of the values on one pattern. A program for one number of slots serves all patterns that have it."""
+    """A function of the values on one pattern. Its program serves all patterns with the same number of slots."""
     function: ElementwiseFunction = equation.params["function"]
     padding = equation.params["padding"]
     arguments = equation.invars if padding is None else equation.invars[:-1]
@@ -228,7 +229,7 @@ def explained_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
 
 
 def explained_softmax(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
-    """The softmax of the stored entries of each row, say, or the logarithm of their sum of exponentials."""
+    """The softmax of stored entries (of each row, say), or the logarithm of the sum of their exponentials."""
     spec: Spec = equation.params["spec"]
     is_softmax = equation.primitive is not logsumexp_p
     over, pattern = equation.params["over"], spec.walks[0].pattern

@@ -28,8 +28,8 @@ class ProgramExplanation:
 
     Attributes:
         name: the function's name.
-        kernels: the operations: kernels, routines, and functions of stored values. One inside of a `scan` is there
-            once; see `ExplainedKernel.place`.
+        kernels: the operations: kernels, routines, and functions of stored values. An operation inside of a `scan` is
+            listed once; see `ExplainedKernel.place`.
         equations: the number of the program's equations, those inside of others included.
     """
 
@@ -67,7 +67,7 @@ class ProgramExplanation:
 
     @property
     def _conditions(self) -> str:
-        """What is assumed of the numbers of runs."""
+        """What the number of bytes assumes about how often kernels run, as part of a sentence."""
         places = [kernel.place for kernel in self.kernels]
         assumed = ["with one iteration of each while"] if any(place.in_while for place in places) else []
         assumed += ["with all branches"] if any(place.in_branch for place in places) else []

@@ -40,7 +40,7 @@ __all__ = ["Explanation", "explained"]
 class Explanation:
     """The kernels of an einsum or a statement at every stage of compilation, in the order of execution.
 
-    The attributes `plan`, `loops`, `kernel` and `llvm` are those of the last kernel, which computes the result.
+    The attributes `plan`, `loops`, `kernel` and `llvm` describe the last kernel, which computes the result.
 
     Attributes:
         subscripts: the subscripts, or the statement's text.
@@ -124,7 +124,7 @@ def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
             yield from _of_sum(instruction, values, formats)
         elif isinstance(instruction, Convert):
             yield _of_conversion(instruction, formats[instruction.value], _access(planned, len(values)))
-        # The only question about values is which are index relations.
+        # Values are only asked whether they are index relations.
         values.append(instruction if isinstance(instruction, EntryCoordinates) else None)
         formats.append(_result_format(instruction))
 

@@ -22,21 +22,23 @@ __all__ = ["Traffic", "as_bytes", "traffic_of"]
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The arithmetic of one execution of a kernel, and the bytes that it moves: those of each array once.
+    """The arithmetic of one execution of a kernel, and the bytes that it moves if it moves each array once.
 
-    Caches may load an array several times, so these bytes are the least (the roofline model, Williams et al., 2009).
+    Caches may load an array several times, so the kernel moves at least these bytes (the roofline model, Williams et
+    al., 2009).
 
     Attributes:
         operations: the multiply-adds: one less than the factors of each product, and at least one. If no values are
             computed, the combinations of entries that the loops reach.
-        operands: (name, bytes) of each operand. Of a dense one only the elements that stored coordinates select.
+        operands: (name, bytes) of each operand. In a dense operand, only the elements that stored coordinates select
+            are counted.
         index: the bytes of the index arrays that are read.
         results: the bytes that are written.
         moved: the bytes read and written to permute values and to transpose arrays, before and after the kernel.
-        by_capacity: dynamic patterns are counted as if they were full.
-        most: if several patterns meet, and the operations are counted as if their entries were spread evenly: the
-            operations if entries meet as often as the sizes of patterns allow. Else None.
-        meets: several patterns meet, so that some entries may stay unread.
+        by_capacity: whether dynamic patterns are counted as if they were full.
+        most: the operations if entries meet as often as the sizes of patterns allow. None unless several patterns meet
+            and `operations` is an estimate, as if their entries were spread evenly.
+        meets: whether several patterns meet, so that some entries may stay unread.
         computes: whether values are computed.
     """
 
@@ -72,7 +74,7 @@ class Traffic:
         return "\n".join(lines)
 
     def limit(self, bandwidth: float) -> str:
-        """The least time for these bytes at `bandwidth` bytes in a second, as a sentence."""
+        """The least time to move these bytes at `bandwidth` bytes per second, as a sentence."""
         reads = ", if all entries are read" if self.meets else ""
         return (
             f"at the {bandwidth / 1e9:.2g} GB/s that this machine's memory reaches, that takes at least "
@@ -81,7 +83,10 @@ class Traffic:
 
 
 def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traffic:
-    """Count a plan's kernel. `result` is the pattern that it assembles, or on which it writes listed values."""
+    """Count what a plan's kernel computes and moves.
+
+    `result` is the pattern that the kernel assembles, or on which it writes listed values.
+    """
     problem, patterns = plan.problem, plan.patterns
     counted = [_operations(problem, patterns, statement) for statement in problem.statements]
     is_exact = all(most is None for _, most in counted)
@@ -101,7 +106,7 @@ def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traff
 def as_bytes(count: int) -> str:
     """A number of bytes in a decimal unit."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size - size / 2000:  # what rounds to it
+        if count >= size - size / 2000:  # also a number that is rounded up to the unit
             return f"{count / size:.3g} {unit}"
     return f"{count} bytes"
 
@@ -112,7 +117,7 @@ def _as_time(seconds: float) -> str:
 
 
 def _operations(problem: Problem, patterns: Sequence[Stored], statement: Statement) -> tuple[int, int | None]:
-    """The operations of a statement. If they are an estimate, also the most that there may be."""
+    """The number of operations of a statement, and an upper bound if that number is an estimate."""
     walked = {v for n in statement.patterns for v in problem.walks[n]}
     free = [v for v in problem.variables_of(statement) if v not in walked and v not in problem.derivations]
     points, most = _points(problem, patterns, statement.patterns)
@@ -121,8 +126,8 @@ def _operations(problem: Problem, patterns: Sequence[Stored], statement: Stateme
 
 
 def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]) -> tuple[int, int | None]:
-    """The points at which patterns store an entry, over the variables that they are walked by. If that is an estimate,
-    also the most that there may be."""
+    """The number of points, over the walked variables, at which all patterns store an entry, and an upper bound if that
+    number is an estimate."""
     if not numbers:
         return 1, None
     known = [p for p in (patterns[n] for n in numbers) if isinstance(p, Pattern) and p.nse <= LARGEST]
@@ -144,13 +149,13 @@ def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]
 
 
 def _relation(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
-    """The coordinates that a pattern stores, whose levels have these variables."""
+    """The coordinates that a pattern stores, as a relation of the variables of its levels."""
     return relation_of(pattern, [name for _, name in sorted(zip(pattern.format.order, names, strict=True))])
 
 
 def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
-    """The patterns without the target's own, if the others bind all of its variables: it most likely stores all points
-    that they reach."""
+    """The patterns without the target's own, if the others bind all of its variables: the target most likely stores all
+    points that the others reach."""
     own = problem.type_of[problem.target.tensor].positions
     others = [n for n in numbers if own is None or n != own.pattern]
     bound = {v for n in others for v in problem.walks[n]}
@@ -159,7 +164,7 @@ def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
 
 
 def _entries(problem: Problem, number: int, pattern: Stored) -> int:
-    """The slots of a pattern, or of all members of a batch."""
+    """The number of slots of a pattern, or of all members of a batch."""
     return pattern.nse * _extent(problem, problem.batch_variables[number])
 
 
@@ -176,7 +181,7 @@ def _operands(problem: Problem, patterns: Sequence[Stored]) -> Iterator[tuple[st
 def _selected(
     problem: Problem, patterns: Sequence[Stored], statement: Statement, tensor: TensorType, access: Access
 ) -> int:
-    """The elements of an operand that loops read, if they read all entries of patterns."""
+    """The number of elements of an operand that loops read, if they read every entry of the patterns."""
     if tensor.positions is not None:
         return _elements(problem, patterns, tensor, access)
     walked = {v for n in statement.patterns for v in problem.level_variables[n]}
@@ -189,7 +194,7 @@ def _selected(
 
 
 def _tuples(problem: Problem, pattern: Stored, number: int, variables: Sequence[IndexVar]) -> int:
-    """The distinct tuples of variables that a pattern stores, or a bound."""
+    """The number of distinct tuples of these variables that a pattern stores, or an upper bound."""
     names = problem.level_variables[number]
     if isinstance(pattern, Pattern) and pattern.nse <= LARGEST and set(variables) != set(names):
         found = _relation(pattern, names).tuples(variables)
@@ -199,7 +204,7 @@ def _tuples(problem: Problem, pattern: Stored, number: int, variables: Sequence[
 
 
 def _elements(problem: Problem, patterns: Sequence[Stored], tensor: TensorType, access: Access) -> int:
-    """The elements of a tensor as it is stored."""
+    """The number of elements that a tensor stores."""
 
     def size(axis: Dense | Positions) -> int:
         if isinstance(axis, Positions):
@@ -237,8 +242,8 @@ def _tensor_bytes(problem: Problem, patterns: Sequence[Stored], tensor: TensorTy
 
 
 def _moved(plan: Plan) -> int:
-    """The bytes of tensors that the plan stores in another order than they are given in, once read and once written,
-    with the numbers of slots by which values are permuted."""
+    """The bytes moved to reorder tensors. Each tensor that the plan stores in another order than given is read once and
+    written once. The slot numbers that permute values are read once."""
     problem, total = plan.problem, 0
     permuted = {n for n, walk in enumerate(plan.given.walks) if walk != problem.walks[n]}
     access = {a.tensor: a for a in problem.accesses}

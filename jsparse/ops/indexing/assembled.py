@@ -1,7 +1,7 @@
-"""The index arrays of a selection, made of the arrays that its links hold: nothing is done for each entry again.
+"""Makes the index arrays of a selection from the arrays in its links, without another pass over the entries.
 
-Dense levels store nothing. A chain of levels with coordinates stores its pointers and new coordinates, without the
-positions below which nothing was selected.
+Dense levels store nothing. A chain of levels with coordinates stores its pointers and new coordinates, but leaves out
+positions that have no selected entry below them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class _Chain:
     """A chain of levels of the result.
 
     Attributes:
-        pointers: from the positions above to its own.
+        pointers: from the positions above to the positions of this chain.
         columns: the coordinates of its positions, for each of its levels.
-        blocks: how many of the positions above it belong to one position of the next chain above: what dense levels
-            between them have.
+        blocks: how many positions the dense levels between this chain and the chain above have below each position of
+            the chain above.
     """
 
     pointers: np.ndarray
@@ -35,8 +35,8 @@ class _Chain:
 
 
 def index_arrays(entries: Entries, format: Format) -> tuple[np.ndarray, ...] | None:
-    """The index arrays of entries, or None where only coordinates give them: the entries are not in order of these, or
-    the format has other levels than those that the entries were selected from."""
+    """The index arrays of entries. None if they have to be made from coordinates: the entries are not sorted by their
+    coordinates, or the format has other levels than the entries were selected from."""
     found = _chains(entries, format) if entries.in_order else None
     if found is None:
         return None
@@ -52,9 +52,9 @@ def index_arrays(entries: Entries, format: Format) -> tuple[np.ndarray, ...] | N
 
 
 def _chains(entries: Entries, format: Format) -> tuple[list[_Chain], int] | None:
-    """The chains of levels of the result, and how many positions dense levels have below each of the innermost one.
+    """The chains of the result, and how many positions dense levels have below each position of the innermost chain.
 
-    The result is None unless the format has just these levels.
+    Returns None unless the format has exactly these levels.
     """
     chains: list[_Chain] = []
     kinds: list[LevelKind] = []
@@ -64,7 +64,7 @@ def _chains(entries: Entries, format: Format) -> tuple[list[_Chain], int] | None
         if isinstance(link, Block):
             if link.dim not in entries.dropped:
                 if through is not None:
-                    return None  # a block is stored below each position that is left, not below each of those above
+                    return None  # a block is stored below each position that is left, not below each position above
                 kinds.append(DENSE)
                 blocks *= link.size
             continue
@@ -81,16 +81,16 @@ def _chains(entries: Entries, format: Format) -> tuple[list[_Chain], int] | None
 
 
 def _remaining(chain: _Chain, kept: np.ndarray | None) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The pointers and coordinates of the positions that are kept; None: all are."""
+    """The pointers and coordinates of the chain's positions with the numbers `kept`; None keeps all."""
     if kept is None:
         return chain.pointers, chain.columns
     return kept_pointers(chain.pointers, kept), [column.take(kept) for column in chain.columns]
 
 
 def _without_empty(pointers: np.ndarray, above: int, blocks: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """The pointers below those positions above that have any entry, and which these are; None: all of them.
+    """Leave out positions above that have no entries: the pointers below the others, and their numbers; None for all.
 
-    There are `above` positions, each with `blocks` segments.
+    There are `above` positions above, each with `blocks` segments.
     """
     filled: np.ndarray = pointers[1:] > pointers[:-1]
     if blocks != 1:

@@ -1,8 +1,8 @@
 """The entries of a static pattern that selectors select: one step for each chain of levels, from the outermost inwards.
 
-A step knows the selected positions of the level above. So a row of a csr matrix is found by its two pointers, and a
-range of rows is a range of slots. It records which of them each of its own positions is below. The index arrays of the
-result follow from these links, or the coordinates of the entries.
+A step starts from the selected positions of the level above. So a row of a csr matrix is found by its two pointers, and
+a range of rows is a range of slots. For each position that the step selects, it records the position above. The index
+arrays of the result, or the coordinates of the entries, follow from these links.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Entries:
     """Selected entries.
 
     Attributes:
-        slots: their slots.
+        slots: the slots of the entries.
         links: the selected positions of each chain of levels, from the outermost to the innermost.
         dropped: the dimensions whose new coordinates are left out.
-        in_order: they are sorted by their new coordinates, in storage order.
+        in_order: whether the entries are sorted by their new coordinates, in storage order.
     """
 
     slots: Positions
@@ -41,7 +41,7 @@ class Entries:
     def rows(self) -> Mapping[int, np.ndarray]:
         """The new coordinates of the entries, for each dimension of the pattern that was not dropped."""
         found: dict[int, np.ndarray] = {}
-        numbers: np.ndarray | None = None  # of the position above each entry; None: entry n is below position n
+        numbers: np.ndarray | None = None  # the position above each entry, by number; None: n for entry n
         for link in reversed(self.links):
             found.update(link.coordinates(numbers, self.dropped))
             numbers = link.parents(numbers)
@@ -60,12 +60,12 @@ def selected_entries(pattern: Pattern, selectors: Mapping[int, Selector], droppe
 
 
 class _Selection:
-    """The selected positions of the levels so far.
+    """The state of a selection after some levels.
 
     Attributes:
-        positions: the positions.
-        links: what is known of them, by chain of levels.
-        in_order: the positions are sorted by their new coordinates.
+        positions: the selected positions of the innermost level so far.
+        links: for each chain of levels so far, its selected positions.
+        in_order: whether the positions are sorted by their new coordinates.
     """
 
     def __init__(self, dtype: np.dtype) -> None:
@@ -77,7 +77,7 @@ class _Selection:
     def step(
         self, levels: Sequence[Level], arrays: Sequence[list[np.ndarray]], selectors: Mapping[int, Selector]
     ) -> None:
-        """Go down a chain of levels, which have these index arrays."""
+        """Go down a chain of levels that has these index arrays."""
         first = levels[0]
         if first.kind.has_coordinates:
             columns = {level.dim: own[-1] for level, own in zip(levels, arrays, strict=True)}
@@ -91,7 +91,7 @@ class _Selection:
             self._to_singletons(level.dim, coordinates, selectors[level.dim])
 
     def _to_dense(self, dim: int, selector: Selector) -> None:
-        """Go to the selected positions of a dense level: all parents have the same."""
+        """Go to the selected positions of a dense level, which are the same below each parent."""
         above = self.positions
         parents, size, extent = count(above), selector.size, selector.extent
         if selector.is_whole and isinstance(above, slice):
@@ -107,7 +107,7 @@ class _Selection:
     def _to_segments(
         self, pointers: np.ndarray, columns: dict[int, np.ndarray], selectors: Mapping[int, Selector]
     ) -> None:
-        """Go to the selected positions of levels with coordinates, which come in the order of new coordinates."""
+        """Go to the selected positions of levels with coordinates. They are sorted by new coordinates."""
         strided = {dim: _strided(selectors[dim]) for dim in columns}
         above = self.positions
         if isinstance(above, slice):
@@ -140,7 +140,7 @@ class _Selection:
         self.links.append(Segments(columns, ends))
 
     def _to_singletons(self, dim: int, coordinates: np.ndarray, selector: Selector) -> None:
-        """Go to the selected ones of the positions, each of which has one coordinate."""
+        """Keep the positions whose coordinate in a singleton level is selected."""
         own = taken(coordinates, self.positions)
         pointers, columns = self._kept(np.arange(len(own) + 1, dtype=self.dtype), {dim: own}, dim, selector)
         self.links.append(Segments(columns, pointers))
@@ -153,7 +153,7 @@ class _Selection:
         selector: Selector,
         backwards: bool = False,
     ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-        """The pointers to, and the coordinates of, the positions that are selected in one dimension. Others are left.
+        """Keep the positions that are selected in one dimension, and return the pointers to them and their coordinates.
 
         `backwards`: the positions below each parent come in descending order.
         """
@@ -167,16 +167,17 @@ class _Selection:
 
 
 def _strided(selector: Selector) -> Strided:
-    """The selector itself, or one of all coordinates in place of an index table, which selects from these."""
+    """The selector itself if it is strided. For an index table, all coordinates: the table selects from them later."""
     return selector if isinstance(selector, Strided) else Strided.whole(selector.extent)
 
 
 def _range(
     pointers: np.ndarray, columns: Mapping[int, np.ndarray], selectors: Mapping[int, Strided]
 ) -> tuple[slice, np.ndarray, dict[int, np.ndarray]] | None:
-    """The selected positions of neighbouring segments, if they are a range: pointers to them, and new coordinates.
+    """The selected positions of neighbouring segments, pointers to them and new coordinates; None if they are no range.
 
-    They are where everything is selected, and in a single segment, which is sorted, for a slice of its outermost level.
+    They are a range if everything is selected, or if a slice of step 1 selects in the outermost level of a single
+    segment, which is sorted.
     """
     (dim, first), *others = selectors.items()
     is_part = first.step == 1 and len(pointers) == 2

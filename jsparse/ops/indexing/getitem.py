@@ -34,8 +34,8 @@ def getitem(self: SparseTensor, index: Any) -> Any:
 
     The result is a SparseTensor, unless integers and several arrays index all dimensions: then it is an array. The
     remaining dimensions keep their kinds of levels. If no level with coordinates remains, the format becomes coo. A
-    dynamic pattern gives a dynamic one, whose capacity is that of the tensor, at most the size of the result. Traced
-    indices select nothing where they are out of range, negative ones included. Traced arrays beside slices need a
+    dynamic pattern gives a dynamic one with the tensor's capacity, limited by the size of the result. Traced indices
+    select nothing where they are out of range, negative ones included. Traced arrays together with slices need a
     capacity, see `take`.
 
     Raises ShapeError (out of range, too many indices, shapes that do not agree), PatternError (a capacity is needed),
@@ -82,7 +82,7 @@ def take(self: SparseTensor, indices: Any, axis: int | None = None, *, nse: int 
 
 
 def _axis(axis: Any, ndim: int) -> int:
-    """The dimension that `axis` of `take` is. Raises ShapeError if it is none."""
+    """The dimension that `axis` of `take` names. Raises ShapeError if it names none."""
     if axis is None and ndim == 1:
         return 0
     if axis is None:
@@ -100,7 +100,7 @@ def _axis(axis: Any, ndim: int) -> int:
 
 
 def _integers(indices: Any) -> Any:
-    """Known indices as a numpy array, or an array of traced ones from a list of them."""
+    """Indices as an array: numpy's if they are known, JAX's if some are traced."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(indices)):
         return jnp.asarray(indices)
     array = np.asarray(indices)
@@ -108,7 +108,7 @@ def _integers(indices: Any) -> Any:
 
 
 def elements_where(tensor: SparseTensor, mask: SparseTensor) -> jax.Array:
-    """The elements of a tensor where a mask of its shape is True, in row-major order, as numpy's `A[mask]`.
+    """The elements of a tensor where a mask of its shape is True, in row-major order, as in numpy's `A[mask]`.
 
     Raises ShapeError for another shape, DTypeError if the mask holds no bools, PatternError if it is traced.
     """

@@ -48,8 +48,8 @@ class _Reader:
     """Reads the parts of an index one after the other.
 
     Attributes:
-        labels: the dimensions of the result so far, but for those of index tables.
-        arrays_at: for each integer and each index table, how many labels and how many separators are before it.
+        labels: the dimensions of the result so far, without the dimensions of index tables.
+        arrays_at: for each integer and each index table, how many labels and how many separators precede it.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -62,7 +62,7 @@ class _Reader:
         self.dim = self.separators = 0
 
     def read(self, part: Any) -> None:
-        """Read one part, which may be of several dimensions."""
+        """Read one part, which may index several dimensions."""
         dim = self.dim
         self.dim += width(part)
         self.separators += part is None or part is Ellipsis or isinstance(part, slice)
@@ -80,7 +80,7 @@ class _Reader:
                 self.tables.update(enumerate(_tables(part, dim, self.shape), dim))
 
     def index(self) -> Index:
-        """The index of all parts."""
+        """The index that consists of all parts read."""
         tables, table_shape = _broadcast(self.tables)
         selection = Selection(self.shape, self.strided, frozenset(self.dropped), tables, table_shape)
         # As in numpy, the dimensions of index tables come first if a slice, None or `...` separates tables or integers.
@@ -133,7 +133,7 @@ def _outside(what: str, dim: int, shape: Shape, at: Any) -> ShapeError:
 
 
 def _broadcast(tables: dict[int, Any]) -> tuple[dict[int, Any], Shape]:
-    """The index tables in one shape, and that shape."""
+    """The index tables, broadcast to one shape, and that shape."""
     shapes = [table.shape for table in tables.values()]
     try:
         common = np.broadcast_shapes(*shapes)

@@ -21,7 +21,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 def read_item(item: Any) -> Any:
-    """An item as None, `...`, a slice, an int, or an array of integers or bools: numpy's unless it is traced."""
+    """An item as None, `...`, a slice, an int, or an array of integers or bools. Arrays are numpy's unless traced."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if isinstance(item, bool | np.bool_ | SparseTensor):
@@ -64,7 +64,7 @@ def width(part: Any) -> int:
 
 
 def expanded(parts: Sequence[Any], shape: Shape) -> list[Any]:
-    """The parts, with whole slices behind `...` (or at the end) for the missing ones."""
+    """The parts of an index, with a whole slice for each missing dimension after `...`, or at the end."""
     dots = [n for n, part in enumerate(parts) if part is Ellipsis]
     given = sum(map(width, parts))
     if given > len(shape) or len(dots) > 1:

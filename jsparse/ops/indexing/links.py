@@ -1,4 +1,4 @@
-"""Links from selected positions of a level to those of the level above, by the numbers of both in their lists."""
+"""Links from the selected positions of a level to the level above. A position's number counts selected ones only."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Segments:
 
     Attributes:
         columns: the new coordinates of the selected positions, for each of the chain's dimensions, outermost first.
-        pointers: from the positions above to the selected positions, which are in the order of these.
+        pointers: from the positions above to the selected positions, which are sorted by the position above them.
     """
 
     columns: Mapping[int, np.ndarray]
     pointers: np.ndarray
 
     def coordinates(self, numbers: np.ndarray | None, dropped: Collection[int]) -> dict[int, np.ndarray]:
-        """The new coordinates of the positions with these numbers (None: of all), but for the dimensions `dropped`."""
+        """The new coordinates of the positions with these numbers (None: of all), without the dimensions `dropped`."""
         return {dim: _at(column, numbers) for dim, column in self.columns.items() if dim not in dropped}
 
     def parents(self, numbers: np.ndarray | None) -> np.ndarray:
-        """The number of the position above, for the positions with these numbers; None: for all."""
+        """The number of the position above each of the positions with these numbers (None: above each position)."""
         dtype, total = self.pointers.dtype, int(self.pointers[-1])
         if FEW * (total if numbers is None else len(numbers)) < len(self.pointers):
             own = np.arange(total, dtype=dtype) if numbers is None else numbers
@@ -40,7 +40,7 @@ class Segments:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A dense level, which has `size` positions below each of `above` positions; new coordinates count them."""
+    """A dense level, which has `size` selected positions below each of `above` positions, numbered from 0."""
 
     dim: int
     above: int
@@ -68,14 +68,14 @@ Link: TypeAlias = Segments | Block
 
 
 def kept_pointers(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """The pointers to the positions that remain: those with the numbers `kept`, which are sorted, and may repeat."""
+    """The pointers to the positions that remain. `kept` are their numbers, which are sorted and may repeat."""
     found = np.zeros_like(pointers)
     np.cumsum(_kept_counts(pointers, kept), out=found[1:])
     return found
 
 
 def _kept_counts(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """The number of positions that remain below each position above, as often as they are kept."""
+    """How many positions remain below each position above. A position counts as often as it is kept."""
     total, counts = int(pointers[-1]), np.diff(pointers)
     if FEW * len(kept) < total:
         return _numbers_below(kept, pointers[1:])

@@ -59,7 +59,7 @@ def joint_keys(
     """One integer for each tuple of coordinates, equal for equal tuples: (keys of entries, keys of points, extent)."""
     left, right, extent = entries[0].astype(np.int64), points[0].astype(np.int64), sizes[0]
     for a, b, size in zip(entries[1:], points[1:], sizes[1:], strict=True):
-        if extent * size >= 2**62:  # numbers of the tuples, and of the coordinates, are small
+        if extent * size >= 2**62:  # small numbers for the distinct tuples and coordinates
             left, right, extent = _numbered(left, right)
             a, b, size = _numbered(a, b)
         left, right, extent = left * size + a, right * size + b, extent * size

@@ -25,12 +25,12 @@ __all__ = ["at_coords", "coords", "elements_at"]
 def coords(self: SparseTensor) -> Any:
     """The coordinates of all slots in storage order, integers of shape (ndim, nse).
 
-    They are a numpy array if the pattern is static. Those of the padding of a dynamic pattern are the sizes of the
-    dimensions, which are out of range.
+    The result is a numpy array if the pattern is static. In the padding of a dynamic pattern, the coordinates are the
+    sizes of the dimensions, which are out of range.
 
         >>> rows, columns = A.coords
 
-    Raises LeafError if the index arrays are not those of the pattern.
+    Raises LeafError if the index arrays do not fit the pattern.
     """
     check_pattern(self, "A in A.coords")
     if isinstance(self.pattern, Pattern):
@@ -79,13 +79,13 @@ def elements_at(tensor: SparseTensor, points: Sequence[Any], n: int) -> jax.Arra
 
 @jax.jit
 def _sampled(tensor: SparseTensor, points: dict[str, Any]) -> Any:
-    """The einsum with one index relation for each dimension: it searches the pattern at each point."""
+    """The elements, by an einsum with one index relation for each dimension: it searches the pattern at each point."""
     indices = ", ".join(f"t{dim}[n]" for dim in range(tensor.ndim))
     return evaluate(f"C[n] = A[{indices}]", A=tensor, **points)
 
 
 Range = tuple[np.ndarray, np.ndarray]
-"""(n,) int64: where the positions of each point begin and end in a level. A point without an entry has none."""
+"""(n,) int64: where the positions of each point begin and end in a level; both are equal if the point has no entry."""
 
 
 def locate(pattern: Pattern, coords: Sequence[np.ndarray]) -> np.ndarray:
@@ -112,7 +112,7 @@ def _below(level: Level, arrays: list[np.ndarray], above: Range, coordinate: np.
         positions = np.where(found, parents * size + coordinate, 0)
         return positions, positions + found
     if level.kind.has_pointers:
-        pointers = arrays[0] if len(arrays[0]) > 1 else np.zeros(2, np.int64)  # without parents no point has one
+        pointers = arrays[0] if len(arrays[0]) > 1 else np.zeros(2, np.int64)  # without parents, no point has one
         first, last = (pointers[parents + n].astype(np.int64) for n in (0, 1))
     else:
         first, last = above
@@ -120,13 +120,13 @@ def _below(level: Level, arrays: list[np.ndarray], above: Range, coordinate: np.
     if level.kind.has_coordinates:
         return _bisected(arrays[-1], first, last, coordinate)
     starts = arrays[1] if len(arrays[1]) else np.zeros(1, np.int64)
-    positions = first + coordinate - starts[parents]  # of a run: its coordinates are consecutive
+    positions = first + coordinate - starts[parents]  # the coordinates of a run are consecutive
     inside = (positions >= first) & (positions < last)
     return positions, positions + inside
 
 
 def _bisected(coordinates: np.ndarray, first: np.ndarray, last: np.ndarray, wanted: np.ndarray) -> Range:
-    """The positions in [first, last) with the coordinate `wanted`. These parts are sorted."""
+    """The positions in [first, last) with the coordinate `wanted`. The coordinates in each such range are sorted."""
     if not len(coordinates):
         return first, first
     if (

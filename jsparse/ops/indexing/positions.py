@@ -1,4 +1,4 @@
-"""Positions of a level: a range of them, or any."""
+"""Positions of a level: a slice if they are a range, an array otherwise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 __all__ = ["Positions", "as_array", "concatenated", "count", "taken"]
 
 Positions: TypeAlias = slice | np.ndarray
-"""A range, or (n,) positions."""
+"""A range as a slice, or an array (n,) of positions."""
 
 
 def count(positions: Positions) -> int:
@@ -25,15 +25,15 @@ def as_array(positions: Positions, dtype: Any = np.int64) -> np.ndarray:
 
 
 def taken(array: np.ndarray, positions: Positions) -> np.ndarray:
-    """The elements at the positions: a view if these are a range."""
+    """The elements at the positions: a view if the positions are a range."""
     return array[positions] if isinstance(positions, slice) else array.take(positions)
 
 
 def concatenated(first: np.ndarray, counts: np.ndarray, backwards: bool) -> np.ndarray:
-    """The ranges from `first[n]` on, of `counts[n]` numbers each, one behind the other.
+    """The ranges of `counts[n]` consecutive numbers from `first[n]` on, one after the other.
 
     Args:
-        backwards: each range descends, to `first[n]`.
+        backwards: each range descends and ends at `first[n]`.
     """
     starts = np.cumsum(counts, dtype=np.int64) - counts
     base = first + counts - 1 + starts if backwards else first - starts

@@ -1,4 +1,4 @@
-"""What an index that was read selects: on the host, by mapped coordinates, or by an einsum."""
+"""Computes what an index selects: on the host, by mapped coordinates, or by an einsum."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["select"]
 
 
 def select(tensor: SparseTensor, index: Index, nse: int | None) -> Any:
-    """The elements at points, as an array, or the selected entries, as a SparseTensor.
+    """Select from a tensor: elements at points become an array, all other selections a SparseTensor.
 
     `nse` is the capacity of a result with a dynamic pattern, and an upper bound for a static one.
     """
@@ -42,7 +42,7 @@ def select(tensor: SparseTensor, index: Index, nse: int | None) -> Any:
 
 
 def _selects_points(selection: Selection) -> bool:
-    """Whether integers and index tables index all dimensions, and it is not one array that selects along one."""
+    """Whether integers and index tables index all dimensions, unless a single array selects along one of them."""
     slices = len(selection.strided) > len(selection.dropped)
     along_one = len(selection.tables) == 1 and selection.table_shape != ()
     return bool(selection.extents) and not slices and not along_one
@@ -84,7 +84,7 @@ def _selected(tensor: SparseTensor, selection: Selection, nse: int | None) -> Sp
 
 
 def _arranged(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Label]) -> SparseTensor:
-    """The tensor, whose dimensions are `labels`, with those that None adds, in the order `wanted`."""
+    """Add the dimensions that None stands for to a tensor with dimensions `labels`, and order all as `wanted` says."""
     labels = [*labels, *(label for label in wanted if label[0] == "new")]
     axes = [labels.index(label) for label in wanted]
     added, pattern = [1] * (len(labels) - made.ndim), made.pattern

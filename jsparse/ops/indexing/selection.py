@@ -28,8 +28,8 @@ class Selection:
         strided: the selector of each dimension that a slice or an integer indexes.
         dropped: the dimensions that integers index; the result lacks them.
         tables: the index table of each other dimension. All have one shape, and known ones are numpy arrays of int64
-            within the dimension. They select points of their dimensions together.
-        table_shape: their shape.
+            within the dimension. Together they select points of their dimensions.
+        table_shape: the shape of the index tables.
     """
 
     extents: tuple[int, ...]
@@ -40,7 +40,7 @@ class Selection:
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
-        """The dimensions of the result: those of index tables are where the first of these indexes."""
+        """The dimensions of the result. The axes of index tables replace the first dimension that a table indexes."""
         found: list[Label] = []
         for dim in range(len(self.extents)):
             if dim == self.first_table:
@@ -90,12 +90,12 @@ class Selection:
         return replace(self, strided=strided, dropped=frozenset(), tables={**self.tables, **arrays})
 
     def of_slices(self) -> Selection:
-        """The part of slices (and integers): dimensions with index tables stay whole."""
+        """The selection by slices and integers alone: dimensions with index tables stay whole."""
         whole = {dim: Strided.whole(self.extents[dim]) for dim in self.tables}
         return replace(self, strided={**self.strided, **whole}, tables={}, table_shape=())
 
     def of_tables(self) -> Selection:
-        """The part of index tables, of the result of `of_slices`."""
+        """The selection by index tables alone, from the result of `of_slices`."""
         kept = [dim for dim in range(len(self.extents)) if dim not in self.dropped]
         sizes = {dim: self.extents[dim] if dim in self.tables else self.strided[dim].size for dim in kept}
         strided = {n: Strided.whole(sizes[dim]) for n, dim in enumerate(kept) if dim not in self.tables}

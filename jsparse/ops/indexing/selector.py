@@ -45,7 +45,7 @@ class Strided:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The smallest and the largest coordinate that is selected; both are 0 and -1 if none is."""
+        """The smallest and the largest coordinate that is selected; (0, -1) if none is."""
         if not self.size:
             return 0, -1
         ends = self.start, self.start + (self.size - 1) * self.step
@@ -53,7 +53,7 @@ class Strided:
 
     @property
     def triple(self) -> tuple[int, int, int]:
-        """(start, step, size), in which those numbers are small that do not matter."""
+        """(start, step, size), with small numbers in place of a start or step that does not matter."""
         return self.start if self.size else 0, self.step if self.size > 1 else 1, self.size
 
     def coordinates(self, dtype: np.dtype) -> np.ndarray:
@@ -75,7 +75,7 @@ class Strided:
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """The coordinates that an index table lists; the offset in the array is the new coordinate.
+    """The coordinates that an index table lists; the offset in the table is the new coordinate.
 
     Attributes:
         listed: (size,) int64, from 0 to `extent - 1`, in any order, with repeats.

@@ -1,4 +1,4 @@
-"""Selections from a static pattern by slices, integers and known index tables. Their pattern is made on the host."""
+"""Selections from a static pattern by slices, integers and known index tables, made on the host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["select_static"]
 
 
 def select_static(tensor: SparseTensor, pattern: Pattern, selection: Selection) -> SparseTensor:
-    """The selected entries of a tensor on a static pattern, on a static pattern of their own."""
+    """Select entries of a tensor with a static pattern. The result has a static pattern of its own."""
     format = remaining_format(pattern.format, selection.parts, selection.tables)
     entries = _entries(pattern, selection)
     if len(selection.tables) > 1:
@@ -43,9 +43,9 @@ def _sorted(
     format: Format,
     order: Sequence[int] | None,
 ) -> SparseTensor:
-    """The entries in these slots of a tensor, which have these new coordinates.
+    """The tensor of the entries in these slots, which have the new coordinates `by_dim`.
 
-    `order`: the dimensions of the result by which they are sorted already, if they are.
+    `order`: the dimensions of the result by which the entries are already sorted; None if they are not.
     """
     target, built = Pattern.from_rows(_rows(by_dim, selection), selection.shape, format, order)
     if not built.is_identity:
@@ -55,7 +55,7 @@ def _sorted(
 
 
 def _order(format: Format, selection: Selection) -> list[int]:
-    """The dimensions of the result in the storage order of a tensor of this format."""
+    """The dimensions of the result, in the order in which a tensor of this format stores them."""
     first = [0, *accumulate(selection.parts)]
     return [first[dim] + n for dim in format.order for n in range(selection.parts[dim])]
 
@@ -94,5 +94,5 @@ def _rows(by_dim: Mapping[int, np.ndarray], selection: Selection) -> list[np.nda
 
 
 def _own(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy of a view, which would keep all of its array alive."""
+    """The array itself, or a copy if it is a view: a view would keep its whole base array alive."""
     return array.copy() if isinstance(array.base, np.ndarray) else array

@@ -1,8 +1,8 @@
 """Selections by index tables that are traced, or from a dynamic pattern: einsums with index relations.
 
 `A[rows]` is Σ_i S(n, i) · A(i, j) with S(n, rows[n]) = 1: the statement `C[n, j] = A[rows[n], j]`. So derivatives,
-batches and overflow are those of einsums, and an index out of range contributes nothing. The arrays are operands of a
-compiled program, which serves all arrays of their shape.
+batches and overflow work as in einsums, and an index out of range contributes nothing. The index tables are operands of
+a compiled program, which serves all tables of their shape.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _is_distinct(selection: Selection) -> bool:
 
 
 def _longest(tensor: SparseTensor, selection: Selection) -> int:
-    """The most slots of a static pattern that share a coordinate, in the indexed dimension in which they are fewest."""
+    """The most slots of a static pattern that share a coordinate: the least such number over the indexed dimensions."""
     assert isinstance(tensor.pattern, Pattern)
     rows, nse = tensor.pattern.rows(), tensor.nse
     counts = [
@@ -90,7 +90,7 @@ def _longest(tensor: SparseTensor, selection: Selection) -> int:
 
 
 def check_capacity(made: SparseTensor, source: SparseTensor) -> None:
-    """Raise PatternError if a known result has more entries than its capacity, although its source has not."""
+    """Raise PatternError if a known result has more entries than its capacity, unless its source overflowed already."""
     overflowed = made.overflowed
     if isinstance(overflowed, jax.core.Tracer) or not np.any(overflowed) or np.any(source.overflowed):
         return

@@ -21,7 +21,7 @@ def as_text(self: SparseTensor) -> str:
           (1, 1)  1.0
           (2, 2)  1.0
 
-    Of a traced tensor, or one that a transformation took apart, there is only the summary.
+    For a traced tensor, or one that a transformation took apart, there is only the summary.
     """
     try:
         coords, values = (np.asarray(x) for x in self.to_coords())

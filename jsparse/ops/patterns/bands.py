@@ -25,14 +25,14 @@ def window(
         >>> jsparse.pattern.window(1000, 2).nse
         4994
 
-    With a dilation d it has the columns j = i + d · t with -before <= t <= after, as the dilated windows of Longformer
-    do (Beltagy et al., 2020).
+    With a dilation d, row i has the columns j = i + d · t with -before <= t <= after, as in the dilated windows of
+    Longformer (Beltagy et al., 2020).
 
     Args:
         before, after: the numbers of entries to the left and to the right of the diagonal; `after` is by default the
             same as `before`. Columns outside of the matrix are left out.
         m: the number of columns, by default n. Rows and columns are aligned at their starts.
-        dilation: the distance of the columns, 1 or more.
+        dilation: the distance between columns, 1 or more.
         format: a format that stores these entries and nothing else. `jsparse.pattern.RUNS` takes memory in proportion
             to n; the dilation has to be 1 then.
 
@@ -80,11 +80,11 @@ def strided(n: int, stride: int, *, local: int | None = None, format: FormatLike
         >>> jsparse.pattern.strided(8, 4, local=1).nse
         19
 
-    Query i sees the keys j <= i with i - j <= local, and those for which i - j is a multiple of the stride.
+    Query i sees the keys j <= i for which i - j <= local, or for which i - j is a multiple of the stride.
 
     Args:
-        stride: the distance of the keys, 1 or more.
-        local: the number of keys before the own one, by default the stride, as in the paper.
+        stride: the distance between keys, 1 or more.
+        local: the number of keys before the query's own key, by default the stride, as in the paper.
         format: a format that stores these entries and nothing else.
 
     Raises PatternError for n, ShapeError for the other numbers, FormatError for the format.

@@ -26,12 +26,12 @@ def block_diagonal(
         14
 
     Args:
-        heights: the numbers of rows of the blocks.
-        widths: their numbers of columns, by default those of rows.
+        heights: the number of rows of each block.
+        widths: the number of columns of each block, by default its number of rows.
         format: a format that stores these entries and nothing else. `jsparse.pattern.RUNS` takes memory in proportion
             to the rows.
 
-    Raises PatternError for sizes, ShapeError for other numbers of widths than of heights, FormatError for the format.
+    Raises PatternError for sizes, ShapeError for more or fewer widths than heights, FormatError for the format.
     """
     rows = sizes_of(heights)
     columns = rows if widths is None else sizes_of(widths)
@@ -54,9 +54,9 @@ def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
 
     Block (I, J) is full if I and J are equal or differ in one binary digit: J = I xor s for a stride s = 1, 2, 4, …
     So each row has at most 1 + ⌈log2(n / block)⌉ blocks, exactly that many if the number of blocks is a power of two.
-    This is the sparse term of Pixelated Butterfly, beside one of low rank (Chen et al., ICLR 2022). It replaces the
-    product of the factors by their sum; Monarch matrices multiply two factors (Dao et al., ICML 2022). Blocks that do
-    not exist are left out, and the last one is smaller if `block` does not divide n.
+    This is the sparse term of Pixelated Butterfly, which adds a term of low rank (Chen et al., ICLR 2022). The pattern
+    replaces the product of the factors by their sum; Monarch matrices multiply two factors (Dao et al., ICML 2022).
+    Blocks that do not exist are left out, and the last one is smaller if `block` does not divide n.
 
     Args:
         block: the size of a block, 1 or more.
@@ -80,7 +80,7 @@ def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
 def random_blocks(
     key: Any, n: int, block: int, per_row: int, m: int | None = None, *, format: FormatLike = "csr"
 ) -> Pattern:
-    """Random blocks, as BigBird has them beside a window and global tokens (Zaheer et al., 2020).
+    """Random blocks, as BigBird has them together with a window and global tokens (Zaheer et al., 2020).
 
         >>> jsparse.pattern.random_blocks(jax.random.key(0), 64, 8, 3).nse
         1536
@@ -118,7 +118,7 @@ def random_blocks(
 def _of_blocks(
     what: str, columns: np.ndarray, exist: np.ndarray, block: int, shape: tuple[int, int], format: FormatLike
 ) -> Pattern:
-    """The pattern whose rows of blocks have those of the ascending `columns` (n, rows of blocks) that exist."""
+    """The pattern with the blocks that `columns` (n, rows of blocks) lists in ascending order, where they `exist`."""
     starts = columns * block
     counts = np.where(exist, np.minimum(shape[1] - starts, block), 0)
     if block > 1:
@@ -126,8 +126,8 @@ def _of_blocks(
     return made(what, Progressions(starts, counts, (1,) * len(columns)), shape, format)
 
 
-CROWDED = 4  # of at most this many numbers for each one wanted, all are shuffled
-SPARE = 8  # draws of each row, beside three for two numbers
+CROWDED = 4  # all numbers are shuffled if there are at most this many for each one wanted
+SPARE = 8  # draws of each row, in addition to three for every two numbers
 
 
 def distinct(key: Any, rows: int, size: int, count: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""From rows of columns to a pattern, and checks of the arguments that all constructors share."""
+"""Makes a pattern from the columns of each row, and checks the arguments that all constructors share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FormatLike: TypeAlias = Format | str
 RUNS = Format((Level(DENSE, 0), Level(RANGE, 1)))
 """The format `(i : dense, j : range)`: one run of columns in each row, and no coordinates.
 
-Patterns with such rows take two integers for each row, whatever their entries. It is a format like any other.
+Such a pattern takes two integers for each row, however many entries it has. This is a format like any other.
 """
 
 CSR = Format.of("csr", 2)
@@ -43,7 +43,7 @@ def row_numbers(rows: int) -> np.ndarray:
 
 
 def as_count(x: Any, name: str, what: str, least: int = 0) -> int:
-    """An argument as an integer. Raises ShapeError unless it is a known one, `least` or more."""
+    """An argument as an integer. Raises ShapeError unless it is a known integer, `least` or more."""
     count = as_integer(x, f"{name} of jsparse.pattern.{what}")
     if count < least:
         raise ShapeError(

@@ -29,7 +29,7 @@ def global_(n: int, tokens: int | Sequence[int], m: int | None = None, *, format
         36
 
     Args:
-        tokens: the numbers of the tokens, in any order, or how many: the first ones.
+        tokens: the numbers of the tokens, in any order; or an integer n, for the first n tokens.
         m: the number of columns, by default n. Rows and columns are aligned at their starts.
         format: a format that stores these entries and nothing else.
 
@@ -71,7 +71,7 @@ def _tokens(tokens: Any, size: int) -> np.ndarray:
 
 
 def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pattern:
-    """All elements.
+    """The pattern of all elements.
 
         >>> jsparse.pattern.full((3, 4)).nse
         12
@@ -95,7 +95,7 @@ def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pat
 
 
 def from_mask(mask: Any, *, format: FormatLike | None = None) -> Pattern:
-    """The elements at which a mask is not zero.
+    """The pattern of the elements at which a mask is not zero.
 
         >>> jsparse.pattern.from_mask([[True, False], [True, True]]).nse
         3

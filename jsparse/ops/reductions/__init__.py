@@ -1,1 +1,1 @@
-"""Reductions of sparse tensors: numpy's, where entries that are not stored are 0, and those over stored entries."""
+"""Reductions of sparse tensors: numpy's, in which elements that are not stored are 0, or over stored entries only."""

@@ -22,7 +22,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["argmax", "argmin"]
 
-LARGEST_ARANGE = 1 << 20  # coordinates are looked up in an array of the dimension's size up to here
+LARGEST_ARANGE = 1 << 20  # coordinates of a dimension up to this size are looked up in an array of that size
 
 
 def argmax(self: SparseTensor, axis: int | None = None, *, keepdims: bool = False) -> jax.Array:
@@ -30,9 +30,9 @@ def argmax(self: SparseTensor, axis: int | None = None, *, keepdims: bool = Fals
 
         >>> A.argmax(axis=1)  # the column of the largest entry of each row
 
-    Of equal entries it is the one of smallest index. With axis=None it is the index into the flattened tensor, in
-    row-major order. NaN is the largest number. Raises DTypeError for complex numbers and for indices beyond int32
-    without x64, ShapeError for an axis out of range.
+    Of equal entries the one with the smallest index counts. With axis=None the result is the index into the flattened
+    tensor, in row-major order. NaN is the largest number. Raises DTypeError for complex numbers and for indices beyond
+    int32 without x64, ShapeError for an axis out of range.
     """
     return _arg("argmax", "max", self, axis, keepdims)
 

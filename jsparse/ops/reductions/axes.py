@@ -33,7 +33,7 @@ def subscripts_of(tensor: SparseTensor, reduced: Sequence[int]) -> str:
 
 
 def reduced_size(tensor: SparseTensor, reduced: Sequence[int], name: str) -> int:
-    """The number of elements of each reduced part. Raises ShapeError if there are none, but a result has elements."""
+    """The number of elements of each reduced part. Raises ShapeError for a maximum or minimum of no elements."""
     total = prod(tensor.shape[at] for at in reduced)
     kept = prod(size for at, size in enumerate(tensor.shape) if at not in reduced)
     if not total and kept and name in ("max", "min", "argmax", "argmin"):

@@ -1,4 +1,4 @@
-"""How many entries each reduced part of a tensor stores: whether an entry that is not stored takes part."""
+"""How many entries each reduced part of a tensor stores, and so whether elements that are not stored take part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["counts", "fullness"]
 
 Fullness = Literal["never", "always", "some"]
-"""Of the reduced parts (rows, say): none stores all of its elements, each does, or that differs or is not known."""
+"""Which reduced parts (rows, say) store all of their elements: none, every one, or some or an unknown number."""
 
 
 def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:

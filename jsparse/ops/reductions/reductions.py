@@ -32,9 +32,9 @@ def sum(
         keepdims: keep the reduced dimensions, with size 1.
         out_format: "dense", or the format of a sparse result, as in `jsparse.einsum`.
 
-    The result is an array, or a SparseTensor if two or more dimensions remain and some level of them is sparse.
+    The result is an array, or a SparseTensor if two or more dimensions remain and one of their levels is sparse.
 
-    Raises ShapeError for an axis out of range, DTypeError for a dtype of no numbers.
+    Raises ShapeError for an axis out of range, DTypeError for a dtype that holds no numbers.
     """
     check_leaves(self, "A in A.sum")
     reduced = reduced_axes(axis, self.ndim)
@@ -74,10 +74,10 @@ def max(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored
 
         >>> A.max(axis=1)  # 0 in a row of negative entries that does not store all elements, as in numpy
 
-    With `stored=True` the maximum is -inf where no entry is stored, or the smallest integer of the dtype. It is NaN if
-    an entry is NaN. Entries that attain the maximum share its gradient equally.
+    With `stored=True` the maximum is -inf (or the smallest integer of the dtype) where no entry is stored. The maximum
+    is NaN if an entry is NaN. Entries that attain the maximum share its gradient equally.
 
-    Raises DTypeError for complex numbers, ShapeError for an axis out of range, or a part without elements.
+    Raises DTypeError for complex numbers, ShapeError for an axis out of range, or for a maximum of no elements.
     """
     return _extreme("max", self, axis, keepdims, stored)
 
@@ -99,9 +99,9 @@ def prod(
         >>> A.prod(axis=1, stored=True).shape
         (1000,)
 
-    It is 0 where an element is not stored; with `stored=True` it is 1 where no entry is stored. The gradient is exact
-    for any entries. Second and higher derivatives are 0 where two or more entries are 0, instead of exact. See `sum`
-    for the arguments and errors.
+    The product is 0 where an element is not stored; with `stored=True` it is 1 where no entry is stored. The gradient
+    is exact for any entries. Second and higher derivatives are not exact where two or more entries are 0: they are 0
+    there. See `sum` for the arguments and errors.
     """
     check_leaves(self, "A in A.prod")
     reduced = reduced_axes(axis, self.ndim)
@@ -170,12 +170,12 @@ def _stored_number(tensor: SparseTensor, reduced: tuple[int, ...]) -> Any:
 
 
 def _nonzero(tensor: SparseTensor) -> SparseTensor:
-    """1 for each stored entry that is not 0, as bools."""
+    """A bool tensor on the same pattern: True for each stored entry that is not 0."""
     return tensor.map(lambda v: v != 0)
 
 
 def _accumulated(own: Any, requested: Any) -> Any:
-    """The dtype of jnp.sum for entries of the dtype `own`."""
+    """The requested dtype, or by default the dtype of jnp.sum for entries of the dtype `own`."""
     if requested is not None:
         return given_dtype(requested, "dtype= of a reduction")
     return jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), own)).dtype

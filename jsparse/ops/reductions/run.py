@@ -16,7 +16,8 @@ __all__ = ["as_run"]
 def as_run(tensor: SparseTensor) -> SparseTensor:
     """A vector of all stored values, where the pattern is static; any other tensor as it is.
 
-    Its pattern depends on nse alone. So programs serve all patterns of one nse, and loops read no coordinates.
+    The vector's pattern depends on nse alone. So one program serves all patterns of an nse, and loops read no
+    coordinates.
     """
     if not isinstance(tensor.pattern, Pattern):
         return tensor
@@ -25,6 +26,6 @@ def as_run(tensor: SparseTensor) -> SparseTensor:
 
 @lru_cache(maxsize=64)
 def _run(nse: int) -> tuple[Pattern, Owner]:
-    """The pattern, and its owner: memos would forget plans and programs with the last tensor on the pattern."""
+    """The pattern, and its owner. Without the owner, memos would forget plans and programs with the last tensor."""
     pattern = Pattern((nse,), Format.of("(i) -> (i : range)", 1), (np.array([0, nse]), np.zeros(1, np.int64)))
     return pattern, pattern.owner()

@@ -42,8 +42,8 @@ def softmax(A: Any, axis: Axis = -1) -> Any:
     The maximum is subtracted before the exponential (Blanchard, Higham and Higham, "Accurately computing the
     log-sum-exp and softmax functions", 2021). float16 and bfloat16 are computed in float32.
 
-    A row with +inf or NaN among its entries is NaN, as with jax.nn.softmax. A row whose entries are all -inf gets 0, as
-    one that stores none.
+    A row with +inf or NaN among its entries is NaN, as with jax.nn.softmax. A row whose entries are all -inf counts as
+    one without entries: the result is 0.
 
     Raises ShapeError for an axis out of range, DTypeError for complex numbers.
     """
@@ -96,7 +96,7 @@ def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTenso
 
 
 def _spec(tensor: SparseTensor) -> tuple[tuple[Any, ...], Spec]:
-    """The operands, and the spec of the map from the values to themselves."""
+    """The operands, and the spec of an einsum that maps the values to themselves."""
     inner, order = letters_of(tensor.ndim), tensor.format.order
     names = tuple(inner[dim] for dim in order)
     pattern, count = tensor.pattern, tensor.ndim - tensor.format.trailing_dense
@@ -118,7 +118,7 @@ def _is_large(spec: Spec, over: tuple[str, ...], tensor: SparseTensor) -> bool:
 
 
 def _by_sparse_sums(tensor: SparseTensor, over: tuple[str, ...]) -> SparseTensor:
-    """The softmax where most rows store nothing: the maxima and sums of rows are sparse tensors, too."""
+    """The softmax of a tensor in which most rows store nothing: the maxima and sums of rows are sparse tensors, too."""
     inner = letters_of(tensor.ndim)
     kept = "".join(v for v in inner if v not in over)
     nse = tensor.nse if tensor.is_dynamic else None

@@ -23,7 +23,7 @@ PRODUCT = Semiring("*", "*")
 
 
 def reduced_sum(tensor: SparseTensor, reduced: Sequence[int], dtype: Any, out_format: Any) -> Any:
-    """The sum over dimensions. It is dense if the levels that remain are all dense."""
+    """The sum over dimensions. The result is dense if the levels that remain are all dense."""
     if not tensor.ndim:
         return tensor.values[0].astype(dtype)
     tensor, reduced = _shortened(tensor, reduced)
@@ -59,7 +59,7 @@ def stored_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
 
 
 def _shortened(tensor: SparseTensor, reduced: Sequence[int]) -> tuple[SparseTensor, Sequence[int]]:
-    """A tensor and its reduced dimensions with the same reduction, which is simpler if all dimensions are reduced."""
+    """A tensor and dimensions with the same reduction: a vector if all dimensions of a static tensor are reduced."""
     return (as_run(tensor), (0,)) if len(reduced) == tensor.ndim and not tensor.is_dynamic else (tensor, reduced)
 
 

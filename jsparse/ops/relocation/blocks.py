@@ -1,6 +1,6 @@
 """Blocks: the trailing dense levels that a relocation carries along, so that it moves blocks instead of elements.
 
-The *lead* of a tensor is what remains without these levels: its dimensions keep their order. Values then have shape
+The *lead* of a tensor is what remains without these levels. Its dimensions keep their order. Values then have shape
 (positions of the lead, elements of a block).
 """
 
@@ -40,7 +40,7 @@ class Lead:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """For each dimension of the tensor its number after the lead was extended by the block."""
+        """For each dimension of the tensor, its number in the lead extended by the block."""
         order = (*self.dims, *self.block_dims)
         return tuple(order.index(dim) for dim in range(len(order)))
 

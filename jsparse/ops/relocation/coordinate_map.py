@@ -1,4 +1,4 @@
-"""Coordinate maps: functions from the coordinates of an entry to those that it has in the result."""
+"""Coordinate maps: functions from the coordinates of an entry to its coordinates in the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CoordinateMap(ABC):
 
     Attributes:
         drops: whether it gives negative coordinates to entries that the result lacks.
-        reads_values: whether it depends on the values, so that the result's pattern does.
+        reads_values: whether the map, and with it the result's pattern, depends on the values.
     """
 
     drops: ClassVar[bool] = False
@@ -29,7 +29,7 @@ class CoordinateMap(ABC):
         """Map the coordinates of n entries.
 
         Args:
-            rows: the coordinates. Those of padding are out of range, and their results do not matter.
+            rows: the coordinates. In padding they are out of range, and it does not matter what they are mapped to.
             values: (n,) the values, if the map reads values.
             xnp: numpy or jax.numpy, whichever the arrays belong to.
 
@@ -38,13 +38,13 @@ class CoordinateMap(ABC):
 
     @property
     def largest(self) -> int:
-        """The largest number that occurs on the way, apart from coordinates. It decides on int32 or int64."""
+        """The largest intermediate number, apart from coordinates. It decides between int32 and int64."""
         return 0
 
 
 @dataclass(frozen=True)
 class Composed(CoordinateMap):
-    """One map after the other, the first one first."""
+    """Applies several maps one after the other, the first one first."""
 
     maps: tuple[CoordinateMap, ...]
 
@@ -61,13 +61,13 @@ class Composed(CoordinateMap):
 
 @dataclass(frozen=True)
 class Offset(CoordinateMap):
-    """Adds to the coordinates of each dimension; None leaves a dimension alone, which may be carried."""
+    """Adds an offset to the coordinates of each dimension. None leaves a dimension as it is; it may be carried."""
 
     offsets: tuple[int | None, ...]
 
     @staticmethod
     def along(axis: int, ndim: int, start: int) -> Offset:
-        """The offset of one dimension."""
+        """The map that adds `start` along one axis."""
         return Offset(tuple(start if dim == axis else None for dim in range(ndim)))
 
     def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:

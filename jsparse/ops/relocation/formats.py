@@ -1,4 +1,4 @@
-"""Formats of results: the operands' own where the result can have it, else the default where its pointers are few."""
+"""Formats of results: the operands' own format if the result can have it, else the default one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL = 64  # plus this many
 
 
 def affordable(format: Format, shape: Sequence[int], entries: int) -> Format:
-    """The format with compressed in place of dense outer levels if these had many more pointers than entries."""
+    """The format. Its dense outer levels become compressed if they had many more pointers than there are entries."""
     outer = next((n for n, level in enumerate(format.levels) if not level.kind.is_full), 0)
     if prod(shape[dim] for dim in format.order[:outer]) <= SPARE_POINTERS * entries + SMALL:
         return format
@@ -32,7 +32,7 @@ def default_in(shape: Sequence[int], entries: int) -> Format:
 def agreed_format(
     tensors: Sequence[SparseTensor], format: Format | str | None, shape: Sequence[int], entries: int
 ) -> Format:
-    """The `format` that was asked for, else the one that all tensors have, else the default."""
+    """The `format` that was asked for, else the format that all tensors share, else the default."""
     if format is not None:
         return Format.of(format, len(shape))
     own = {tensor.format for tensor in tensors}

@@ -1,4 +1,4 @@
-"""Checks of what the functions that build and reshape tensors are given: tensors, axes, sizes."""
+"""Checks the arguments of functions that build and reshape tensors: tensors, axes, sizes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def as_axis(axis: Any, ndim: int, what: str) -> int:
 
 
 def as_axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
-    """One axis or several, counted from the start; all for None. Raises ShapeError unless they differ, in range."""
+    """One axis or several, counted from the start; all for None. Raises ShapeError for repeats, or one out of range."""
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, Sequence) else [axis]

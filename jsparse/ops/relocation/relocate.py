@@ -35,14 +35,14 @@ _Parts = tuple[tuple[np.ndarray, ...], Any]  # index arrays and values
 
 @dataclass(frozen=True)
 class Relocation:
-    """What to make of some tensors' entries. The result depends on this and on the tensors alone.
+    """Where the entries of some tensors go. The result depends on nothing but this and the tensors.
 
     Attributes:
-        maps: the coordinate map of each tensor. No two entries may meet.
+        maps: the coordinate map of each tensor. No two entries may get the same coordinates.
         shape: the shape of the result.
-        format: its format.
-        carried: pairs of a dimension of the tensors and the dimension of the result that it becomes as it is. Maps get
-            None for such a dimension if its level is one of the last, dense levels of all tensors and of the result.
+        format: the format of the result.
+        carried: pairs of a dimension of the tensors and the dimension of the result that it becomes unchanged. Maps get
+            None for such a dimension if its level is a trailing dense level of all tensors and of the result.
         capacity: the capacity of a dynamic result, in slots. By default every entry may need a block of its own.
     """
 
@@ -59,10 +59,10 @@ class Relocation:
 
 
 def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseTensor:
-    """Move the entries of tensors: the result has all of them, at the coordinates that the maps say.
+    """Move the entries of tensors: the result has all of them, at the coordinates that the maps give.
 
     It is static if all tensors are, unless a map reads traced values. It is differentiable in the values, which promote
-    as in jnp. If a dynamic tensor overflowed, the result has.
+    as in jnp. If a dynamic tensor overflowed, so has the result.
 
     Raises ShapeError if coordinates do not fit int64, DTypeError if they need int64 but x64 is off, FormatError and
     PatternError if the format cannot store the entries.
@@ -91,14 +91,14 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
 
 
 def _assembled(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> _Parts:
-    """The index arrays and the values of the result of known tensors."""
+    """The index arrays and the values of the result, if all tensors are known."""
     made = _static([tensor.static() for tensor in tensors], relocation, carried)
     assert isinstance(made.pattern, Pattern)
     return made.pattern.arrays, made.values
 
 
 def _joined(tensors: Sequence[SparseTensor], relocation: Relocation) -> _Parts | None:
-    """The same of tensors that follow one another in the result."""
+    """The index arrays and the values of the result, if the tensors follow one another in it; else None."""
     if not all(isinstance(one, Offset) for one in relocation.maps):
         return None
     parts = [_stored(tensor.pattern) for tensor in tensors]
@@ -116,14 +116,14 @@ def _stored(pattern: Pattern | DynamicPattern) -> Stored:
 
 
 def _can_be_static(tensor: SparseTensor) -> bool:
-    """Whether the entries of a tensor are known, and all of them are there."""
+    """Whether the entries of a tensor are known on the host, and none of them is missing after an overflow."""
     if isinstance(tensor.pattern, Pattern):
         return is_on_host(tensor.values)
     return is_on_host(tensor.values) and tensor.pattern.is_whole
 
 
 def _type_of(target: Lead, capacity: int) -> DynamicType:
-    """The type of a result with its block's dimensions last."""
+    """The dynamic type of a result whose block dimensions come last."""
     return extended_type(dynamic_type(target.shape, target.format, capacity // max(target.elements, 1)), target.block)
 
 
@@ -137,7 +137,7 @@ def _check_largest(relocation: Relocation) -> None:
 
 
 def _carried_levels(tensors: Sequence[SparseTensor], relocation: Relocation) -> int:
-    """The number of last levels that are dense, and of carried dimensions, in all tensors and in the result."""
+    """How many trailing levels are dense and store carried dimensions, in all tensors and in the result."""
     if not relocation.carried:
         return 0
     formats = [*(tensor.format for tensor in tensors), relocation.format]
@@ -183,12 +183,14 @@ def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: in
 def _composed(
     gather: np.ndarray | None, picks: Sequence[np.ndarray | None], counts: Sequence[int]
 ) -> np.ndarray | None:
-    """For each slot of the result, the block of the tensors, which are numbered through, or -1; None for all in order.
+    """For each slot of the result, the number of its block among the blocks of all tensors; None for all in order.
+
+    A slot without an entry gets -1.
 
     Args:
-        gather: for each slot the number of the moved entry.
+        gather: for each slot the number of the moved entry; None for all in order.
         picks: for each tensor, the numbers of the entries that are moved; None for all in order.
-        counts: the numbers of their blocks.
+        counts: how many blocks each tensor has.
     """
     if all(picked is None for picked in picks):
         return gather
@@ -273,8 +275,8 @@ def joined_arrays(
 ) -> tuple[np.ndarray, ...] | None:
     """The index arrays of the tensor that has the entries of all parts, in their order, at the mapped coordinates.
 
-    The result is None unless the parts have its format and follow one another along the dimension that is stored first.
-    Then each of them has parents of its own in all levels below.
+    None unless the parts have the result's format and follow one another along the dimension that is stored first. Then
+    each part has parents of its own in all levels below.
     """
     offsets = [[by or 0 for by in one.offsets] for one in maps if isinstance(one, Offset)]
     if len(offsets) < len(maps) or any(part.format != format for part in parts):
@@ -304,13 +306,13 @@ def joined_arrays(
 
 
 def _follow(parts: Sequence[Stored], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format) -> bool:
-    """Whether the parts follow one another, so that the entries of each are behind all entries of those before it."""
+    """Whether the parts follow one another: the entries of each part come after all entries of the parts before it."""
     if format.is_dense or not format.appends:
         return False
     outer, *inner = format.levels
     sizes = [part.shape[outer.dim] for part in parts]
     starts = moves[outer.dim]
-    if outer.kind.is_full:  # no gap between the parts: their parents are numbered through
+    if outer.kind.is_full:  # no gap between the parts: their parents are numbered consecutively
         if list(starts) != [0, *accumulate(sizes[:-1])]:
             return False
     elif any(start + size > after for (start, after), size in zip(pairwise(starts), sizes, strict=False)):
@@ -319,7 +321,7 @@ def _follow(parts: Sequence[Stored], moves: Sequence[Sequence[int]], shape: tupl
 
 
 def _pointers(given: Sequence[np.ndarray], counts: Sequence[int], parents: int | None, dtype: np.dtype) -> np.ndarray:
-    """The pointers of all parts, one after the other, and those below the other ones of the `parents`, if any."""
+    """The pointers of all parts, one after the other. If there are more `parents`, they get empty segments."""
     total = sum(counts)
     if parents is None:
         return np.array([0, total], dtype)

@@ -12,14 +12,14 @@ __all__ = ["remaining_format"]
 
 
 def remaining_format(format: Format, parts: Sequence[int], listed: Collection[int] = ()) -> Format:
-    """The format after dimension d became `parts[d]` dimensions: none, one, or several, one behind the other.
+    """The format after dimension d became `parts[d]` dimensions: none, one, or several next to each other.
 
     Args:
-        parts: for each dimension of `format` a number.
-        listed: the dimensions that keep a list of coordinates, in any order and with repeats.
+        parts: how many dimensions each dimension of `format` becomes.
+        listed: the dimensions from which a list of coordinates was selected, in any order and with repeats.
 
     If no level with coordinates remains, the format is coo, unless all levels were dense. Levels with gaps become
-    compressed where they would store other entries than those that are selected.
+    compressed where they would store entries that are not selected.
     """
     if not listed and all(count == 1 for count in parts):
         return format
@@ -42,7 +42,8 @@ def remaining_format(format: Format, parts: Sequence[int], listed: Collection[in
 
 
 def _is_torn(format: Format, last: Level, parts: Sequence[int]) -> bool:
-    """Whether the last remaining level would store gaps: it has them, and a level below it lacked some coordinates."""
+    """Whether the last remaining level would store gaps: it has gaps, and a removed level below it may have lacked
+    coordinates."""
     below = format.levels[format.levels.index(last) + 1 :]
     return last.kind.has_gaps and not all(level.kind.is_full for level in below if not parts[level.dim])
 

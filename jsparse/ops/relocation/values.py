@@ -31,7 +31,7 @@ def on_device(x: np.ndarray, operands: Sequence[Any] = ()) -> jax.Array:
 
 
 def gathered(values: Sequence[Any], gather: np.ndarray | None, block: int, dtype: Any) -> jax.Array:
-    """Gather blocks from several arrays of values, which are numbered through.
+    """Gather blocks from several arrays of values. Blocks are numbered across all arrays.
 
     Known values are gathered on the host, since XLA would compile a program for every length. Traced values are
     gathered by an einsum over the index relation of `gather`, whose derivative is the gather in the other direction.

@@ -45,7 +45,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> SparseTensor:
 
 
 def squeeze(a: Any, axis: Axis = None) -> Any:
-    """Remove dimensions of size 1, as jnp.squeeze does: those of `axis`, or all (None).
+    """Remove dimensions of size 1, as jnp.squeeze does: the dimensions `axis`, or all (None).
 
     Dimensions that dense levels store are removed without touching the index arrays; otherwise the pattern is made
     anew. An array of shape () results if no dimension is left.
@@ -113,7 +113,8 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
 
         >>> jsparse.moveaxis(A, 0, -1)
 
-    The dtype stays. Raises ShapeError for axes out of range, given twice, or as many sources as destinations are not.
+    The dtype stays. Raises ShapeError for axes out of range or given twice, and if there are more sources than
+    destinations, or fewer.
     """
     tensor = as_tensor(a, "moveaxis")
     sources = as_axes([source] if not isinstance(source, Sequence) else source, tensor.ndim, "moveaxis")

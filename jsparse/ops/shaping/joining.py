@@ -25,14 +25,14 @@ __all__ = ["as_row", "concatenate", "hstack", "stack", "summed_capacity", "vstac
 def concatenate(tensors: Iterable[Any], axis: int | None = 0, *, format: Format | str | None = None) -> SparseTensor:
     """Join tensors along an existing dimension, as jnp.concatenate does.
 
-    The result is dynamic if a tensor is; its capacity is then the sum of all.
+    The result is dynamic if a tensor is; its capacity is then the sum of all capacities.
 
         >>> jsparse.concatenate([A, B], axis=1)
 
     Args:
-        tensors: tensors of one rank whose sizes agree but for that of `axis`.
-        axis: the dimension; None for the concatenation of all tensors' `ravel`.
-        format: the format of the result, by default that of the tensors if they agree, else the default.
+        tensors: tensors of one rank whose sizes agree in all dimensions but `axis`.
+        axis: the dimension; None joins the `ravel` of each tensor.
+        format: the format of the result, by default the format of the tensors if they share one, else the default.
 
     Raises ShapeError for no tensors and for shapes that do not fit, DTypeError for dense arrays, FormatError for the
     format.
@@ -76,8 +76,8 @@ def _block(shape: tuple[int, ...], format: Format) -> int:
 def stack(tensors: Iterable[Any], axis: int = 0, *, format: Format | str | None = None) -> SparseTensor:
     """Join tensors of one shape along a new dimension, as jnp.stack does.
 
-    The result is dynamic if a tensor is; its capacity is then the sum of all. The new dimension is stored outermost, by
-    a dense level above the tensors' own levels if these agree (a stack of coo tensors is coo).
+    The result is dynamic if a tensor is; its capacity is then the sum of all capacities. The new dimension is stored
+    outermost, by a dense level above the tensors' own levels if these agree (a stack of coo tensors is coo).
 
         >>> jsparse.stack([A, B]).shape
         (2, 1000, 800)
@@ -120,7 +120,7 @@ def _stacked_format(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, 
 
 
 def _stacked_capacity(tensors: Sequence[SparseTensor], target: Format, at: int) -> int | None:
-    """The sum of the capacities, if the result's trailing dense levels store what those of the tensors do."""
+    """The sum of the capacities if the result's trailing dense levels are trailing in every tensor, too; else None."""
     inner = target.order[target.ndim - target.trailing_dense :]
     for tensor in tensors:
         own = tensor.format.order[tensor.ndim - tensor.format.trailing_dense :]
@@ -148,7 +148,7 @@ def hstack(tensors: Iterable[Any], *, format: Format | str | None = None) -> Spa
 
 
 def as_row(vector: SparseTensor) -> SparseTensor:
-    """The matrix of one row with a vector's entries, or of the one element of a tensor without dimensions."""
+    """A vector as a matrix of one row; a tensor without dimensions as a matrix of one element."""
     return as_tensor(expand_dims(vector, 0), "vstack").asformat("csr") if vector.ndim else expand_dims(vector, (0, 1))
 
 

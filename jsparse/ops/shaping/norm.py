@@ -23,7 +23,7 @@ __all__ = ["norm"]
 
 
 def norm(a: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> jax.Array:
-    """Compute a norm of a vector or a matrix, or of those along `axis`, as jnp.linalg.norm does. It is an array.
+    """Compute the norm of a vector or a matrix, or of each one along `axis`, as jnp.linalg.norm does. Gives an array.
 
         >>> jsparse.norm(A)            # the root of the sum of squares
         >>> jsparse.norm(A, 1)         # the largest column sum of absolute values
@@ -32,12 +32,12 @@ def norm(a: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     Args:
         ord: None, 2 or any other positive number, inf, -inf or 0 (the number of nonzeros) for vectors; None, "fro", 1,
             -1, inf or -inf for matrices.
-        axis: one dimension for norms of vectors, two for norms of matrices. By default the tensor is a vector or a
-            matrix itself, or for `ord=None` of any rank.
-        keepdims: keep the dimensions as ones of size 1.
+        axis: one dimension for norms of vectors, two for norms of matrices. By default the tensor itself is a vector or
+            a matrix, or of any rank for `ord=None`.
+        keepdims: keep the reduced dimensions, with size 1.
 
-    The dtype is real: that of the entries, or the default float for integers. Raises NotYetSupportedError for orders
-    that need singular values, ShapeError for axes that do not fit.
+    The dtype is real: the dtype of the entries, or the default float for integers. Raises NotYetSupportedError for
+    orders that need singular values, ShapeError for axes that do not fit.
     """
     tensor = as_tensor(a, "norm")
     axes = as_axes(axis, tensor.ndim, "norm")
@@ -94,7 +94,7 @@ def _of_matrices(tensor: SparseTensor, ord: Any, axes: Sequence[int]) -> jax.Arr
 
 
 def _extreme(tensor: SparseTensor, axes: Sequence[int], largest: bool) -> jax.Array:
-    """The maximum or minimum of numbers >= 0 over axes, where what is not stored is 0."""
+    """The maximum or minimum of numbers >= 0 over axes. Elements that are not stored count as 0."""
     size = prod(tensor.shape[dim] for dim in axes)
     kept = [dim for dim in range(tensor.ndim) if dim not in axes]
     tensor = tensor if kept else as_run(tensor)

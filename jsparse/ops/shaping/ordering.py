@@ -62,7 +62,7 @@ def top_k(a: Any, k: Any, axis: int = -1, *, nse: int | None = None) -> SparseTe
 
 
 def sort(a: Any, axis: int = -1) -> SparseTensor:
-    """Sort the elements along `axis`, those that are not stored included, as jnp.sort does.
+    """Sort all elements along `axis`, stored or not, as jnp.sort does.
 
     In each row the negative entries come first, then the zeros, then the other entries; NaN is last. So there are as
     many entries as before, in other places. The result is static if the pattern and the values are known; else it is
@@ -83,12 +83,12 @@ def sort(a: Any, axis: int = -1) -> SparseTensor:
 def nonzero(a: Any) -> tuple[np.ndarray, ...]:
     """The coordinates of the stored entries that are not 0, an integer array for each dimension, as jnp.nonzero does.
 
-    They are in C order. NaN is not 0.
+    The coordinates are in C order. NaN is not 0.
 
         >>> rows, columns = jsparse.nonzero(A)
 
     Each array has the shape (n,) and the dtype of the index arrays. Raises PatternError if the tensor is traced or
-    overflowed: their number is only known outside jit.
+    overflowed: the number n is only known outside jit.
     """
     tensor = as_tensor(a, "nonzero")
     if not is_known(tensor.values):
@@ -129,7 +129,7 @@ def _largest(rows: Rows, values: Any, count: Any, axis: int, xnp: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Sorted(CoordinateMap):
-    """Moves each entry along `axis`, of that `size`, to its place in the sorted row."""
+    """Moves each entry along `axis`, a dimension of size `size`, to its place in the sorted row."""
 
     reads_values: ClassVar[bool] = True
     axis: int
@@ -143,7 +143,7 @@ class _Sorted(CoordinateMap):
 
 
 def _ranks(rows: Rows, ties: Any, values: Any, axis: int, xnp: Any) -> tuple[Any, Any, Any]:
-    """For each entry its rank among those of its row, their number, and the number of negative ones among them.
+    """For each entry: its rank in its row, the number of entries of the row, and how many of them are negative.
 
     Entries are ordered by value, and equal ones by `ties`. Rows are along `axis`.
     """

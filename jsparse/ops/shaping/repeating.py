@@ -27,7 +27,7 @@ __all__ = ["broadcast_to", "repeat", "tile"]
 
 
 def repeat(a: Any, repeats: int, axis: int | None = None) -> SparseTensor:
-    """Repeat each element along `axis`, as jnp.repeat does; without an axis along that of `ravel`.
+    """Repeat each element along `axis`, as jnp.repeat does; without an axis, repeat the elements of `ravel(a)`.
 
     The result stores every repeated entry.
 
@@ -36,7 +36,7 @@ def repeat(a: Any, repeats: int, axis: int | None = None) -> SparseTensor:
     Args:
         repeats: a known integer, the same for all elements.
 
-    The dtype stays. Raises ShapeError for another or a negative number, and for an axis out of range.
+    The dtype stays. Raises ShapeError if `repeats` is negative or no known integer, and for an axis out of range.
     """
     tensor = as_tensor(a, "repeat")
     count = as_integer(repeats, "the repeats of jsparse.repeat")
@@ -56,7 +56,7 @@ def tile(a: Any, reps: int | Sequence[int]) -> SparseTensor:
         >>> jsparse.tile(A, (2, 3)).shape
 
     Args:
-        reps: known integers, for the last dimensions if they are fewer.
+        reps: known integers. If there are fewer than dimensions, they are for the last dimensions.
 
     The dtype stays. Raises ShapeError for a negative number.
     """
@@ -93,7 +93,7 @@ def broadcast_to(a: Any, shape: int | Sequence[int]) -> SparseTensor:
 
 
 def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> SparseTensor:
-    """Repeat every dimension as often as `counts` says: elements beside each other, or whole copies one by one."""
+    """Repeat every dimension as often as `counts` says: each element in place if `neighbours`, else as a whole."""
     trailing = tensor.format.trailing_dims
     if not tensor.format.is_dense:
         for dim in trailing:
@@ -112,7 +112,7 @@ def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> Sp
 
 
 def _widened(tensor: SparseTensor, dim: int, size: int) -> SparseTensor:
-    """Give a trailing dense level another size than 1. Values are repeated, and index arrays shared."""
+    """Enlarge a trailing dense level of size 1 to `size`. Values are repeated, and index arrays are shared."""
     shape = tuple(size if d == dim else n for d, n in enumerate(tensor.shape))
     order = tensor.format.order
     below = prod(tensor.shape[d] for d in order[order.index(dim) + 1 :])
@@ -134,7 +134,7 @@ def _widened(tensor: SparseTensor, dim: int, size: int) -> SparseTensor:
 
 @dataclass(frozen=True)
 class _Copies(CoordinateMap):
-    """Copies each entry as often as the product of `counts`."""
+    """Copies each entry. The number of copies is the product of `counts`."""
 
     sizes: tuple[int, ...]
     counts: tuple[int, ...]

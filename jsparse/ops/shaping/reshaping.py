@@ -31,9 +31,9 @@ __all__ = ["Reshaped", "ravel", "reshape", "reshaped"]
 def reshape(a: Any, shape: int | Sequence[int], order: str = "C") -> Any:
     """Reshape in C order, as jnp.reshape does. One size may be -1, which stands for what is left.
 
-    Every stored entry is kept, and nothing dense is made. A coo stays a coo and a csf a csf, a matrix in another named
-    format keeps it if it stays a matrix, and dense levels for the last dimensions stay dense as far as the shape
-    leaves these dimensions together. All others get the default format (dcsr in place of csr if there are many more
+    Every stored entry is kept, and nothing dense is made. The formats coo and csf stay. A matrix in another named
+    format keeps it if it stays a matrix. Dense levels for the last dimensions stay dense as far as the shape keeps
+    these dimensions together. All other tensors get the default format (dcsr in place of csr if there are many more
     rows than entries). Adding and removing dimensions of size 1 shares index arrays as `expand_dims` and `squeeze` do.
     The shape () gives an array.
 
@@ -83,7 +83,7 @@ def _reshape(tensor: SparseTensor, shape: Any, order: str) -> Any:
 
 
 def _completed(shape: Any, old: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with the size for -1. Raises ShapeError unless it has as many elements as the old one."""
+    """The shape, with -1 replaced by a size. Raises ShapeError unless it has as many elements as the old shape."""
     given = shape if isinstance(shape, Sequence) else (shape,)
     sizes = [as_integer(size, "each size of a shape") for size in given]
     total, unknown = prod(old), [n for n, size in enumerate(sizes) if size == -1]
@@ -104,7 +104,7 @@ def reshaped(
 ) -> SparseTensor:
     """The tensor in another shape with as many elements, in the format that is given, or else in a similar one.
 
-    `capacity` is that of a dynamic result, by default one that suffices in any format.
+    `capacity` is the capacity of a dynamic result, by default enough for any format.
     """
     if not prod(shape):
         return _without_entries(tensor, shape, format)
@@ -119,7 +119,7 @@ def reshaped(
 
 
 def _without_entries(tensor: SparseTensor, shape: tuple[int, ...], format: Format | None) -> SparseTensor:
-    """The tensor of a shape without elements. Its values are those of the tensor: none."""
+    """The tensor of a shape without elements. It has no values."""
     target = format or default_in(shape, 0)
     if isinstance(tensor.pattern, DynamicPattern):
         return SparseTensor._unchecked(tensor.values[:0], DynamicPattern.empty(dynamic_type(shape, target, 0)))
@@ -128,7 +128,7 @@ def _without_entries(tensor: SparseTensor, shape: tuple[int, ...], format: Forma
 
 
 def _similar(tensor: SparseTensor, shape: tuple[int, ...], own: int) -> Format:
-    """The format of the result: its last `own` dimensions are dense, the others have the name that they had."""
+    """The format of the result: its last `own` dimensions are dense, and the others keep the name of their format."""
     outer, lead = len(shape) - own, split_format(tensor.format, tensor.shape, own)
     entries = tensor.nse // max(lead.elements, 1)
     name = lead.format.name
@@ -166,7 +166,7 @@ def _in_blocks(tensor: SparseTensor, count: int, sizes: tuple[int, ...]) -> Spar
 
 @dataclass(frozen=True)
 class Reshaped(CoordinateMap):
-    """The same position in C order, in another shape. The last `own` dimensions of both shapes are equal.
+    """Keeps each entry's position in C order, in another shape. The last `own` dimensions of both shapes are equal.
 
     The dimensions are merged and split in groups with equal products, so that no position is computed in more
     dimensions than necessary: (10⁹, 10⁹, 10⁹) to (10¹⁸, 10⁹) needs no number above 10¹⁸.

@@ -34,7 +34,7 @@ def flip(a: Any, axis: Axis = None) -> SparseTensor:
 
 
 def roll(a: Any, shift: int | Sequence[int], axis: Axis = None) -> SparseTensor:
-    """Shift the elements along `axis`, as jnp.roll does: those that leave at one end come back at the other.
+    """Shift the elements along `axis`, as jnp.roll does: elements that leave at one end come back at the other.
 
     Without an axis the tensor is rolled as if it had one dimension. The result has the tensor's format, but compressed
     levels in place of range levels.
@@ -97,7 +97,7 @@ class _Flipped(CoordinateMap):
 
 @dataclass(frozen=True)
 class _Rolled(CoordinateMap):
-    """Adds to coordinates modulo the size: (shift, size) with 0 < shift < size for each dimension that moves."""
+    """Adds a shift to coordinates, modulo the size: (shift, size), 0 < shift < size, for each dimension that moves."""
 
     shifts: tuple[tuple[int, int] | None, ...]
 

@@ -29,7 +29,8 @@ def tensordot(
         >>> jsparse.tensordot(A, X, axes=([1], [0]))  # dimension 1 of A with dimension 0 of X
 
     Args:
-        axes: the number of last dimensions of `a` and first ones of `b` that are summed, or the dimensions of each.
+        axes: a number n, to sum over the last n dimensions of `a` and the first n of `b`; or the summed dimensions of
+            each, as two lists.
         out_format, nse, preferred_element_type: as in `jsparse.einsum`.
 
     The result has the dimensions of `a` and then of `b` that are not summed. Dtypes promote as in `jsparse.einsum`.

@@ -1,8 +1,8 @@
 """Selection of the k largest numbers of an array, as a mask, with ties in the order of the array.
 
-Numbers are compared as unsigned integers of their width whose order is theirs (`ordered`). The k-th largest of these is
-found bit by bit, from the highest: a bit is set if at least k keys are no smaller than the number with that bit. This
-reads the array once for each bit, and is faster than a sort or `jax.lax.top_k`.
+Numbers are compared by their keys: unsigned integers of the same width and in the same order (`ordered`). The k-th
+largest key is found bit by bit, from the highest: a bit is set if at least k keys are no smaller than the number with
+that bit. This reads the array once for each bit, and is faster than a sort or `jax.lax.top_k`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def magnitudes(x: Any) -> Any:
 
 
 def largest(keys: Any, valid: Any, k: Any) -> Any:
-    """The mask of the k largest `keys` among those that are `valid`, or of all of these if there are no more than k.
+    """The mask of the k largest `valid` keys, or of all valid keys if there are at most k.
 
-    Of equal keys the first ones are chosen. Of numpy arrays the mask is a numpy array, and nothing is compiled.
+    Of equal keys the first ones are chosen. For numpy arrays the mask is a numpy array, and nothing is compiled.
 
     Args:
         keys: (n,) unsigned integers.
@@ -58,7 +58,7 @@ def largest(keys: Any, valid: Any, k: Any) -> Any:
 
 
 def _end(mask: Any, k: Any) -> Any:
-    """An index with k elements of the mask before it, or the length if there are fewer.
+    """An index with k True elements of the mask before it, or the length if there are fewer.
 
     Elements are counted by rows first, and only those of one row are numbered: `jnp.cumsum` over all of them would cost
     about as much as the search for the k-th largest number.
@@ -80,7 +80,7 @@ def _end_on_host(mask: np.ndarray, k: Any) -> int:
 
 
 def _kth(keys: Any, valid: Any, k: Any, count: Any) -> Any:
-    """The largest number that at least k valid keys are not below; 0 if there are fewer."""
+    """The largest number x such that at least k valid keys are x or more; 0 if there are fewer than k."""
     bits, one = 8 * keys.dtype.itemsize, np.array(1, keys.dtype)
 
     def step(n: Any, found: Any) -> Any:

@@ -30,20 +30,20 @@ def prune(
         >>> A.prune(threshold=1e-3)
         >>> A.prune(mask=A.values > 0)
 
-    Pruning by magnitude is of Han et al., "Learning both weights and connections for efficient neural networks" (2015).
+    Pruning by magnitude: Han et al., "Learning both weights and connections for efficient neural networks" (2015).
 
-    If the pattern and the entries to keep are known, the result is static and has exactly these. Inside jit, where they
-    follow from traced values, and for a dynamic tensor, it is dynamic: one program serves all contents. Formats with
-    blocks or runs keep whole ones; entries in them that are not kept become 0. The result is differentiable in the
-    values of the entries that stay.
+    If the pattern and the entries to keep are known, the result is static and stores exactly these entries. Inside jit,
+    where they follow from traced values, and for a dynamic tensor, the result is dynamic: one program serves all
+    contents. Formats with blocks or runs keep whole blocks and runs, in which the entries that are not kept become 0.
+    The result is differentiable in the values of the entries that stay.
 
     Args:
-        keep: how many entries stay. Of equal magnitudes the first ones in storage order do. NaN counts as the largest.
-            It may be traced.
+        keep: how many entries stay. Of entries of equal magnitude, the first ones in storage order stay. NaN counts as
+            the largest. The number may be traced.
         mask: the entries that stay: bools of shape (nse,), one for each slot, or a SparseTensor of bools.
         threshold: entries stay if their magnitude is at least this number, or NaN. It may be traced.
-        nse: the capacity of a dynamic result. By default it has room for `keep` entries, if that is known, else it is
-            that of this tensor. For a static result it is an upper bound that is checked.
+        nse: the capacity of a dynamic result, by default enough for `keep` entries, if that number is known, else the
+            capacity of this tensor. For a static result it is an upper bound that is checked.
 
     Raises PatternError unless exactly one of keep, mask and threshold is given, and if the entries exceed `nse`;
     ShapeError and DTypeError for arguments of other shapes and dtypes.
@@ -73,8 +73,8 @@ def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
 
         >>> A.drop_zeros()
 
-    The result is static if the pattern is static and the values are known, else dynamic with the capacity of this
-    tensor, or of `nse` slots. Blocks and runs of a format stay if they have an entry other than 0.
+    The result is static if the pattern is static and the values are known, else dynamic with a capacity of `nse`, by
+    default the capacity of this tensor. Blocks and runs of a format stay if they have an entry other than 0.
 
     Shape and dtype stay. Raises PatternError if the entries exceed `nse`.
     """
@@ -99,7 +99,7 @@ def _compiled_largest(values: Any, used: Any, count: Any) -> Any:
 
 
 def _count(keep: Any, nse: int) -> tuple[Any, int]:
-    """The number of entries that stay, at most `nse`, and a bound of it that is known."""
+    """The number of entries that stay, at most `nse`, and a known upper bound on that number."""
     count, known = known_count(keep)
     if count is None:
         raise ShapeError(

@@ -28,11 +28,11 @@ __all__ = ["regrow"]
 
 
 def regrow(self: SparseTensor, scores: Any, k: Any, *, nse: int | None = None) -> SparseTensor:
-    """Add the `k` coordinates of largest score that are not stored yet, with value 0.
+    """Add the `k` coordinates with the largest scores that are not stored yet, with value 0.
 
         >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
 
-    That step is of Evci et al., "Rigging the lottery: making all tickets winners" (2020).
+    This step is from Evci et al., "Rigging the lottery: making all tickets winners" (2020).
 
     The result is static if the patterns are static and the scores are known, else dynamic: one program serves all
     contents. Of equal scores the first ones are taken, in row-major order, or in the storage order of sparse scores.
@@ -41,12 +41,12 @@ def regrow(self: SparseTensor, scores: Any, k: Any, *, nse: int | None = None) -
 
     Args:
         scores: real numbers for all coordinates, an array of this tensor's shape; or for some of them, a SparseTensor.
-        k: how many entries to add. It may be traced if there is an `nse`: one program serves all numbers, such as those
-            of a schedule. More than `nse` count as so many.
+        k: how many entries to add. It may be traced if there is an `nse`: one program serves all numbers, such as the
+            numbers of a schedule. A larger number than `nse` counts as `nse`.
         nse: the capacity of a dynamic result, by default enough for `k` further entries. For a static result it is an
             upper bound that is checked.
 
-    Raises ShapeError for scores of another shape, for a k that is no integer >= 0, and for a traced one without `nse`,
+    Raises ShapeError for scores of another shape, for a k that is no integer >= 0, and for a traced k without `nse`,
     DTypeError for complex scores, PatternError if the entries exceed `nse`, or if a dynamic result in a format with
     runs has no `nse`.
     """
@@ -84,7 +84,7 @@ def _capacity(base: SparseTensor, k: int) -> int:
 
 @partial(jax.jit, static_argnames="most", inline=True)
 def _with_new(base: SparseTensor, scores: Any, k: Any, most: int) -> tuple[Any, Any]:
-    """The coordinates and values of the tensor's entries and of k new ones, which are at most `most`.
+    """The coordinates and values of the tensor's entries and of k new entries. There are at most `most` new ones.
 
     Unused columns are out of range.
     """
@@ -168,7 +168,7 @@ def _as_scores(scores: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _count(k: Any, nse: int | None, size: int) -> tuple[Any, int]:
-    """The number of new entries, of so many scores, and a bound that is known: the capacity, for a traced number."""
+    """The number of new entries, from `size` scores, and a known bound on it: the capacity if the number is traced."""
     count, known = known_count(k)
     if count is None:
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""The tensor of some of a tensor's stored entries: static if they are known, else dynamic."""
+"""Selects some stored entries of a tensor. The result is static if they are known, else dynamic."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def is_traced(*arrays: Any) -> bool:
 
 
 def known_count(x: Any) -> tuple[Any, int | None]:
-    """A number of entries, and the same as an int; None for that of a traced one, whose negative numbers become 0.
+    """A number of entries, and the same number as an int, or None if it is traced.
 
-    The first result is None for anything but an integer >= 0.
+    A traced number becomes 0 if it is negative. Anything but a traced integer or an integer >= 0 gives (None, None).
     """
     if isinstance(x, jax.core.Tracer):
         is_integer = not x.shape and jnp.issubdtype(x.dtype, jnp.integer)
@@ -44,7 +44,7 @@ def known_count(x: Any) -> tuple[Any, int | None]:
 
 
 def coordinates(pattern: Pattern | DynamicPattern) -> Any:
-    """The coordinates (ndim, nse) of all slots in storage order. Those of padding are out of range."""
+    """The coordinates (ndim, nse) of all slots in storage order. In padding they are out of range."""
     if isinstance(pattern, Pattern):
         return pattern.to_coords()
     return expand(pattern.arrays, pattern.type)
@@ -114,7 +114,7 @@ def _of_static(tensor: SparseTensor, pattern: Pattern, kept: np.ndarray) -> Spar
     # On the host: an XLA program would be compiled for each pattern.
     found = np.asarray(tensor.values)[slots]
     if not built.is_identity:
-        found = np.append(found, np.zeros(1, found.dtype))[built.gather()]  # -1, for slots of fill, is the last one
+        found = np.append(found, np.zeros(1, found.dtype))[built.gather()]  # -1 (a slot of fill) reads the last one
     return SparseTensor._unchecked(on_device([found], [tensor.values])[0], target)
 
 

@@ -44,7 +44,7 @@ def check_distinct(text: str, stated: DesugaredStatement) -> None:
 def counting(stated: DesugaredStatement) -> tuple[Statement, tuple[int, ...]]:
     """The statement that counts how often each element of the target is written, and the dimensions it leaves out.
 
-    The count varies only along the dimensions that index tables address. Along the left-out dimensions it is constant.
+    The count is constant along dimensions that no index table addresses, so these are left out.
     An index out of range, on either side of the statement, writes nothing and is not counted.
     """
     target = stated.statement.target
@@ -80,7 +80,7 @@ def _twice(relations: _Relations, target: tuple[IndexVar, ...]) -> tuple[tuple[I
 
 
 def _read(relations: _Relations) -> dict[IndexVar, np.ndarray]:
-    """The value of each index variable for every combination of the free variables, which no relation determines.
+    """The value of each index variable for every combination of the variables that no relation determines.
 
     The value is -1 where a table is read out of range.
     """

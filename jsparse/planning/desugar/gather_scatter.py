@@ -168,7 +168,7 @@ def relation(array: Any, size: int) -> Pattern | DynamicPattern:
 
 
 def traced_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:
-    """The dynamic pattern of a traced table. The first `lead` axes of `array` are those of a batch of tables."""
+    """The dynamic pattern of a traced table. The first `lead` axes of `array` are batch axes."""
     inner = array.shape[lead:]
     type_ = DynamicType((*inner, size), _format(len(inner), False), int(np.prod(inner)))
     check_width(type_.index_dtype, f"an array of shape {inner} that indexes a dimension of size {size:,}")
@@ -178,6 +178,6 @@ def traced_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:
 
 
 def _format(ndim: int, gaps: bool) -> Format:
-    """The format of a relation: dense in the table's dimensions, with one entry (with gaps, at most one) below each."""
+    """A relation's format: dense in the table's dimensions, then one entry (with `gaps`, at most one) below each."""
     kinds = [DENSE] * ndim + [COMPRESSED if gaps else SINGLETON]
     return Format(tuple(Level(kind, dim) for dim, kind in enumerate(kinds)))

@@ -4,9 +4,9 @@ A sum of terms is a product of the semiring whose multiplication is addition (Ke
 
     D[i] min= L[p] + d[j]        is        D[i] = ⊕ L[p] ⊗ d[j]     by min and +.
 
-A single term is a product of the semiring by min (max) and ·. Numbers are factors like any other. Patterns without
-values only restrict the points: a term of patterns alone is the number 1 at them. If there are several
-terms, a term of several factors is multiplied out first, with all of its own index variables.
+A single term is a product by the semiring of min (or max) and ·. Numbers are factors like any other. Bare patterns only
+restrict the points: a term of bare patterns alone is the number 1 at their entries. If there are several terms, each
+term with several factors is computed first, as a tensor over all of its index variables.
 """
 
 from __future__ import annotations

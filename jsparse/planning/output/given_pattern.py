@@ -1,9 +1,10 @@
-"""A given pattern as that of a result: it may lack dimensions of the result, which dense levels then store.
+"""A result on a given pattern. The pattern may lack dimensions of the result, which dense levels then store.
 
-Its dimensions belong to indices of the result, in their order. Sizes decide to which ones, and must allow one choice:
+The pattern's dimensions belong to indices of the result, in the same order. Their sizes decide which indices these are,
+and must leave one choice only:
 
-    ihd,jhd->ijh    a pattern of shape (n, n) is that of i and j, if h has another size than n
-    bijh            the pattern is that of i and j, if neither b nor h has size n
+    ihd,jhd->ijh    a pattern of shape (n, n) has the indices i and j, if h has another size than n
+    bijh            the pattern has the indices i and j, if neither b nor h has size n
 
 The result has the pattern's levels, followed by dense levels for the other indices in their order.
 """
@@ -22,7 +23,7 @@ Names = tuple[IndexVar, ...]
 
 
 def extended_to(text: str, target: Access, out: PatternRef, sizes: Mapping[IndexVar, int]) -> PatternRef:
-    """The pattern `out` with dense levels for the indices of the target that it lacks. `sizes` are those known.
+    """The pattern `out` with dense levels for the indices of the target that it lacks. `sizes` has the known sizes.
 
     Raises ShapeError unless exactly one choice of indices has the pattern's sizes.
     """
@@ -62,6 +63,6 @@ def _first_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mappin
 
 
 def _last_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:
-    """The last ones. They are the first ones if there is no other choice."""
+    """The last indices that have these sizes; equal to the first choice if there is only one."""
     found = _first_choice(names[::-1], shape[::-1], sizes)
     return None if found is None else found[::-1]

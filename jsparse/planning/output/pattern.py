@@ -33,8 +33,8 @@ class Assembly:
 
     Attributes:
         text: the expression, for messages.
-        reached: the symbolic phase's problem: which entries the operands' patterns reach.
-        sources: for each pattern that is walked, the index of the operand that it belongs to; None for a static one.
+        reached: the problem of the symbolic phase: which entries the operands' patterns reach.
+        sources: for each pattern that is walked, the index of its operand; None for a static pattern.
         result: the static pattern, or the type of the dynamic one.
     """
 
@@ -94,11 +94,11 @@ def assembled(
     """The new pattern of a sum of products, and how it is assembled: by planning if static, else by the program.
 
     Args:
-        numbers: for each product, the values that its operands are, by number.
+        numbers: for each product, the number of each operand's value.
         format: the requested format; None for the one that `planning.output.inferred_format` chooses.
         nse: the capacity of a dynamic pattern; an upper bound, which is checked, for a static one.
 
-    Raises PatternError if a static pattern has more than `nse` entries, or nothing bounds those of a dynamic one.
+    Raises PatternError if a static pattern has more than `nse` entries, or nothing bounds a dynamic pattern's entries.
     """
     reached, sources = _reached(products, numbers)
     if all(isinstance(walk.pattern, Pattern) for walk in reached.walks):
@@ -217,9 +217,9 @@ def inferred_order(products: Sequence[TypedProduct]) -> tuple[IndexVar, ...]:
 
 
 def _agreeing(products: Sequence[TypedProduct]) -> list[IndexVar]:
-    """All index variables in an order that agrees with every operand's storage, the result's first where it is open.
+    """All index variables in an order that agrees with every operand's storage. Ties put the result's variables first.
 
-    It is a topological sort. If the operands contradict each other, the order is that of the subscripts.
+    It is a topological sort. If the operands contradict each other, the subscripts give the order.
     """
     kept = products[0].kept
     names = dict.fromkeys([*kept, *(v for product in products for indices in product.indices for v in indices)])

@@ -1,13 +1,14 @@
 """Estimates of how many entries meet in a product, and of how many coordinates its result stores.
 
-Entries that are spread evenly meet at ∏ sizes · ∏ densities index tuples. Those of graphs are not: what a product
-visits is decided by the vertices with many entries. The degree sequences of static patterns tell it. At an index that
-two operands share, the entries that meet are the pairs with equal coordinates, Σ_x d(x)·e(x). That is exact for two
-operands; several shared indices are taken as independent (Ioannidis, The History of Histograms, VLDB 2003).
+Entries that are spread evenly meet at ∏ sizes · ∏ densities index tuples. The entries of graphs are not spread evenly:
+vertices with many entries account for most of the work. So the estimates use the degree sequences of static patterns.
+At an index that two operands share, the number of pairs of entries that meet is Σ_x d(x)·e(x), where d and e count the
+entries at coordinate x. This is exact for two operands. Several shared indices are taken as independent (Ioannidis, The
+History of Histograms, VLDB 2003).
 
-The coordinates of a result are cells into which the combinations fall. A cell stays empty with probability exp(-λ), if
-λ combinations are expected there, and λ is proportional to the degrees of its coordinates. So the cells at vertices of
-high degree fill up first. For this, vertices of similar degree are taken together in groups (`degree_groups`).
+The coordinate tuples of a result are cells into which combinations of entries fall. A cell stays empty with probability
+exp(-λ) if λ combinations are expected in it (Poisson), and λ is proportional to the degrees of its coordinates. So the
+cells at vertices of high degree fill up first. Vertices of similar degree are treated as one group (`degree_groups`).
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from jsparse.planning.path.items import Degrees, Item
 
 __all__ = ["Cells", "Estimates", "skew"]
 
-LEAST = 1e-9  # what is divided by
-FEW = 4  # entries of a sample that tell a share
-GROUPED = 3  # index variables of a result whose degrees are told apart; the others count as even
-EVEN = 1.25  # what is below counts as even, so that the noise of random patterns decides nothing
+LEAST = 1e-9  # the smallest divisor
+FEW = 4  # a sample with fewer hits does not determine a share
+GROUPED = 3  # index variables of a result whose degrees are distinguished; the others count as even
+EVEN = 1.25  # a skew between 1 / EVEN and EVEN counts as 1, so that noise of random patterns decides nothing
 
 Names = frozenset[IndexVar]
 
 
 def skew(first: Degrees, second: Degrees) -> float:
-    """The pairs of entries with equal coordinates, over the pairs that evenly spread entries would have."""
+    """The ratio of the pairs of entries with equal coordinates to the pairs that evenly spread entries would have."""
     pairs = pairs_of_groups(first.pattern, first.dim, second.pattern, second.dim)
     found = float(first.weights @ pairs @ second.weights)
     return found if found > EVEN or found < 1 / EVEN else 1.0
@@ -61,6 +62,7 @@ class Cells:
         spread = [x.weights * x.shares for x in self.known.values()]
         cells = reduce(np.multiply.outer, [x.counts for x in self.known.values()], even)
         expected = reduce(np.multiply.outer, spread, np.array(count))
+        # Each axis has the groups of one index. Of c cells in a group, c·(1 - exp(-expected / c)) are filled.
         self.filled = -cells * np.expm1(-expected / np.maximum(cells, LEAST))
         self.total = float(self.filled.sum())
 
@@ -79,10 +81,10 @@ class Binding(NamedTuple):
     """What a loop over an index variable does.
 
     Attributes:
-        factor: the tuples inside for each tuple outside.
-        fan: the coordinates of the shortest level, for each tuple outside.
+        factor: the tuples inside the loop for each tuple outside.
+        fan: the coordinates in a segment of the shortest level, for each tuple outside.
         items: the number of items that have the variable.
-        stored: for a number of bound variables, the tuples of the smallest item that has exactly these variables.
+        stored: number of variables → the fewest distinct tuples of an item that has exactly so many bound variables.
     """
 
     factor: float
@@ -91,13 +93,16 @@ class Binding(NamedTuple):
     stored: Mapping[int, float]
 
     def tuples(self, outside: float, count: int) -> float:
-        """The tuples inside of the loop, where `count` variables are bound. `outside` is the product of the factors of
-        the loops around it."""
+        """The tuples inside the loop, where `count` variables are bound.
+
+        `outside` is the product of the factors of the loops around it.
+        """
+        # If an item has all bound variables, the loops cannot reach more tuples than it stores.
         return min(outside * self.factor, self.stored.get(count, inf))
 
 
 class Estimates:
-    """Estimates for the items of one product, each made once. Sets of index variables are bit masks.
+    """Estimates for the items of one product, each computed once. Sets of index variables are bit masks.
 
     Attributes:
         sizes: the sizes of index variables.
@@ -115,7 +120,7 @@ class Estimates:
         self._triangles_found: dict[frozenset[Item], float] = {}
 
     def mask(self, item: Item) -> int:
-        """The index variables of an item's sparse levels."""
+        """The bit mask of the index variables of an item's sparse levels."""
         found = self._masks.get(item)
         if found is None:
             found = self._masks[item] = sum([self.bits[v] for v in item.levels])
@@ -126,11 +131,11 @@ class Estimates:
         return float(prod([self.sizes[v] for v in indices]))
 
     def entries(self, item: Item) -> float:
-        """The numbers that an item stores."""
+        """The number of elements that an item stores."""
         return item.stored * self.volume([v for v in item.indices if v not in item.levels])
 
     def projected(self, item: Item, bound: int) -> float:
-        """The distinct tuples that an item stores of some index variables of its sparse levels."""
+        """The number of distinct tuples that an item stores, projected to the index variables `bound`."""
         if not bound:
             return min(item.stored, 1.0)
         key = item, bound
@@ -144,9 +149,10 @@ class Estimates:
         return found
 
     def binding(self, items: tuple[Item, ...], var: IndexVar, bound: int, state: Sequence[Item]) -> Binding:
-        """What a loop over an index variable does, of these items that have it, inside of loops over others.
+        """What a loop over `var` does, inside loops over the variables `bound`.
 
         Args:
+            items: the items that have `var`.
             state: all items that the loops walk.
         """
         around = 0
@@ -176,10 +182,11 @@ class Estimates:
         return Binding(factor, fan, len(items), stored)
 
     def _met(self, items: tuple[Item, ...], var: IndexVar, inside: int) -> float:
-        """The tuples at which items meet at a variable, over those of even and independent ones."""
+        """The ratio of the tuples at which items meet to the tuples if their entries were even and independent."""
         factor, left = 1.0, [item for item in items if var in item.degrees]
+        # A factor for every pair would count the same skew several times, so there is one for each edge of a tree.
         tree = left[:1]
-        while left := [item for item in left if item not in tree]:  # a tree of those pairs that are skewed most
+        while left := [item for item in left if item not in tree]:  # a tree of the most skewed pairs
             found, nearest = max([(self._skew(x, y, var), n) for x in tree for n, y in enumerate(left)])
             factor *= found
             tree.append(left[nearest])
@@ -188,16 +195,21 @@ class Estimates:
         return factor
 
     def _met_within(self, first: Item, second: Item, var: IndexVar, inside: int) -> float:
-        """The factor for two items that lie within operands with the same index variables, once `var` binds the last
-        of these. Among several pairs of operands it is the one that is farthest from 1."""
+        """The factor for two items whose entries lie within static operands with the same index variables.
+
+        It applies at the loop that binds the last of these variables. Of several such pairs of operands, the pair whose
+        factor is farthest from 1 counts.
+        """
         masks = [[(x, self.mask(x)) for x in item.within] for item in (first, second)]
         ones, others = ([x for x, mask in of if mask & self.bits[var] and not mask & ~inside] for of in masks)
         found = [self._coincidence(x, y) for x in ones for y in others if x.walked == y.walked and x is not y]
         return max(found, key=lambda share: abs(log(share)), default=1.0)
 
     def _closed(self, items: tuple[Item, ...], others: Sequence[Item], inside: int) -> float:
-        """The factor for triangles ij, jk, ik that a loop completes: `items` meet at its variable, one of `others` has
-        the two other ends of both."""
+        """The factor for triangles ij, jk, ik that a loop completes.
+
+        Two of `items` meet at the loop's variable, and one of `others` has their two other index variables.
+        """
         factor = 1.0
         for one, two in combinations([x for x in items if x.pattern is not None and len(x.levels) == 2], 2):
             ends = self.mask(one) ^ self.mask(two)
@@ -207,8 +219,11 @@ class Estimates:
         return factor
 
     def _triangles(self, *sides: Item) -> float:
-        """The triangles of three operands, over those that there would be if their entries were independent, by a
-        sample of the pairs of entries of two of them. The vertices of a band's edges, say, are near each other."""
+        """The ratio of the triangles of three operands to the triangles if their entries were independent.
+
+        It is estimated from a sample of the pairs of entries of two operands. A banded matrix, for instance, has more
+        triangles than independent entries, since the ends of its edges are near each other.
+        """
         key = frozenset(sides)
         if key not in self._triangles_found:
             walks = [(x, y, z) for x, y, z in permutations(sides) if y.levels[0] in x.levels]
@@ -224,7 +239,7 @@ class Estimates:
         return self._triangles_found[key]
 
     def _share(self, item: Item, bound: int) -> float:
-        """The share of the tuples of some index variables that an item stores."""
+        """The share of all tuples of the variables `bound` that an item stores."""
         if not bound:
             return 1.0
         key = item, bound
@@ -241,8 +256,10 @@ class Estimates:
         return self._skews[key]
 
     def _coincidence(self, first: Item, second: Item) -> float:
-        """The entries that two operands with the same index variables have in common, over those that they would have
-        if their coordinates were independent, by a sample."""
+        """The ratio of the entries that two operands share to the entries they would share if independent, by a sample.
+
+        The operands have the same index variables.
+        """
         assert first.pattern is not None
         assert second.pattern is not None
         dims = tuple(second.dims[v] for v in first.dims)
@@ -252,7 +269,8 @@ class Estimates:
 
 
 def _corrected(found: float, expected: float) -> float:
-    """The share that a sample has, over the one expected."""
+    """The ratio of the share found in a sample to the expected share; 1 if the sample is too small to tell."""
     if found * SAMPLE < FEW and expected * SAMPLE < FEW:
-        return 1.0  # a sample does not tell
+        return 1.0
+    # The sample cannot show a share below 1 / SAMPLE.
     return max(found, 1 / SAMPLE) / max(expected, LEAST)

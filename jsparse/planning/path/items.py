@@ -21,14 +21,14 @@ __all__ = ["Degrees", "Item", "form_of", "operand_item"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Degrees:
-    """How entries are spread over the coordinates of an index: like those of a static pattern in one dimension.
+    """How entries are spread over the coordinates of an index, relative to one dimension of a static pattern.
 
     Attributes:
-        pattern: the pattern.
-        dim: its dimension.
-        counts: the number of coordinates in each of its groups.
-        shares: the share of the pattern's entries there.
-        weights: the share of entries relative to that.
+        pattern: the static pattern, whose coordinates are grouped by degree.
+        dim: the dimension of the pattern.
+        counts: the number of coordinates in each group.
+        shares: the share of the pattern's entries in each group.
+        weights: the share of the described entries in each group, divided by `shares`.
     """
 
     pattern: Pattern
@@ -53,7 +53,7 @@ class Item:
         indices: its index variables, each once.
         stored: the expected number of index tuples that its sparse levels store; 1 if it is dense.
         levels: the index variables of its sparse levels, in the order of storage; none if it is dense.
-        form: equal for items that have equal values, but for the names of their index variables.
+        form: equal for items that have equal values, up to the names of their index variables.
         spread: gives how the stored tuples are spread over each index variable, where that is known.
         traced: its pattern is dynamic.
         relates: it is an index relation. Two of them are not multiplied, since their product would have values.
@@ -63,7 +63,7 @@ class Item:
         is_list: its coordinates are a list, in which loops over other patterns do not find a row.
         pattern: the static pattern of an operand, which has an index variable for each dimension.
         dims: the dimension of each index variable.
-        bounds: the static operands of two and more dimensions on whose patterns a result lies.
+        bounds: the static operands of two or more dimensions whose patterns contain all entries of a result.
         walked: the index variables that loops over its pattern bind.
     """
 
@@ -90,14 +90,14 @@ class Item:
 
     @property
     def degrees(self) -> Mapping[IndexVar, Degrees]:
-        """What `spread` gives, which is only computed for items that some step multiplies."""
+        """The result of `spread`, which is computed at first use, since not every item is multiplied."""
         if not self._degrees:
             self._degrees.append(self.spread())
         return self._degrees[0]
 
     @property
     def within(self) -> tuple[Item, ...]:
-        """The static operands of two and more dimensions that store all of its index tuples."""
+        """The static operands of two or more dimensions whose patterns contain all of its index tuples."""
         return (self,) if self.pattern is not None and len(self.levels) > 1 else self.bounds
 
     def moved(self, kept: frozenset[IndexVar]) -> float:
@@ -110,7 +110,7 @@ class Item:
 
 
 def operand_item(product: TypedProduct, number: int, value: int) -> Item:
-    """The item of one operand. `value` numbers it: operands of one number are one array or tensor."""
+    """The item of one operand. Operands with an equal `value` are the same array or tensor."""
     x, indices = product.operands[number], product.indices[number]
     core = x.core
     if core is None:

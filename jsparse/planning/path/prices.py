@@ -1,9 +1,9 @@
 """Prices of loop nests and of steps, in scalar multiply-adds.
 
-tuples that meet     multiply-adds, fewer in vector lanes
-positions visited    the loops of sparse levels around them, with a search where several patterns meet
-entries to move      those of factors that sum an index outside one kept are gathered into another order
-entries of a result  written and read once more, at most the cells of its indices
+tuples that meet     each takes a multiply-add, or less in vector lanes
+positions visited    by loops over sparse levels, with a search where several patterns meet
+entries to move      gathered into another order, if a factor stores a summed index outside of a kept one
+entries of a result  written and read once more; at most the product of the sizes of its indices
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ LANES = 8.0  # divisor for multiply-adds in vector lanes
 BLOCKED = 4.0  # further divisor for a dense matrix product, which XLA blocks for the cache
 ELEMENT = 2.0  # a multiply-add of another dense product, which XLA computes entry by entry
 STREAMED = 0.5  # the same where nothing is summed, and all arrays are read in the order in which the result is written
-TURNED = 6.0  # an element of an array that XLA reads across its rows then
+TURNED = 6.0  # an element of an array that XLA reads across its rows, in a product that is no matrix product
 STEP = 6_000.0  # the fixed cost of one more call
 XLA_CALL = 150_000.0  # the fixed cost of an operation of XLA between kernels, since XLA wakes its own threads
-ASSEMBLY = 50_000.0  # that of finding a dynamic pattern in the program
+ASSEMBLY = 50_000.0  # the fixed cost of assembling a dynamic pattern in the program
 STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
-WRITTEN = 1.0  # the same for a dense one, which is not searched
+WRITTEN = 1.0  # the same for an entry of a dense result, which is not searched
 SEARCHED = 2.0  # the cost of looking up a coordinate in another pattern
 VISIT = 1.0  # the cost of an iteration of a loop over a sparse level
-FEW_MOVES = 0.1  # of the cost of loops: no other order is tried, which would save less
+FEW_MOVES = 0.1  # share of the cost of loops; if moves cost less than it, no second order of loops is tried
 GATHERED = 5.0  # the cost of gathering an entry into another order
-MOVED = 2.0  # the cost of adding an entry up in memory, or of an element of an array that is moved first
+MOVED = 2.0  # the cost of adding an entry to a sum in memory, or of moving an element of an array before the loops
 ACROSS = 8.0  # how many times as long it takes to write across the rows of a result
 
 
 def nest(
     items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates, is_sparse: bool
 ) -> tuple[float, float]:
-    """The work of one loop nest over all items, for a result with these index variables, which is sparse or dense; and
-    the tuples that meet."""
+    """The work of one loop nest over all items, and the number of tuples that meet.
+
+    The result has the index variables `target`, and is sparse or dense.
+    """
     sparse = [item for item in items if item.levels]
     walked = frozenset([v for item in sparse for v in item.levels])
     if not sparse:
@@ -55,7 +57,8 @@ def nest(
     lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
     arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
     across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
-    # Such an array is moved; or the patterns are walked for each of its rows, if few entries are known to be left.
+    # The last axis of these arrays is a sparse level's, so lanes cannot load it. Either the array is moved, or the
+    # patterns are walked once for each of its rows; that is cheaper if few entries are visited.
     again = inf if any(item.traced for item in sparse) else visited
     moved = 0.0
     for names in across:
@@ -67,15 +70,15 @@ def nest(
 
 
 def _factors(items: Sequence[Item]) -> int:
-    """The multiplications for each index tuple; at least one for what is read."""
+    """The multiplications for each index tuple; at least 1, for reading the factor."""
     return max(sum([bool(item.indices) for item in items]) - 1, 1)
 
 
 def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates) -> float:
     """The work of a product of arrays, which XLA computes.
 
-    It is a product of matrices, or of a matrix and a vector, if two arrays share a summed index variable. Else it is
-    computed element by element, where an array may have to be transposed.
+    It is a product of matrices, or of a matrix and a vector, if two arrays share a summed index variable. Otherwise XLA
+    computes it element by element, and may have to transpose an array.
     """
     kept, names = set(target), [set(item.indices) for item in items]
     if not any(names):
@@ -93,10 +96,10 @@ def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimat
 
 
 def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Estimates) -> tuple[float, float]:
-    """The cost of the loops over sparse levels and of the entries to move, and the tuples inside of the loops.
+    """The cost of the loops over sparse levels, with the entries to move, and the tuples inside the loops.
 
-    Either loops are in the order in which fewest tuples are left, for which values may have to be moved; or they follow
-    the order of storage as far as that is one.
+    Two orders of loops are compared: the one that leaves the fewest tuples, for which values may have to be moved, and
+    the one that follows the storage orders as far as they agree.
     """
     having: dict[IndexVar, list[Item]] = {}
     for item in items:
@@ -116,7 +119,7 @@ def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Esti
 
 
 def _moved(item: Item, order: Sequence[IndexVar], kept: Names) -> float:
-    """The cost of values that loops walk in another order, of a dynamic pattern to sort, or of sums in memory."""
+    """The cost of sorting a dynamic pattern, of gathering values into the loops' order, or of sums in memory."""
     is_moved = [v for v in order if v in item.walked] != list(item.levels)
     if item.traced and (is_moved or (item.is_list and order[0] != item.levels[0])):
         return sort_cost(round(item.stored))
@@ -132,11 +135,11 @@ def _loops(
     first: Names,
     estimates: Estimates,
 ) -> tuple[list[IndexVar], float, float]:
-    """Loops over index variables, whose levels these items have: their order, their cost, and the tuples inside.
+    """A greedy order of loops over the sparse levels of the items, its cost, and the tuples inside.
 
     The next loop is over the index variable that leaves the fewest tuples; ties follow the order of storage. Dynamic
     patterns are walked as they are stored, or one of them is sorted first. A loop visits the shortest of the levels
-    that meet there, with searches in the others. All but one of the variables `first` come before others.
+    that meet at its variable, and searches in the others. All but one of the variables `first` come before the others.
     """
     left, outer = dict(levels), set(first)
     order, bound, cost, tuples, unbounded = list[IndexVar](), 0, 0.0, 1.0, 1.0
@@ -147,7 +150,7 @@ def _loops(
         inside, chosen = min([(binding.tuples(unbounded, count), n) for n, binding in enumerate(bindings)])
         visited = max(tuples * bindings[chosen].fan, inside)
         cost += visited * (VISIT + SEARCHED * (bindings[chosen].items - 1))
-        unbounded *= bindings[chosen].factor  # entries that meet often do so at the variables inside, too
+        unbounded *= bindings[chosen].factor  # uncapped: entries that meet often do so in inner loops, too
         order.append(free[chosen])
         bound, tuples = bound | estimates.bits[free[chosen]], inside
         outer.discard(free[chosen])
@@ -158,8 +161,7 @@ def _loops(
 def _before(
     as_stored: Sequence[Item], levels: Mapping[IndexVar, tuple[Item, ...]], bits: Mapping[IndexVar, int]
 ) -> dict[IndexVar, int]:
-    """The index variables, as a bit mask, whose loops come before that of each one, where these items are walked as
-    they are stored."""
+    """For each index variable, the bit mask of the variables whose loops come first if items are walked as stored."""
     found = dict.fromkeys(levels, 0)
     for item in as_stored:
         outer = 0

@@ -1,21 +1,22 @@
 """Choose the contraction path: the steps in which a product is computed.
 
 A step computes the product of some values (operands, or results of earlier steps) and sums the index variables that
-nothing else needs. The last step multiplies all remaining values in one loop nest. The steps are
+neither the result nor another value has. The last step multiplies all remaining values in one loop nest. The steps are
 
     a value alone          its index variables that no other value has are summed, or its diagonal is taken
     two values
-    a sparse value and     all in one nest: `ij,ik,jk->ij`, where a product of the dense ones alone would be large
-    several dense ones
-    those that have one    all in one nest, which eliminates the index variables (Dechter, Bucket elimination, 1999)
-    or two index variables
+    a sparse value and     all in one nest: `ij,ik,jk->ij`, where a product of the dense values alone would be large
+    several dense values
+    all values that have   all in one nest, which eliminates the variables (Dechter, Bucket elimination, 1999)
+    one or two given
+    summed index variables
 
-The search prices every sequence of steps: its states are partitions of the operands. Equal steps, as those of A·A in
-`ij,jk,kl,li->`, are computed once.
+The search prices every sequence of steps: its states are partitions of the operands. Equal steps, such as the two
+products A·A in `ij,jk,kl,li->`, are computed once.
 
 Three rules exclude steps. A product that a sparse operand samples is never formed densely (`ij,ik,jk->ij`). The pattern
-of a sparse result comes from sparse intermediates only, and from numbers. A dense intermediate is at most `LARGER`
-times as large as all operands together or as the result, or smaller than the multiply-adds of its step.
+of a sparse result comes only from sparse intermediates and from numbers. A dense intermediate is at most `LARGER` times
+as large as all operands together or as the result, or its step takes many multiply-adds for each of its entries.
 With more than `EXHAUSTIVE` operands, the first steps are chosen greedily.
 """
 
@@ -35,13 +36,13 @@ from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["Result", "Step", "contraction_path", "prices"]
 
-LARGER = 2  # the entries of a dense intermediate, at most, relative to those of operands and result
-WORK = 2  # multiply-adds of a step for each entry of its dense result, from which on that may be larger
+LARGER = 2  # the most entries of a dense intermediate, relative to the entries of all operands or of the result
+WORK = 2  # a dense result may be larger if its step takes at least so many multiply-adds for each entry
 DENSE_WORK = 256  # the same if all factors are dense
-LARGEST = 1 << 26  # the entries that it may have then
+LARGEST = 1 << 26  # the most entries of such a larger result
 EXHAUSTIVE = 5  # the largest number of values for which every sequence of steps is priced: a few milliseconds
-EMPTY = 4  # the cells of a step's result for each combination that falls into one, from which on it may be sparse
-MEETING = 6  # two operands have to store at least this many times as many entries as they share
+EMPTY = 4  # a step's result may be sparse if it has more than so many cells for each combination that falls into one
+MEETING = 6  # a step finds where operands meet if together they store at least so many entries for each shared one
 LOOKED_UP = 8.0  # the cost of looking up an entry in an operand, by branches that are not predicted
 FOUND = 1e7  # the work by which planning may find where operands meet: about 10 ms
 GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
@@ -71,7 +72,7 @@ class Step:
 
     @property
     def key(self) -> Result:
-        """What its result is, in any path."""
+        """The key of the step's result, equal in all paths that compute it."""
         return self.members, frozenset(self.indices)
 
 
@@ -83,12 +84,12 @@ _Plan = tuple[float, tuple[_Merge, ...]]
 def contraction_path(
     product: TypedProduct, values: Sequence[int], is_sparse: bool, counts: Mapping[Result, float] | None = None
 ) -> tuple[Step, ...]:
-    """The steps before the last one. There are none if one nest over all operands is cheapest.
+    """The steps before the last step. There are none if one nest over all operands is cheapest.
 
     Args:
-        values: for each operand a number; operands of one number are one array or tensor.
+        values: for each operand a number; operands with equal numbers are the same array or tensor.
         is_sparse: the result gets a pattern of its own. Every step then has to store exactly the entries it reaches.
-        counts: the index tuples that some results store, in place of estimates.
+        counts: the number of index tuples that some results store, where it is known; others are estimated.
     """
     if not product.sums_apart:
         return ()
@@ -106,7 +107,7 @@ def contraction_path(
 
 
 def prices(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tuple[float, float]:
-    """The price of the cheapest path, and that of one nest over all operands. Arguments as of `contraction_path`."""
+    """The prices of the cheapest path and of one nest over all operands. Arguments as in `contraction_path`."""
     search = _Search(product, values, is_sparse)
     return search.cheapest()[0], search.nest(search.items)
 
@@ -131,8 +132,12 @@ class _Search:
         self.nests: dict[frozenset[Item], float] = {}
 
     def may_pay(self) -> bool:
-        """Whether there are steps: of three operands, of a sparse one with a summed index variable of its own, which
-        the other or the result does not carry in full, or two static ones that meet."""
+        """Whether a path can have steps at all.
+
+        That needs three operands, static operands whose common entries can be found before a sum, or a sparse operand
+        that has a summed index variable to itself and does not contain all index variables of the other operand (of the
+        result, if it is the only operand).
+        """
         operands, names = self.product.operands, [set(indices) for indices in self.product.indices]
         if len(operands) > 2 or any(not self.kept.issuperset(_names(met)) for met in _meetings(self.items)):
             return True
@@ -141,8 +146,12 @@ class _Search:
         return any(x.core is not None and not own <= self.kept | other and not other <= own for x, own, other in pairs)
 
     def cheapest(self) -> _Plan:
-        """The cheapest of some plans: all that belongs to one operand alone is summed first, or nothing is; or one
-        operand is left for a later nest, where otherwise only dense arrays would be."""
+        """The cheapest of these plans.
+
+        Before other steps, the index variables that one operand has to itself are summed: for no operand, for all
+        operands, or for all but one. The last is tried if all sparse operands that are connected to that operand
+        are summed, so that no other sparse operand remains there.
+        """
         alone = [item for item in self.items if self._alone(item, self.items) is not None]
         plans = [self._from(self.items)]
         if alone:
@@ -155,7 +164,7 @@ class _Search:
         return min(plans, key=lambda plan: plan[0])
 
     def _after(self, alone: Sequence[Item]) -> _Plan:
-        """The plan after what belongs to each of these items alone is summed."""
+        """The plan that first sums, in each of these items, the index variables that no other value has."""
         state, cost, merges = self.items, 0.0, list[_Merge]()
         for item in alone:
             found = self._alone(item, state)
@@ -166,10 +175,10 @@ class _Search:
         return cost + below, (*merges, *later)
 
     def _from(self, state: _State) -> _Plan:
-        """The plan of a product of these values: greedy steps while they are many, then the best sequence of steps.
+        """The plan of a product of these values: greedy steps while there are many, then the best sequence of steps.
 
-        A greedy step is the one after which it and a nest over all that is left cost least. It need not pay by itself,
-        so the search also considers to stop after each.
+        A greedy step minimizes its own cost plus the cost of one nest over all values that are left. It need not pay by
+        itself, so the plans that stop after each greedy step are compared, too.
         """
         cost, merges = 0.0, tuple[_Merge, ...]()
         found: _Plan = (self.nest(state), ())
@@ -183,11 +192,11 @@ class _Search:
         return min(found, (cost + below, (*merges, *later)), key=lambda plan: plan[0])
 
     def _next(self, state: _State, most: float) -> tuple[float, _Merge, _State] | None:
-        """The step after which it and a nest over all that is left cost least; None if each costs `most` by itself."""
+        """The step that minimizes its cost plus a nest over all values left; None if each step costs `most` or more."""
         chosen, least = None, inf
         for step in sorted(self._steps(state), key=lambda step: step[0]):
             if step[0] >= min(least, most):
-                break
+                break  # steps are sorted by cost, and the nest after a step costs 0 or more
             total = step[0] + self.nest(step[2])
             if total < least:
                 chosen, least = step, total
@@ -200,7 +209,7 @@ class _Search:
             best: _Plan = (self.nest(state), ())
             for cost, merge, rest in sorted(self._steps(state), key=lambda step: step[0]):
                 if cost >= best[0]:
-                    break
+                    break  # branch and bound: no later step is cheaper, and the rest of the plan costs 0 or more
                 below, later = self._best(rest)
                 if cost + below < best[0]:
                     best = (cost + below, (merge, *later))
@@ -216,7 +225,8 @@ class _Search:
         return self.nests[key]
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
-        """(cost, factors and result, values after it) of every step that the rules allow."""
+        """Yield every step that the rules allow: its cost, its factors with its result, and the values after it."""
+        # A step that multiplies all values would be the last one, which `nest` prices.
         groups = [(factors, False) for factors in _groups(state, self.kept) if len(factors) < len(state)]
         groups += [(met, True) for met in _meetings(state) if not self._needed(met, state).issuperset(_names(met))]
         for factors, keeps_all in groups:
@@ -228,14 +238,14 @@ class _Search:
                     yield cost, (_in_order(factors), merged), (*rest, merged)
 
     def _alone(self, item: Item, state: _State) -> tuple[float, Item] | None:
-        """The cost and the result of summing what belongs to a sparse item alone, or of taking its diagonal."""
+        """The cost and result of summing the index variables that only a sparse item has, or of taking its diagonal."""
         if not item.levels or item.relates:
             return None
         others = self._needed((item,), state)
         return self._step((item,), state) if item.repeats or not others.issuperset(item.indices) else None
 
     def _needed(self, factors: tuple[Item, ...], state: _State) -> frozenset[IndexVar]:
-        """The index variables that the result and other values have."""
+        """The index variables that the result or values other than `factors` have."""
         return self.kept.union(*(item.indices for item in state if item not in factors))
 
     def _step(
@@ -244,8 +254,8 @@ class _Search:
         """The cost and the result of multiplying some items first; None if the rules exclude the step.
 
         Args:
-            keeps_all: whether the result keeps all index variables, or those that it needs.
-            as_pattern: whether a result is meant that is sparse, since it is mostly empty, where others are dense.
+            keeps_all: whether the result keeps all index variables, or only those that are needed later.
+            as_pattern: whether to price a sparse result where it is dense by the rules. It must then be mostly empty.
         """
         key = frozenset(factors), keeps_all, as_pattern
         if key not in self.merged:
@@ -259,7 +269,7 @@ class _Search:
         if keeps_all and MEETING * merged.stored > sum(item.stored for item in factors):
             return None
         if any(item.form == merged.form for item in state):
-            return 0.0, merged
+            return 0.0, merged  # an equal value exists already, so the step is free
         assembly = ASSEMBLY if merged.traced and not self._lies_on(merged, factors) else 0.0
         each = STORED if merged.levels else WRITTEN
         return work + STEP + assembly + each * self.estimates.entries(merged), merged
@@ -281,7 +291,7 @@ class _Search:
             work = _found_first(work, tuples, sparse)
         multiply_adds = tuples * self.estimates.volume([v for v in every if v not in walked])
         if as_pattern and (is_stored or EMPTY * tuples >= self.estimates.volume(walked.intersection(indices))):
-            return None
+            return None  # sparse anyway, or not empty enough for a pattern to pay
         if not is_stored and not as_pattern:
             if not sparse or self._may_fill_empty_sums(walked.intersection(indices)):
                 return work, multiply_adds, self._item(Item(members, indices, 1.0, (), form))
@@ -292,7 +302,7 @@ class _Search:
             return work, multiply_adds, self._item(Item(members, indices, 1.0, (), form))
         traced = any(item.traced for item in sparse)
         if traced and not any(item.walked.issuperset(levels) for item in sparse):
-            return None
+            return None  # no factor bounds the capacity of a dynamic result
         degrees = {v: item.degrees[v] for item in reversed(sparse) for v in levels if v in item.degrees}
         cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
         reached = cells.total if walked.difference(levels) else tuples  # without sums the tuples are distinct
@@ -328,17 +338,16 @@ class _Search:
         return len(sparse) == 1 and sparse[0].walked == merged.walked
 
     def _may_fill_empty_sums(self, walked: frozenset[IndexVar]) -> bool:
-        """Whether a dense intermediate may store the semiring's zero where no product contributes. `walked` are its
-        index variables that sparse factors have.
+        """Whether a dense intermediate may store the semiring's zero where no product contributes.
 
-        The zero must vanish in later products, and must not become a stored entry of a sparse result. A number, or an
-        array over indices of dense factors, counts as one that every entry of the others meets.
+        The zero must vanish in later products, and must not become a stored entry of a sparse result. The latter cannot
+        happen if `walked`, the index variables of the intermediate that sparse factors have, is empty.
         """
         return self.product.semiring.distributes_empty and not (self.is_sparse and walked)
 
     @staticmethod
     def _is_stored(sparse: Sequence[Item], indices: tuple[IndexVar, ...]) -> bool:
-        """Whether the einsum of items, of which these are sparse, has a sparse result (see `planning.output.rules`)."""
+        """Whether an einsum whose sparse operands are `sparse` has a sparse result (see `planning.output.rules`)."""
         sparse = [item for item in sparse if not item.relates]
         if any(set(item.indices) <= set(indices) for item in sparse):
             return True
@@ -354,9 +363,11 @@ class _Search:
 
 
 def _meetings(state: Sequence[Item]) -> list[tuple[Item, ...]]:
-    """The static operands of which planning may find where they meet, before anything is summed: two, if one has all
-    index variables of the other, or all of them. If these are few, loops visit them alone, and merge no segments at
-    each call."""
+    """Groups of static operands whose common entries planning may find, before anything is summed.
+
+    A group is two operands, one of which has all index variables of the other, or all static operands. If they share
+    few entries, later loops visit only these, and do not merge segments in each call.
+    """
     static = tuple([item for item in state if item.pattern is not None])
     found = list[tuple[Item, ...]]()
     for one, other in combinations(static, 2):
@@ -366,7 +377,7 @@ def _meetings(state: Sequence[Item]) -> list[tuple[Item, ...]]:
 
 
 def _connected(item: Item, state: _State) -> list[Item]:
-    """The items that share an index variable with one, or with such an item, and so on; that one among them."""
+    """The connected component of an item, where items that share an index variable are neighbours."""
     found, names = [item], set(item.indices)
     while new := [x for x in state if x not in found and not names.isdisjoint(x.indices)]:
         found += new
@@ -375,10 +386,10 @@ def _connected(item: Item, state: _State) -> list[Item]:
 
 
 def _at_entries(work: float, entries: float, items: Sequence[Item], target: Sequence[IndexVar]) -> float:
-    """The work of a product with these index variables, which takes so much `work` at all that is stored.
+    """The work of a product whose result has `entries` entries and the index variables `target`.
 
-    If nothing is summed and all patterns are static, planning finds where they meet, as long as it takes little work
-    itself. Then each of these entries is looked up in all operands.
+    One nest over the stored operands takes `work`. But if nothing is summed and all patterns are static, planning can
+    find the entries once, as long as `work` is small. The kernel then looks up each entry in all operands.
     """
     sparse = [item for item in items if item.levels]
     if not sparse or any(item.traced for item in sparse) or not _names(items).issubset(target) or work >= FOUND:
@@ -387,9 +398,9 @@ def _at_entries(work: float, entries: float, items: Sequence[Item], target: Sequ
 
 
 def _found_first(work: float, entries: float, sparse: Sequence[Item]) -> float:
-    """The work of a step that sums a product of these sparse items, which takes so much `work` in one nest.
+    """The work of a step that sums a product of these sparse items. One nest takes `work`.
 
-    If two of them share few entries, the step is planned as two: first where they meet, then the sum.
+    If there are two items that share few entries, the step is planned as two: find the shared entries, then sum.
     """
     if len(sparse) != 2 or work >= FOUND or not _meetings(sparse) or MEETING * entries > sum(x.stored for x in sparse):
         return work
@@ -402,8 +413,11 @@ def _names(items: Sequence[Item]) -> set[IndexVar]:
 
 
 def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
-    """The values that a step may multiply: two that share an index variable, those that have one or two summed ones, or
-    a sparse one and some dense ones."""
+    """The values that a step may multiply.
+
+    They are two values that share an index variable, all values that have one or two given summed index variables, or a
+    sparse value and some dense values.
+    """
     for pair in combinations(state, 2):
         left, right = pair
         if set(left.indices).isdisjoint(right.indices):
@@ -419,7 +433,7 @@ def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ..
 
 
 def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
-    """Three or more values that have one or two of the summed index variables, and are eliminated with them."""
+    """Three or more values that have one or two given summed index variables: multiplying them eliminates these."""
     summed = list(dict.fromkeys(v for item in state for v in item.indices if v not in kept))
     found = dict[tuple[Item, ...], None]()
     for chosen in (*((v,) for v in summed), *combinations(summed, 2)):
@@ -431,7 +445,7 @@ def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, .
 
 
 def _in_order(factors: tuple[Item, ...]) -> tuple[Item, ...]:
-    """The factors in an order that does not depend on the names of index variables, so that equal steps are found."""
+    """The factors in an order that does not depend on the names of index variables, so equal steps have equal forms."""
     if len(factors) != 2 or factors[0].form != factors[1].form:
         return factors
     return min(factors, factors[::-1], key=lambda pair: form_of(*(item.indices for item in pair)))

@@ -24,9 +24,9 @@ class View:
 
     Attributes:
         tensor: the name of the tensor.
-        home: the node of each axis of the tensor, without axes of size 1. None of an operand, which may be read by
-            different variables.
-        axes: for each axis of the array, the number of the tensor's axis; None for one along which elements repeat.
+        home: the node of each axis of the tensor, without axes of size 1. None for an operand, since each access may
+            read it by other variables.
+        axes: for each axis of the array, the number of the tensor's axis; None for an axis along which elements repeat.
         shape: the shape of the array.
     """
 
@@ -69,7 +69,7 @@ class Draft:
 
     @property
     def access(self) -> Access:
-        """The access to what it writes."""
+        """The access that it writes."""
         return Access(self.tensor, tuple(map(str, self.nodes)))
 
     def with_value(self, value: Scalar) -> Draft:
@@ -87,7 +87,7 @@ class Drafts:
         statements: the statements, in order.
         operands: the view of each operand as a whole.
         operand_nodes: operand name → the nodes of each access to it.
-        zeros: the tensors with 0 in the padding of dynamic patterns, as the operations compute them.
+        zeros: the tensors that are 0 in the padding of dynamic patterns when XLA runs the operations.
         maps: the tensors that are functions of the entries of a dynamic pattern.
         dtypes: the dtypes of all arrays.
     """
@@ -102,7 +102,7 @@ class Drafts:
     dtypes: set[str] = field(default_factory=set)
 
     def copy(self) -> Drafts:
-        """The same drafts, to which others are added apart."""
+        """A copy that can grow independently of the original."""
         nodes = {name: list(of) for name, of in self.operand_nodes.items()}
         return Drafts(
             self.variables.copy(),
@@ -122,7 +122,7 @@ class Drafts:
     def walk(
         self, access: PatternAccess, index: tuple[str, ...], levels: tuple[Node, ...], lead: tuple[Node, ...]
     ) -> int:
-        """The number of the walk over a pattern by these nodes. Where it can be one that is there already, it is."""
+        """The number of the walk over a pattern by these nodes: an existing walk if one fits, else a new one."""
         for number, known in enumerate(self.walks):
             alike = known.access.pattern == access.pattern and known.index == index and len(known.lead) == len(lead)
             pairs = list(zip((*known.lead, *known.levels), (*lead, *levels), strict=True)) if alike else []
@@ -134,7 +134,7 @@ class Drafts:
 
 
 def read(drafts: Drafts, view: View, nodes: tuple[Node | None, ...]) -> Access:
-    """The access to an array by the nodes of an equation, which become those of the array's home where they can.
+    """The access to an array by the nodes of an equation. They are united with the nodes of its home if possible.
 
     Raises ChainError if slots of a pattern are read at other entries than they were written.
     """

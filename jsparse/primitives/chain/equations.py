@@ -30,7 +30,7 @@ Rule: TypeAlias = Callable[[Drafts, Any, Sequence[Value]], Sequence[Value]]
 
 
 def draft_equation(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """The results of an equation; its statements are added to the drafts. Raises ChainError if it has none."""
+    """Add an equation's statements to the drafts and return its results. Raises ChainError if no rule covers it."""
     name = equation.primitive.name
     rule = RULES.get(name) or (_elementwise if name in ELEMENTWISE else None)
     if rule is None:
@@ -52,13 +52,13 @@ def _check_array(aval: Any) -> None:
 
 
 def _check_written(dtype: np.dtype) -> None:
-    """Raise ChainError for integers that wrap at every operation, since a chain rounds its results only."""
+    """Raise ChainError for narrow integers: they wrap after every operation, but a chain only wraps its results."""
     if dtype.kind in "iu" and accumulator(dtype.name) != dtype.name:
         raise ChainError(f"{dtype} wraps at every operation")
 
 
 def view_of(tensor: str, nodes: tuple[Node | None, ...], shape: tuple[int, ...], is_operand: bool = False) -> View:
-    """The view of a whole tensor, whose axes are those of the array without axes of size 1."""
+    """The view of a whole tensor. The tensor has the array's axes, except axes of size 1."""
     axes: list[int | None] = []
     for node in nodes:
         axes.append(None if node is None else sum(axis is not None for axis in axes))
@@ -132,7 +132,7 @@ class _Terms:
 
 
 def _whole(drafts: Drafts, value: Value) -> str:
-    """The name of the operand that an index array is."""
+    """The name of the operand that holds an index array. Raises ChainError if the chain computes or reshapes it."""
     if not isinstance(value, View) or drafts.operands.get(value.tensor) != value:
         raise ChainError("index arrays are computed, or have another shape, in the chain")
     return value.tensor
@@ -146,7 +146,7 @@ def _check_numbers(drafts: Drafts, values: Sequence[Value]) -> None:
 
 
 def _elementwise(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """One statement with an element for each element of the result."""
+    """One statement that computes each element of the result from one element of each operand."""
     params = tuple(sorted(equation.params.items()))
     closed = _of_scalars(equation.primitive, params, tuple(v.aval.dtype for v in equation.invars))
     return [_pointwise(drafts, equation, closed, operands)]
@@ -160,7 +160,7 @@ def _of_scalars(primitive: Any, params: Any, dtypes: tuple[np.dtype, ...]) -> An
 
 
 def _map(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """One statement, like an elementwise operation. In a kernel padding is not visited."""
+    """One statement, as for an elementwise operation. Kernels do not visit padding, so it stays 0."""
     function = equation.params["function"]
     found = _pointwise(drafts, equation, function.jaxpr, operands[: function.arity])
     if equation.params["padding"] is not None:
@@ -195,9 +195,10 @@ def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Va
 
 
 def _check_arithmetic(closed: Any, result: np.dtype) -> None:
-    """Raise ChainError unless all numbers of a function can have the dtype of a statement's arithmetic.
+    """Raise ChainError unless a function can compute in the one dtype that a statement computes in.
 
-    That is the widest dtype of what the statement reads and writes. A condition may become part of any statement.
+    A statement computes in the widest dtype that it reads or writes. Bools do not count.
+    Integers may not be compared, since the condition may become part of any other statement.
     """
     ends = {v.aval.dtype for v in closed.jaxpr.invars} | {result}
     numbers = {dtype for dtype in _dtypes(closed.jaxpr, [True] * len(closed.in_avals)) | ends if dtype != np.bool_}
@@ -209,7 +210,7 @@ def _check_arithmetic(closed: Any, result: np.dtype) -> None:
 
 
 def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
-    """The dtypes of all that a jaxpr computes from the arguments that vary; others are numbers."""
+    """The dtypes of the varying arguments and of all values computed from them. Other arguments are numbers."""
     varying = {v for v, is_varying in zip(jaxpr.invars, varies, strict=True) if is_varying}
     found = {v.aval.dtype for v in varying}
     for equation in jaxpr.eqns:
@@ -224,7 +225,10 @@ def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
 
 
 def _axis(drafts: Drafts, views: Sequence[View], number: int, size: int) -> Node | None:
-    """The node of an axis of an elementwise result: that of an operand that is computed in the chain, or a new one."""
+    """The node of an axis of an elementwise result: its node in an operand that the chain computes, or a new one.
+
+    None for an axis of size 1.
+    """
     if size == 1:
         return None
     for view in views:
@@ -251,7 +255,7 @@ def _broadcast(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
 
 
 def _reshape(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """The same elements, with axes of size 1 that come and go, and neighbouring axes merged, or one divided."""
+    """The same elements: axes of size 1 appear or vanish, neighbouring axes are merged, or an axis is divided."""
     (x,) = operands
     return [x if isinstance(x, Number) else reshaped(drafts, x, equation.outvars[0].aval.shape)]
 
@@ -264,7 +268,7 @@ def _transpose(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
 
 
 def _reduction(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """One statement that sums a dense array over some of its axes, or takes the maximum."""
+    """One statement that reduces an array over some of its axes by a sum, a maximum or a minimum."""
     (x,) = operands
     add: Any = {"reduce_sum": "+", "reduce_max": "max", "reduce_min": "min"}[equation.primitive.name]
     (out,) = equation.outvars
@@ -326,18 +330,18 @@ RULES: dict[str, Rule] = {
     "reduce_min": _reduction,
     "dot_general": _dot,
 }
-"""What each primitive does; elementwise ones that are not listed have a statement each."""
+"""The rule of each primitive. Elementwise primitives that are not listed make one statement each."""
 
 
 def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
-    """The view of the same elements in another shape. Raises ChainError if its axes do not consist of whole axes.
+    """The view of the same elements in another shape. Raises ChainError unless whole axes are merged or divided.
 
-    An operand is passed in the shape in which it is read, so its tensor has the new axes. A tensor that is computed
-    keeps its axes, whose nodes are merged or divided.
+    An operand is passed to the kernel in the shape in which it is read, so its tensor gets the new axes. A tensor that
+    the chain computes keeps its axes; their nodes are merged or divided.
     """
     given = [n for n, size in enumerate(x.shape) if size != 1]
     wanted = [n for n, size in enumerate(shape) if size != 1]
-    nodes: dict[int, Sequence[Node]] = {}  # axis of the tensor → the nodes in its place
+    nodes: dict[int, Sequence[Node]] = {}  # axis of the tensor → the nodes that replace it
     places: list[tuple[int, int] | None] = [None] * len(shape)  # axis of the tensor, and the number of a node there
     for before, after in _groups([x.shape[n] for n in given], [shape[n] for n in wanted]):
         axes = [axis for n in before if (axis := x.axes[given[n]]) is not None]
@@ -357,7 +361,7 @@ def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
 
 
 def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]) -> Sequence[Node]:
-    """Nodes of these sizes in place of axes of a tensor; of an operand any numbers."""
+    """The nodes of these sizes that replace axes of a tensor. For an operand only their number matters."""
     if len(axes) > 1 and len(sizes) > 1:
         raise ChainError(f"axes are divided and merged at once, from {x.shape}")
     if x.home is None:
@@ -374,7 +378,7 @@ def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]
 
 
 def _groups(given: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the shortest runs of axes of two shapes that have as many elements as each other, by their numbers."""
+    """Yield pairs of the shortest runs of axes of two shapes whose sizes have equal products, as axis numbers."""
     i = j = 0
     while i < len(given):
         before, after = [i], [j]

@@ -79,14 +79,14 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
 
 
 def _order(type_: TensorType, ndim: int) -> tuple[int, ...]:
-    """The axes of a tensor in the order of storage. What lies on a pattern is stored as it is given."""
+    """The axes of a tensor in storage order. Values on a pattern are stored as they are given."""
     if type_.positions is not None:
         return tuple(range(ndim))
     return tuple(axis.dim for axis in type_.axes if isinstance(axis, Dense))
 
 
 def _overflowed(chain: Chain, operands: Any) -> dict[int, Any]:
-    """Of the dynamic patterns that may overflow, whether they did."""
+    """By number of the pattern, whether it overflowed, for each dynamic pattern that may overflow."""
     flags = {}
     for number, (walk, arrays) in enumerate(zip(chain.walks, chain.index, strict=True)):
         limit = walk.pattern.limit if isinstance(walk.pattern, DynamicType) else None
@@ -115,7 +115,7 @@ def _poisoned(x: Any, invalid: Any) -> Any:
 
 
 def _placed(result: Result, found: list[Any], operands: Any) -> Any:
-    """A result of the chain: axes of the kernel's result in their order, repeated where it does not depend on them."""
+    """A result of the chain: the kernel's result with its axes in order, broadcast along the axes that it lacks."""
     kept = [axis for axes in result.axes for axis in axes]
     sizes = [size if axes else 1 for axes, size in zip(result.axes, result.shape, strict=True)]
     if result.number is None:
@@ -129,7 +129,7 @@ def _placed(result: Result, found: list[Any], operands: Any) -> Any:
 def with_moved_operands(problem: Problem) -> Problem:
     """The problem in which dense operands are stored as the one dense product that reads them prefers.
 
-    The axes of a moved operand are those of the given one in another order.
+    A moved operand has the axes of the given operand in another order.
     """
     shared = shared_loops(problem)
     readers = Counter(name for s in problem.statements for name in {access.tensor for access in s.reads})

@@ -1,4 +1,4 @@
-"""Jaxprs without calls, and without operations that consist of others."""
+"""Jaxprs in which calls, and operations that consist of other operations, are replaced by their parts."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ def flattened(closed: Any) -> Any:
 
 @remembered_of
 def expanded(closed: Any) -> Any:
-    """The jaxpr without any calls, and with products and elementwise functions of entries in place of softmax and
-    logsumexp. Its derivatives may differ."""
+    """The jaxpr without any calls. Softmax and logsumexp become products and elementwise functions of entries.
+
+    Its derivatives may differ from those of the original.
+    """
     return _traced(_traced(closed, COMPOSED, EVERY), {}, EVERY)
 
 
 def parts_of(jaxpr: Any, equation: Any) -> Any:
-    """The expanded jaxpr of an equation that calls a function or consists of others; None for any other one.
+    """The expanded jaxpr of an equation that calls a function, or is a softmax or logsumexp; None for any other.
 
     Its arguments are the variables that the equation reads, each once.
     """

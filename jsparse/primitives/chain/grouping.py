@@ -1,10 +1,10 @@
 """Grouping: which equations of a jaxpr become one kernel.
 
-Equations are taken in their order. Each joins the first group that stays a chain whose statements share loops, among
-those behind which all that it needs is there. Else it begins a group of its own at the end; an equation that no kernel
-begins with, and that needs nothing of any group, runs before all of them. A number that is repeated, as in
-`jnp.ones_like(x)`, is part of every group that reads it, and no array there. Values of stored entries may be computed
-by several groups, where that is cheaper than to keep them (`recomputation`).
+Equations are taken in program order. An equation may join any group from the last one that computes an operand of it
+on. It joins the first such group that remains a chain whose statements share loops; if there is none, it begins a new
+group at the end. An equation that cannot begin a kernel and reads no result of a group runs before all groups. A
+broadcast number, such as `jnp.ones_like(x)`, becomes part of every group that reads it, where it needs no array.
+Several groups may compute the same values of stored entries, if that is cheaper than to store them (`recomputation`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from jsparse.primitives.chain.translate import Chain, Translation, translated
 __all__ = ["Step", "groups", "refusal", "run_groups"]
 
 STARTS = ("jsparse_einsum", *COMPOSED)
-"""The operations that make a group worth a kernel. It begins with one of them, or with a function of entries."""
+"""The operations that make a group worth a kernel. A group begins with one of them, or with a function of entries."""
 
 MOST = 4
-"""The number of groups that an equation tries to join: each trial looks for the loops that the whole group shares."""
+"""The most groups that an equation tries to join. Each trial is slow: it searches loops that the whole group shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Step:
     """Equations that run together.
 
     Attributes:
-        closed: their jaxpr.
-        invars, outvars: the variables of the whole jaxpr that it takes and gives.
-        is_fused: whether they are one kernel.
+        closed: the jaxpr of the equations.
+        invars, outvars: the variables of the whole jaxpr that the step reads and computes.
+        is_fused: whether the step runs as one kernel.
         reason: why the chain ends here; "" if nothing follows.
     """
 
@@ -58,7 +58,7 @@ def groups(closed: Any) -> tuple[Any, tuple[Step, ...]]:
 
 
 def refusal(closed: Any) -> str | None:
-    """Why a closed jaxpr is no chain whose statements share loops; None if it is one."""
+    """Why a closed jaxpr cannot be a chain whose statements share loops; None if it can."""
     chain = translated(closed)
     return str(chain) if isinstance(chain, ChainError) else _refusal(chain)
 
@@ -91,13 +91,13 @@ def run_groups(closed: Any, operands: Sequence[Any], run: Callable[[Any, Sequenc
 
 @dataclass
 class _Group:
-    """Equations of one kernel, or one equation that is none.
+    """The equations of one kernel, or a single equation that runs outside of kernels.
 
     Attributes:
-        equations: in their order.
-        chain: their translation, to which others may be added; None if no other may join.
-        reason: why the first equation did not join that might have; "" if there is none.
-        copies: the ids of those that other groups compute, too.
+        equations: the equations, in program order.
+        chain: the translation of the equations; None if no further equation may join.
+        reason: why the first equation that tried to join in vain could not; "" if none did.
+        copies: the ids of the equations that other groups compute, too.
         moves: whether patterns may be walked in another order than they are stored in.
     """
 
@@ -109,22 +109,22 @@ class _Group:
 
     @property
     def own(self) -> list[Any]:
-        """The variables that other groups take from this one, if they need them."""
+        """The variables that other groups may read from this one: all that it computes except copies."""
         return [v for e in self.equations if id(e) not in self.copies for v in e.outvars]
 
     @property
     def needed(self) -> list[Any]:
-        """The variables that it reads, and does not compute."""
+        """The variables that the group reads but does not compute."""
         computed = {v for e in self.equations for v in e.outvars}
         return list(dict.fromkeys(v for e in self.equations for v in read(e) if v not in computed))
 
 
 class _Grouping:
-    """The groups so far, each of which needs results of those before it only.
+    """The groups so far. Each needs only results of earlier groups.
 
     Attributes:
         made: variable → the number of the group that computes it.
-        recomputation: what may be computed anew.
+        recomputation: finds the equations that a group may recompute.
         readers: variable → the equations that read it, by their id.
         repeated: variable → the equation that repeats a number in it.
         results: the variables that are results of the jaxpr.
@@ -144,7 +144,7 @@ class _Grouping:
     def steps(self) -> list[Step]:
         before = [_Group([e]) for e in self.jaxpr.eqns if not self.take(e)]
         wanted, found = set(self.results), list[Step]()
-        for group in reversed([*before, *self.groups]):  # what a group has to give follows from those behind it
+        for group in reversed([*before, *self.groups]):  # a group returns what later groups read
             if wanted.isdisjoint(group.own) and not any(e.effects for e in group.equations):
                 continue
             for part, is_fused in reversed(self.settled(group, wanted)):
@@ -153,8 +153,8 @@ class _Grouping:
         return found
 
     def take(self, equation: Any) -> bool:
-        """Add an equation to a group, or make one of it behind what it needs. False if it should run before them."""
-        if equation.effects:  # in their order, so none runs before the others
+        """Add an equation to a group, or begin a group with it. False if it should run before all groups."""
+        if equation.effects:  # effects keep program order, so none runs before the groups
             return self.alone(equation)
         needed = [self.made[v] for v in read(equation) if v in self.made]
         name = equation.primitive.name
@@ -179,7 +179,7 @@ class _Grouping:
         return (begins and self.begin(equation, parts)) or (bool(needed) and self.alone(equation))
 
     def begin(self, equation: Any, parts: Any) -> bool:
-        """Make a group that begins with an equation, or with what is computed anew for it; False if there is none."""
+        """Begin a group with an equation, after what is recomputed for it. False if that gives no chain."""
         self.groups.append(_Group([], Translation()))
         if self.join(len(self.groups) - 1, equation, parts) is None:
             return True
@@ -187,16 +187,16 @@ class _Grouping:
         return False
 
     def alone(self, equation: Any) -> bool:
-        """Make a group of one equation that is no kernel."""
+        """Make a group of one equation that runs outside of kernels."""
         self.made.update(dict.fromkeys(equation.outvars, len(self.groups)))
         self.groups.append(_Group([equation]))
         return True
 
     def join(self, number: int, equation: Any, parts: Any, moves: bool = False) -> str | None:
-        """Add an equation to a group if that stays a chain; else return the reason why not.
+        """Add an equation to a group if the group remains a chain; else return the reason why not.
 
-        Values of entries are computed anew with it, if that pays; repeated numbers are part of the group. With `moves`
-        the group may walk patterns in another order than they are stored in.
+        The values of entries that the equation reads are recomputed in the group, if that pays. Broadcast numbers that
+        it reads become part of the group. With `moves`, the group may walk patterns in another order than stored.
         """
         anew = self.anew(number, equation)
         reason = self.extended(number, self.numbers(number, [equation]), equation, parts, moves) if not anew else ""
@@ -206,7 +206,7 @@ class _Grouping:
         return reason if reason is None else self.extended(number, [], equation, parts, moves)
 
     def anew(self, number: int, equation: Any) -> list[Any]:
-        """What a group, or a new one, would compute anew for an equation."""
+        """The equations that a group, or a new one, would recompute for an equation."""
         there = self.known(number)
         return self.recomputation.of(equation, lambda v: v in there or self.made.get(v, number) == number)
 
@@ -216,8 +216,10 @@ class _Grouping:
         return {v for e in equations for v in (*e.outvars, *read(e))}
 
     def is_movable(self, number: int, equation: Any) -> bool:
-        """Whether no other equation than those of a group and this one reads its values of entries, which have to be
-        in the order of storage where they are kept."""
+        """Whether only this equation and the group itself read the group's values of entries.
+
+        Then the group may walk a pattern in another order: values that others read have to be in storage order.
+        """
         group = self.groups[number]
         assert group.chain is not None
         own = {id(equation), *map(id, group.equations)}
@@ -225,13 +227,13 @@ class _Grouping:
         return all(v not in self.results and own.issuperset(self.readers.get(v, ())) for v in entries)
 
     def numbers(self, number: int, equations: Sequence[Any]) -> list[Any]:
-        """The equations that repeat the numbers that others read, unless the group has them, or takes them."""
+        """The broadcasts of the numbers that `equations` read, unless the group computes or reads them already."""
         known = self.known(number)
         read_ones = dict.fromkeys(v for e in equations for v in read(e) if v in self.repeated and v not in known)
         return [self.repeated[v] for v in read_ones]
 
     def extended(self, number: int, copies: Sequence[Any], equation: Any, parts: Any, moves: bool) -> str | None:
-        """Add an equation to a group, behind what the group computes for it although others do, too."""
+        """Add an equation to a group, after `copies`: equations that other groups compute, too."""
         group = self.groups[number]
         assert group.chain is not None
         equations, chain = [*group.equations, *copies, equation], group.chain.copy()
@@ -252,7 +254,11 @@ class _Grouping:
         return reason
 
     def settled(self, group: _Group, wanted: Collection[Any]) -> list[tuple[_Group, bool]]:
-        """A group as far as it is a chain, and equations behind it: what shares no loops where others read it, too."""
+        """The longest prefix of a group that is a chain with all wanted results, and its later equations one by one.
+
+        Each comes with whether it runs as one kernel. A group may lose equations at its end because a result that other
+        groups read takes part in no shared loops.
+        """
         behind: list[_Group] = []
         wanted = set(wanted)
         while group.chain is not None and group.equations and self.refusal(group, wanted) is not None:
@@ -265,7 +271,7 @@ class _Grouping:
         return [*([(group, fused)] if names else []), *((other, False) for other in behind)]
 
     def refusal(self, group: _Group, wanted: Collection[Any]) -> str | None:
-        """Why a group gives no kernel for all that others need of it; None if it does."""
+        """Why a group is no kernel that returns all wanted variables; None if it is one."""
         assert group.chain is not None
         try:
             return _refusal(group.chain.chain([v for v in group.own if v in wanted]))
@@ -286,6 +292,6 @@ class _Grouping:
 
 
 def _unread(equations: Sequence[Any]) -> list[Any]:
-    """The variables that equations compute, and that none of them reads."""
+    """The variables that the equations compute and none of them reads."""
     used = {v for e in equations for v in read(e)}
     return [v for e in equations for v in e.outvars if v not in used]

@@ -3,8 +3,8 @@
     S[i, j] = A[i, j] - m[i]
     E[i, j] = exp(S[i, j])        →        E[i, j] = exp(A[i, j] - m[i])
 
-A statement that sums over further variables would compute the element again and again, so it keeps the array. A copy,
-such as the elements of a dense array at stored entries, becomes part of all of its readers.
+A reader that sums over further variables would compute the element again and again, so it keeps reading the array. A
+copy, such as the elements of a dense array at stored entries, becomes part of all of its readers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["inlined"]
 
 
 MOST = 100
-"""How deep an expression may become: what lowers it is recursive."""
+"""The largest depth of an expression. Lowering an expression is recursive."""
 
 
 def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
@@ -67,7 +67,7 @@ def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
 
 
 def _check_ranks(drafts: Drafts, statements: Mapping[str, _Statement]) -> None:
-    """Raise ChainError if an axis that is divided in a target is not where it is read, or is divided otherwise."""
+    """Raise ChainError if an axis is divided in the target, and not divided the same way where the tensor is read."""
 
     def sizes(nodes: Iterable[Node]) -> list[int]:
         return [drafts.variables.sizes[node] for node in nodes]
@@ -86,7 +86,7 @@ class _Statement:
     Attributes:
         uses: how often its value has each access.
         points: the nodes of all index variables that it loops over.
-        depth: of its value.
+        depth: the depth of its value.
     """
 
     draft: Draft
@@ -129,7 +129,7 @@ class _Statement:
         return self.points == frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
 
     def stays_apart(self, drafts: Drafts) -> bool:
-        """Whether it has a function that is computed in float32 only, where others may compute in float64."""
+        """Whether it calls a function that kernels have in float32 only, since its readers may compute in float64."""
         names = operations_of(self.draft.value)
         return "float64" in drafts.dtypes and any(OPERATIONS[name].is_narrow for name in names)
 
@@ -145,12 +145,12 @@ class _Statement:
             return False
         if isinstance(own.value, Access):
             return True
-        # Of a product the scheduler takes factors out of the sum, and multiplies no factor anew for each term.
+        # In a sum of products the scheduler hoists factors out of the sum: none is multiplied again for each term.
         both = other.add == "+" and _is_product(own.value) and _is_product(other.value)
         return both or self.points == reader.points
 
     def put(self, other: _Statement) -> None:
-        """Let the value of another statement stand in place of its element, computed once."""
+        """Replace each access to another statement's target by that statement's value, computed once."""
         own, access = self.draft.value, other.draft.access
         count = self.uses.pop(access)
         if _is_product(own) and _is_product(other.draft.value):
@@ -191,7 +191,7 @@ def _is_product(value: Scalar) -> bool:
 
 
 def _keeps(first: str, second: str) -> bool:
-    """Whether arithmetic in the second dtype keeps what is computed in the first. Conditions have no dtype."""
+    """Whether the second dtype represents all results of arithmetic in the first. Conditions have no dtype."""
     if "bool" in (first, second):
         return True
     a, b = (np.dtype(accumulator(x)) for x in (first, second))
@@ -199,8 +199,10 @@ def _keeps(first: str, second: str) -> bool:
 
 
 def _inserted(value: Scalar, access: Access, new: Scalar) -> Scalar:
-    """The expression with another one in place of an access. A bool, `select(c, 1, 0)`, that stands where a condition
-    is, `x != 0`, becomes the condition c."""
+    """The expression with `new` in place of an access.
+
+    A bool is `select(c, 1, 0)`. Where it is tested by `x != 0`, the test becomes the condition c.
+    """
     match value, new:
         case Apply("!=", (Access() as x, zero)), Apply("select", (c, yes, no)) if (
             x == access and yes == Number(1.0) and no == zero == Number(0.0)

@@ -50,7 +50,7 @@ def _computed(operation: str, numbers: Sequence[complex]) -> complex:
 
 
 def check_padding(drafts: Drafts, statements: Sequence[Draft], written: Collection[str]) -> None:
-    """Raise ChainError if the padding of a result, or of a map, would not be that of the operations."""
+    """Raise ChainError if padding of a result or a map would differ from what the separate operations compute."""
     for draft in statements:
         walks = [s.walk for s in map(drafts.variables.slots, draft.nodes) if s is not None]
         if draft.tensor in drafts.maps and not walks:

@@ -1,17 +1,17 @@
-"""Recomputation: values of stored entries that a group computes anew, where another group computes them, too.
+"""Recomputation: a group computes values of stored entries once more, although another group computes them already.
 
-Of `O = W V`, where W is a softmax of scores S, the gradients `dV = Wᵀ dO` and those through S are sums over the rows.
-They share no loops with what computes W and dS row by row. So W and dS would be written, permuted to the order of
-columns, and read. But an entry of each is a function of a few dense rows, such as the maximum and the sum of its row of
-entries. So a second group that goes over the columns can compute them once more, and no array has an element for each
-entry: these are the two loops of FlashAttention-2's gradient (Dao, 2023).
+Take `O = W V`, where W is a softmax of scores S. The gradient `dV = Wᵀ dO` and the gradients through S are sums over
+rows. They share no loops with the kernel that computes W and dS row by row. So W and dS would be written, permuted to
+the order of columns, and read again. But an entry of W or dS is a function of a few dense rows, such as the maximum and
+the sum of the entries in its row. So a second group that loops over columns can recompute W and dS, and no array has an
+element for each entry: these are the two loops of FlashAttention-2's gradient (Dao, 2023).
 
-It pays if fewer bytes are read of dense rows for each entry than would be moved:
+Recomputation pays if it reads at most as many bytes of dense rows as storing and permuting the values would move:
 
-    rows that are read to compute the values anew  <=  MOVES · values
+    bytes of the rows that recomputation reads  <=  MOVES · bytes of the values
 
-So it does for scores that add up features of both ends of an edge before a function of these (GATv2), where there are
-values for each entry and feature. A product of two rows of features for each entry costs more than its value.
+It pays for scores that add the features of both ends of an edge before a function is applied (GATv2), since there is a
+value for each entry and feature. It does not pay for the product of two rows of features, which is one value an entry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jsparse.primitives.spec import Spec
 
 __all__ = ["COMPARISONS", "Recomputation", "read"]
 
-MOVES = 6  # a value is written, read and written for its permutation, and read; new pages take as long as two of these
+MOVES = 6  # a value is written, read and written to permute it, and read again: 4; new memory pages cost 2 more
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min", "dot_general")
 
@@ -37,13 +37,13 @@ def read(equation: Any) -> list[Any]:
 
 
 class Recomputation:
-    """What may be computed anew of a jaxpr.
+    """Finds the equations of a jaxpr that a group may recompute.
 
     Attributes:
         makers: variable → the equation that computes it.
         on_entries: the variables with an element for each stored entry.
-        sums: the equations that sum entries up into a dense array, by the pattern and the levels that they sum over.
-        repeated: the variables that repeat a number, which no loop gathers.
+        sums: the equations that sum entries into a dense array, by the pattern and the levels that they sum over.
+        repeated: the variables that are a broadcast number, which loops need not read from memory.
     """
 
     def __init__(self, jaxpr: Any) -> None:
@@ -60,14 +60,13 @@ class Recomputation:
                 self.sums.setdefault(key, []).append(equation)
 
     def of(self, equation: Any, is_there: Callable[[Any], bool]) -> list[Any]:
-        """The equations that a group computes anew for one that joins it, in the order in which it needs them; none if
-        that does not pay.
+        """Equations to recompute so that `equation` can join a group, in program order; empty if not worth it.
 
-        Whether it does is asked of all sums over the same levels together, since these will share their loops.
+        All sums over the same levels are judged together, since they will share their loops.
 
         Args:
-            equation: an equation that sums entries up into a dense array; there are none for others.
-            is_there: whether the group computes a variable, or may take it from memory in any order.
+            equation: the equation that joins. The result is empty unless it sums entries into a dense array.
+            is_there: whether the group computes a variable, or may read it from memory in any order.
         """
         key = _summed_levels(equation)
         anew = [] if key is None else self.values([equation], is_there)
@@ -79,7 +78,7 @@ class Recomputation:
         return anew if sum(map(self.bytes_of_rows, self.values(sums))) <= MOVES * stored else []
 
     def values(self, sums: Sequence[Any], is_there: Callable[[Any], bool] = lambda _: False) -> list[Any]:
-        """The equations that compute the values of entries that sums need."""
+        """The equations that compute the values of entries that `sums` read, directly or indirectly."""
         found = dict[int, Any]()
 
         def collect(reader: Any) -> None:
@@ -111,8 +110,10 @@ def _spec(equation: Any) -> Spec | None:
 
 
 def _summed_levels(equation: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """The pattern of an equation that sums entries into an array over some of its levels, and the other levels; None
-    if it does not, or sums over all."""
+    """The pattern whose entries an equation sums into a dense array, and the numbers of the levels it sums over.
+
+    None for any other equation, and for sums over all levels or none.
+    """
     spec = _spec(equation)
     if spec is None or spec.result.on is not None or len(spec.walks) != 1:
         return None
@@ -122,9 +123,10 @@ def _summed_levels(equation: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _compares(equation: Any) -> bool:
-    """Whether an equation asks which of two variables is larger, or whether they are equal.
+    """Whether an equation compares two variables.
 
-    Values that are computed anew may differ from those that a maximum was taken of in their last bit.
+    Recomputed values may differ in their last bit from the values that the maximum was taken over, so a comparison with
+    the maximum could fail.
     """
     mapped = [equation.params["function"].jaxpr] if equation.primitive.name == "jsparse_map" else []
     inner = [_compat.closed(jaxpr).jaxpr for jaxpr in (*mapped, *_compat.jaxprs_in(equation.params))]

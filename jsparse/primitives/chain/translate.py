@@ -31,11 +31,11 @@ __all__ = ["Chain", "Operand", "Result", "Translation", "translated"]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What is passed for an operand of the kernel: an argument of the chain, without axes of size 1.
+    """An operand of the kernel: an argument of the chain, without axes of size 1.
 
     Attributes:
         number: the number of the argument.
-        shape: the shape that it is passed in: slots and all axes behind them are one axis.
+        shape: the shape in which it is passed: slots and all later axes are one axis.
     """
 
     number: int
@@ -47,10 +47,10 @@ class Result:
     """A result of the chain.
 
     Attributes:
-        number: the number of the kernel's result that has its elements; None for an argument that is passed through.
+        number: the number of the kernel's result that holds the elements; None for an argument that is passed through.
         argument: the number of that argument.
-        axes: for each axis of the result the axes of these elements that it consists of; none for one along which they
-            repeat.
+        axes: for each axis of the result, the axes of the kernel's result (or argument) that it merges; none for an
+            axis along which elements repeat.
         shape: the shape of the result.
     """
 
@@ -68,11 +68,11 @@ class Chain:
         problem: the statements.
         walks: the patterns, in the numbering of the problem.
         stored: the patterns in the storage orders in which the problem walks them.
-        operands: what is passed for each operand of the problem.
+        operands: how each operand of the problem is passed.
         index: for each walk, the numbers of the arguments that are its index arrays.
         shapes: the shape of each of the kernel's results, one axis for each of its nodes.
-        buffers: the shapes that the kernel writes: slots and all axes behind them are one axis.
-        results: what the results of the chain are made of.
+        buffers: the shapes that the kernel writes: slots and all later axes are one axis.
+        results: how each result of the chain is made from the kernel's results.
     """
 
     problem: Problem
@@ -92,7 +92,7 @@ class Chain:
 
 @remembered_of
 def translated(closed: Any) -> Chain | ChainError:
-    """The chain of a closed jaxpr without constants, or the reason why it is none."""
+    """The chain of a closed jaxpr without constants, or the reason why there is none."""
     jaxpr, found = closed.jaxpr, Translation()
     for v in jaxpr.invars:
         found.take(v)
@@ -105,17 +105,17 @@ def translated(closed: Any) -> Chain | ChainError:
 
 
 class Translation:
-    """Equations of a jaxpr as statements. They are added one by one; a copy goes on apart.
+    """Equations of a jaxpr as statements, added one by one. A copy can grow independently.
 
     Attributes:
-        invars: the variables that it takes.
+        invars: the variables that are arguments.
     """
 
     def __init__(self) -> None:
         self.drafts, self.invars, self._env = Drafts(), list[Any](), dict[Any, Value]()
 
     def copy(self) -> Translation:
-        """The same, to which other equations are added."""
+        """A copy that can grow independently of the original."""
         found = Translation()
         found.drafts, found.invars, found._env = self.drafts.copy(), list(self.invars), dict(self._env)
         return found
@@ -128,8 +128,11 @@ class Translation:
         self.drafts.operands[name] = self._env[v] = view
 
     def add(self, equation: Any, parts: Any = None) -> None:
-        """Add an equation; variables that nothing computed become arguments. `parts`: the jaxpr that it consists of, if
-        it is a call (`expand.parts_of`). Raises ChainError if it is no part of a chain."""
+        """Add an equation. Variables that no earlier equation computes become arguments.
+
+        `parts` is the expanded jaxpr of an equation that calls a function (`expand.parts_of`). Raises ChainError if the
+        equation cannot be part of a chain.
+        """
         for v in _variables(equation):
             if v not in self._env:
                 self.take(v)
@@ -142,10 +145,10 @@ class Translation:
         self._env |= {v: _value(x, inside) for v, x in zip(equation.outvars, parts.jaxpr.outvars, strict=True)}
 
     def chain(self, outvars: Sequence[Any], is_whole: bool = True) -> Chain:
-        """The chain that gives these variables. Raises ChainError if there is none.
+        """The chain that computes these variables. Raises ChainError if there is none.
 
-        What is written has to be 0 in the padding of dynamic patterns, and in the order of storage, unless others may
-        follow that read it (`is_whole` is false).
+        If the chain is whole, its results have to be 0 in the padding of dynamic patterns, and in storage order. With
+        `is_whole` false neither is required, since equations that read the results may still be added.
         """
         if any(isinstance(v, _compat.Literal) or not isinstance(self._env[v], View) for v in outvars):
             raise ChainError("a result is a number")
@@ -227,7 +230,7 @@ class _Named:
         return Operand(int(name[1:]), _merged(sizes, [walk is not None for walk in on]))
 
     def result(self, view: View, order: Sequence[str]) -> Result:
-        """What a result is made of: axes that are divided consist of several."""
+        """How a result is made from the kernel's results. A divided axis merges several of their axes."""
         if view.home is None:
             own = tuple(() if axis is None else (axis,) for axis in view.axes)
             return Result(None, int(view.tensor[1:]), own, view.shape)
@@ -248,7 +251,7 @@ class _Named:
         return Statement(Access(draft.tensor, self.indices(draft.nodes)), value, draft.add, walks)
 
     def access(self, access: Access) -> Access:
-        """The access with names. An operand that lies on several walks is passed once for each."""
+        """The access with names in place of nodes. An operand that is read on several walks is passed once for each."""
         nodes = tuple(map(node_of, access.indices))
         tensor = access.tensor
         if tensor.startswith("A"):
@@ -263,7 +266,7 @@ class _Named:
         return Access(tensor, self.indices(nodes))
 
     def indices(self, nodes: Sequence[Node]) -> tuple[IndexVar, ...]:
-        """The names of index variables; slots have those of their levels, and of the axes behind."""
+        """The names of index variables. Slots have the names of their levels and of the dense axes after them."""
         found: list[IndexVar] = []
         for node in nodes:
             slots = self.drafts.variables.slots(node)
@@ -296,6 +299,6 @@ class _Named:
 
 
 def _merged(sizes: Sequence[int], are_slots: Sequence[bool]) -> tuple[int, ...]:
-    """The sizes of axes, with one axis for the first that runs over slots and all behind it, as kernels expect it."""
+    """The sizes of axes after the first axis over slots and all later axes are merged, as kernels expect."""
     at = next((n for n, is_slots in enumerate(are_slots) if is_slots), len(sizes))
     return (*sizes[:at], *([prod(sizes[at:])] if at < len(sizes) else []))

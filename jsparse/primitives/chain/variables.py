@@ -2,9 +2,9 @@
 
 Axes are nodes of a union-find forest (Tarjan, 1975). An equation names its axes by letters; different letters of one
 equation stay different variables, even if arrays that they index would unite them. A node may run over the slots of a
-pattern: then it consists of the nodes of the pattern's levels, and of those behind. A node may be *divided*, where an
-array is reshaped: it runs over all pairs of coordinates of its parts, the last part fastest. In the end its parts stand
-in its place.
+pattern: then it consists of the nodes of the pattern's levels and of the dense axes after them. A node may be *divided*
+where an array is reshaped: it runs over all tuples of coordinates of its parts, the last part fastest. In the end its
+parts replace it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Node: TypeAlias = int
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The slots of a pattern that is walked: the number of the walk, and the axes behind each stored entry."""
+    """The slots of a pattern: the number of its walk, the nodes of its levels, and the dense axes after the levels."""
 
     walk: int
     levels: tuple[Node, ...]
@@ -41,7 +41,7 @@ class Variables:
         self._coordinates: set[Node] = set()
 
     def copy(self) -> Variables:
-        """The same nodes, to which others are added apart."""
+        """A copy that can grow independently of the original."""
         found = Variables()
         found.sizes, found._parents = list(self.sizes), list(self._parents)
         found._slots, found._parts, found._different = dict(self._slots), dict(self._parts), set(self._different)
@@ -70,7 +70,7 @@ class Variables:
         return parts if self.unite([(node, self.merged(parts))]) else None
 
     def expanded(self, node: Node) -> tuple[Node, ...]:
-        """The representatives of the parts of a node that are not divided; its own if it is not."""
+        """The representatives of a node's undivided parts, however deep; of the node itself if it is not divided."""
         found = self.find(node)
         return (
             tuple(n for part in self._parts[found] for n in self.expanded(part)) if found in self._parts else (found,)
@@ -91,12 +91,14 @@ class Variables:
         self._different.update(frozenset(pair) for pair in combinations(nodes, 2))
 
     def walk(self, nodes: Iterable[Node]) -> None:
-        """State that the nodes run over the coordinates of a pattern's levels. None of them may run over slots: a
-        relation of stored entries, say, selects some of them."""
+        """State that the nodes run over the coordinates of a pattern's levels.
+
+        None of them may run over slots: a relation of stored entries, for instance, selects only some of the entries.
+        """
         self._coordinates.update(nodes)
 
     def unite(self, pairs: Sequence[tuple[Node, Node]]) -> bool:
-        """Unite the nodes of each pair, if all of that is possible; else change nothing."""
+        """Unite the nodes of each pair. If one pair cannot be united, change nothing and return False."""
         parents, slots, parts = list(self._parents), dict(self._slots), dict(self._parts)
         if all(self._united(a, b) for a, b in pairs) and not self._contradicts():
             return True

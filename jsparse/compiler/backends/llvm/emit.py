@@ -28,7 +28,7 @@ __all__ = ["ENTRY", "emit_module"]
 ENTRY = "kernel"
 CACHE_LINE = 64
 LONGEST = 2**56  # elements of borrowed memory: no machine has as many
-JAMMED_BYTES = 768  # of sums that stay in registers, where there are 2,048 bytes of these
+JAMMED_BYTES = 768  # of sums that stay in registers, on CPUs with 2,048 bytes of vector registers
 
 
 def emit_module(kernel: Kernel) -> ir.Module:
@@ -208,7 +208,7 @@ class _Body:
         """data = context->borrow(context, bytes, zeros); unless it is null: the body, then
         context->give_back(context, data, bytes, zeros)
 
-        There is no memory for a length whose bytes may not fit 64 bits: these are -1 then.
+        If the bytes of a length may exceed 64 bits, -1 bytes are asked for, which no memory has.
         """
         length = self.expr.value(stmt.length)
         bytes_ = self.builder.mul(length, ir.Constant(I64, bytes_of(stmt.buffer.type)))

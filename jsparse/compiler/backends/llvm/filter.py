@@ -1,5 +1,5 @@
-"""Filters in lanes: coordinates are loaded and marks gathered under a mask of the numbers that are left, and those that
-are kept are packed in a register. So a segment that is shorter than a vector costs no more than one test."""
+"""Filters in lanes: coordinates are loaded and marks gathered under a mask of the numbers that are left. The numbers
+that are kept are packed in a register. So a segment that is shorter than a vector costs no more than one test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUMBERS = ir.Constant(ir.VectorType(I32, FILTER_LANES), [ir.Constant(I32, n) for
 
 
 def append_kept(expr: ExprEmitter, stmt: Filter, first: Var) -> None:
-    """Test the `FILTER_LANES` numbers from `first` on, or those that are left of the filter's range."""
+    """Test the `FILTER_LANES` numbers from `first` on, or fewer at the end of the filter's range."""
     builder = expr.builder
     before, left = (builder.trunc(x, I32) for x in _distances(expr, stmt, first))
     active = builder.icmp_signed("<", NUMBERS, expr.splat(left, FILTER_LANES))

@@ -55,6 +55,6 @@ def bytes_of(type_: Type) -> int:
 
 
 def integer_comparison(builder: ir.IRBuilder, type_: Type) -> Callable[..., Any]:
-    """The builder's comparison of integers of a type, of which LLVM's own do not know whether they have a sign."""
+    """The builder's comparison of integers of a type: signed or unsigned, which LLVM's integer types do not say."""
     compare: Callable[..., Any] = builder.icmp_signed if type_.is_signed else builder.icmp_unsigned
     return compare

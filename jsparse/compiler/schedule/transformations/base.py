@@ -31,7 +31,7 @@ class Step:
 
 
 def no_loop(name: str, nest: Summary) -> str:
-    """The reason why a loop cannot be found."""
+    """Why the nest has no loop of that name."""
     loops = ", ".join(nest.loops) or "none"
     if name == nest.vector:
         return f"{name} runs in lanes, and no loop over it is left; the loops are {loops}"
@@ -41,7 +41,7 @@ def no_loop(name: str, nest: Summary) -> str:
 def structure_reason(nest: Summary, *loops: str) -> str | None:
     """Why the structure of some loops cannot be changed any more; None if it can.
 
-    A workspace fixes the structure of all loops around it, and a step about one loop fixes that one.
+    A workspace fixes the structure of all loops around it, and a step about one loop fixes that loop.
     """
     for step in nest.steps:
         if step.keyword in WORKSPACES:
@@ -60,7 +60,7 @@ def lanes_reason(nest: Summary, loop: str) -> str | None:
 
 
 def with_loops(nest: LoopNest, loops: Stmt) -> LoopNest:
-    """The nest with other loops behind the clearing of its target."""
+    """The nest with other loops; they run after the target is cleared, as before."""
     body = nest.body
     if isinstance(body, Sequence) and isinstance(body.stmts[0], Clear):
         loops = Sequence((body.stmts[0], loops))

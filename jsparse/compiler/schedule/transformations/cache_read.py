@@ -23,8 +23,8 @@ __all__ = ["CacheRead"]
 class CacheRead(Step):
     """Copy the part of a dense tensor that one panel and one register tile read, before the loops inside the panel.
 
-    The name is TVM's. Rows at a stride of a power of two would be in the same few sets of a cache; in the copy they are
-    contiguous.
+    TVM has a step of the same name. Rows whose stride is a power of two fall into the same few sets of a cache; in the
+    copy they are contiguous.
 
     Attributes:
         tensor: the name of the tensor, whose indices are the variable of the panel and the one in lanes.
@@ -40,7 +40,7 @@ class CacheRead(Step):
 
     @staticmethod
     def parse(words: list[str]) -> CacheRead:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         tensor, loop = words
         return CacheRead(tensor, loop)
 

@@ -15,11 +15,11 @@ __all__ = ["ComputeAt"]
 
 @dataclass(frozen=True, slots=True)
 class ComputeAt(Step):
-    """Share the loops down to this one with the next statement, which runs behind this one in each iteration.
+    """Share the loops down to `loop` with the next statement, which runs after this statement in each iteration.
 
     It is the `compute_at` of Halide (Ragan-Kelley et al., PLDI 2013). Temporaries that only one iteration needs then
-    take the memory of one iteration, or, if the loop is the outer one of a split, of one panel. Whether the loops of
-    both statements agree is known when both nests are there: `loops.fusion` joins them.
+    take the memory of one iteration, or of one panel if the loop is the outer one of a split. Whether the loops of both
+    statements agree is known when both nests are there: `loops.fusion` joins them.
 
     Attributes:
         loop: the name of the innermost loop that is shared.
@@ -33,7 +33,7 @@ class ComputeAt(Step):
 
     @staticmethod
     def parse(words: list[str]) -> ComputeAt:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         (loop,) = words
         return ComputeAt(loop)
 
@@ -57,5 +57,5 @@ class ComputeAt(Step):
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step, which joins it to the next one when both are complete."""
+        """The nest as it is: `loops.fusion` joins it to the next statement's nest when both are complete."""
         return nest

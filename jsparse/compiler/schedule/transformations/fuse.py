@@ -34,7 +34,7 @@ class Fuse(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Fuse:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         outer, inner = words
         return Fuse(outer, inner)
 

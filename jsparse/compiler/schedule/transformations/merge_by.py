@@ -36,7 +36,7 @@ class MergeBy(Step):
 
     @staticmethod
     def parse(words: list[str]) -> MergeBy:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         loop, leader = words
         if len(pattern_numbers(leader)) != 1:
             raise ValueError(f"expected a pattern, as in P0, but got {leader!r}")
@@ -44,7 +44,7 @@ class MergeBy(Step):
 
     @property
     def pattern(self) -> int:
-        """The number of the leader; -1 if its name is that of no pattern."""
+        """The number of the leader; -1 if `leader` names no pattern."""
         numbers = pattern_numbers(self.leader)
         return numbers[0] if len(numbers) == 1 else -1
 
@@ -102,7 +102,7 @@ def _led(stmt: Stmt, var: IndexVar, leader: int, nest: LoopNest) -> Stmt:
 
 
 def _is_located(problem: Problem, pattern: int, level: int) -> int:
-    """How a level is looked up: 0 by a search, 1 by arithmetic, 2 by arithmetic and always with success."""
+    """How a level is looked up: 0 by a search, 1 by arithmetic, 2 by arithmetic that always finds the coordinate."""
     kind = problem.patterns[pattern].levels[level].kind
     return 2 if kind.is_full else 0 if kind.has_coordinates else 1
 

@@ -26,10 +26,10 @@ class Parallelize(Step):
 
     Attributes:
         loop: the name of the loop.
-        race: how chunks write the target. `owned`: each iteration owns its part. `split`: too, but long segments are
-            divided, and what chunks add to a divided one is carried to its owner. `reduced`: each chunk has its own
-            sum, or its own copy of a small target, and these are added in order. Where several statements share the
-            loop, that holds for the targets of those that sum its variable.
+        race: how chunks write the target. `owned`: each iteration owns its part. `split`: the same, but long segments
+            are divided, and a chunk's part of a divided segment is carried to the segment's owner. `reduced`: each
+            chunk has its own sum, or its own copy of a small target, and these are added in order. If several
+            statements share the loop, only targets of statements that sum its variable have copies.
         grain: the least number of stored entries (or iterations) in a chunk; 0 leaves it to the scheduler.
     """
 
@@ -43,7 +43,7 @@ class Parallelize(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Parallelize:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         loop, *rest = words
         race = rest.pop(0) if rest and not rest[0].isdecimal() else "owned"
         if race not in get_args(Race):
@@ -106,7 +106,7 @@ class Parallelize(Step):
 
 
 def _unchecked(stmt: Stmt) -> Stmt:
-    """The statement without marks of workspaces: a chunk of a sum does not know whether others added to it."""
+    """The statement without marks of workspaces: a chunk does not know whether other chunks added terms to the sum."""
     if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
         stmt = replace(stmt, workspace=replace(stmt.workspace, checked=False))
     return with_children(stmt, _unchecked)

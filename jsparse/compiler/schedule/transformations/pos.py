@@ -18,7 +18,7 @@ __all__ = ["Pos"]
 
 @dataclass(frozen=True, slots=True)
 class Pos(Step):
-    """Take the iterations of a loop over a sparse level as the positions of its segments (Senanayake et al., 2020).
+    """Make a loop over a sparse level iterate over the positions of its segments (Senanayake et al., 2020).
 
     A later split then divides positions, so that all panels but the last hold equally many entries.
 
@@ -34,7 +34,7 @@ class Pos(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Pos:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         (loop,) = words
         return Pos(loop)
 

@@ -21,11 +21,11 @@ __all__ = ["Precompute"]
 
 @dataclass(frozen=True, slots=True)
 class Precompute(Step):
-    """Compute the sum over some loops first, of the factors that depend on them: Σ (a·b) = (Σ a)·b if b lacks them.
+    """Sum the factors that depend on some loops over these loops first: Σ (a·b) = (Σ a)·b if b depends on none of them.
 
-    The sum is held in the workspace `sub` (Kjolstad et al., 2019), in lanes if one of these factors runs in lanes. A
-    sum over stored entries is marked when something is added to it, since the sum of no products contributes nothing
-    even if b is infinite.
+    The sum is held in the workspace `sub` (Kjolstad et al., 2019), in lanes if one of the summed factors runs in lanes.
+    A sum over stored entries is marked when a term is added to it, since a sum without terms contributes nothing, even
+    if b is infinite.
 
     Attributes:
         loops: the names of the loops, neighbours in the nest: all of them over stored entries, or all over dense
@@ -40,7 +40,7 @@ class Precompute(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Precompute:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         return Precompute(tuple(words))
 
     def check(self, nest: Summary) -> str | None:
@@ -79,7 +79,7 @@ class Precompute(Step):
         return self._positions_reason(nest)
 
     def _positions_reason(self, nest: Summary) -> str | None:
-        """Why the loops cannot be left before the rest of the product; None if they can."""
+        """Why the summed loops cannot end before the rest of the product is computed; None if they can."""
         inside = {*self.loops, *nest.loops[nest.loops.index(self.loops[-1]) + 1 :]}
         for n in nest.statement.patterns:
             names = nest.problem.level_variables[n]
@@ -115,7 +115,7 @@ class Precompute(Step):
 
 
 def _workspace(nest: LoopNest, loops: list[Forall], lanes: Forall | None, checked: bool) -> Workspace:
-    """The workspace of the sum, in lanes where the loop over these is given. `checked`: it may have no terms."""
+    """The workspace of the sum, in lanes if the loop over lanes is given. `checked`: the sum may have no terms."""
     problem, statement = nest.problem, nest.statement
     dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
     if lanes is None:
@@ -126,7 +126,7 @@ def _workspace(nest: LoopNest, loops: list[Forall], lanes: Forall | None, checke
 
 
 def _assign(nest: LoopNest, target: Access, value: object) -> Stmt:
-    """`target ⊕= value`, compared as the target stores values."""
+    """The assignment `target ⊕= value`; values are compared as the target stores them."""
     problem, statement = nest.problem, nest.statement
     dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
     added = as_added(value, monoid, problem.type_of[statement.target.tensor].dtype, dtype)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ class Prefetch(Step):
     """Request the rows that a stored entry selects some entries ahead (see `lower.prefetch`).
 
     Attributes:
-        loop: the name of a loop over stored entries, or of one over panels of their positions.
+        loop: the name of a loop over stored entries, or of a loop over panels of their positions.
         distance: the number of entries ahead, or 1 for the next panel.
     """
 
@@ -35,7 +35,7 @@ class Prefetch(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Prefetch:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         loop, distance = words
         return Prefetch(loop, int(distance))
 

@@ -20,9 +20,9 @@ __all__ = ["Promote"]
 class Promote(Step):
     """Hold sums in registers below the innermost loop over an index of the target (scalar promotion).
 
-    Everything below that loop is a reduction. Its result, the workspace `acc`, is written to the target once. If the
-    target lacks the index that runs in lanes, the lanes are reduced to a scalar before. If there is nothing below, the
-    nest stays as it is.
+    All loops below that loop are reductions. Their result, the workspace `acc`, is written to the target once. If the
+    target lacks the index that runs in lanes, the lanes are reduced to a scalar before. If there are no loops below,
+    the nest stays as it is.
     """
 
     keyword: ClassVar[str] = "promote"
@@ -32,7 +32,7 @@ class Promote(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Promote:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         return Promote(*words)
 
     def check(self, nest: Summary) -> str | None:
@@ -64,7 +64,7 @@ def _reduces_lanes(nest: LoopNest) -> bool:
 
 
 def _at(stmt: Stmt, depth: int, tensor: str, change: object) -> Stmt:
-    """The statement with `change` of what stands inside `depth` loops of the path to the target's assignment."""
+    """The statement, changed by `change` inside of the first `depth` loops on the path to the target's assignment."""
     match stmt:
         case Forall(body=body, domain=domain) if depth and not isinstance(domain, Lanes):
             return replace(stmt, body=_at(body, depth - 1, tensor, change))
@@ -76,7 +76,7 @@ def _at(stmt: Stmt, depth: int, tensor: str, change: object) -> Stmt:
 
 
 def _promoted(nest: LoopNest, stmt: Stmt) -> Where:
-    """where(acc, reductions, target = acc)."""
+    """The statement where(acc, reductions, target = acc)."""
     problem, statement = nest.problem, nest.statement
     dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
     var, lanes = _lanes(loops_of(nest))

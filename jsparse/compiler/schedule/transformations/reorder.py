@@ -23,8 +23,8 @@ __all__ = ["Reorder"]
 class Reorder(Step):
     """Put the loops in this order, outermost first. Lookups in levels move to where their variable is bound.
 
-    In the assembly of a sparse result: the loops over the target's indices, in the order in which it stores them; or
-    the loops that one term has inside the shared ones.
+    In the assembly of a sparse result, the step orders the loops over the target's indices, as the target stores them,
+    or the loops that one term has inside the shared loops.
 
     Attributes:
         loops: the names of all loops.
@@ -40,7 +40,7 @@ class Reorder(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Reorder:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         if len(words) > 3 and words[-3:-1] == ["in", "term"]:
             return Reorder(tuple(words[:-3]), int(words[-1]))
         return Reorder(tuple(words))

@@ -25,9 +25,9 @@ LARGEST_MAP = 1 << 30  # coordinates of a dimension
 class ScatterSegment(Step):
     """Scatter the segment of a level that is looked up: a workspace maps its coordinates to positions.
 
-    The map is made where the position of the level above is known, outside of all loops further in. It pays if these
-    look up many more coordinates than the segment has entries: as Gustavson's algorithm does for products that a
-    pattern samples, and as it is done to count triangles (Schank and Wagner, 2005).
+    The map is made where the position of the level above is known, outside of all loops further in. It pays if those
+    loops look up many more coordinates than the segment has entries. Gustavson's algorithm does so for products that a
+    pattern samples, and algorithms that count triangles do so, too (Schank and Wagner, 2005).
 
     Attributes:
         level: the pattern and the number of its level, as in `P1.1`.
@@ -41,7 +41,7 @@ class ScatterSegment(Step):
 
     @staticmethod
     def parse(words: list[str]) -> ScatterSegment:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         (level,) = words
         if len(pattern_numbers(level)) != 2:
             raise ValueError(f"expected a level of a pattern, as in P1.0, but got {level!r}")
@@ -49,7 +49,7 @@ class ScatterSegment(Step):
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The numbers of the pattern and of its level; -1 if the name is that of no level."""
+        """The numbers of the pattern and of its level; each is -1 if `level` lacks it."""
         pattern, level = (*pattern_numbers(self.level), -1, -1)[:2]
         return pattern, level
 
@@ -66,7 +66,7 @@ class ScatterSegment(Step):
         levels = nest.problem.level_variables
         if not (0 <= pattern < len(levels) and 0 <= level < len(levels[pattern])):
             return f"there is no level {self.level}"
-        if not nest.concordant:  # else what the levels are is known later
+        if not nest.concordant:  # else the levels are known only later
             if _lookup(nest, pattern, level) is None:
                 return f"{self.level} is not looked up"
             if not _has_segments(nest.problem, pattern, level):
@@ -139,7 +139,8 @@ def _in_map(stmt: Stmt, pattern: int, level: int) -> Stmt:
 
 
 def _placed(stmt: Stmt, map_: Scatter, left: set[str]) -> Stmt:
-    """The statement with the map around what stands inside of the position above, and of the variables `left`."""
+    """The statement with the map directly inside of the loops that bind the position of the level above and the
+    variables `left`."""
     above = (map_.domain.pattern, map_.domain.level - 1)
     if not left and not loops_over(stmt, *above):
         return replace(map_, body=stmt)

@@ -1,4 +1,4 @@
-"""`specialize`: a kernel is compiled for something that is known of its operands, or of the machine."""
+"""`specialize`: a kernel is compiled for a known property of its operands or of the machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Known = Literal["threads", "pattern", "segments"]
 
 @dataclass(frozen=True, slots=True)
 class Specialize(Step):
-    """Compile for what is known.
+    """Compile for a known property of the operands or of the machine.
 
     Attributes:
         to: `threads`: tiles of the loop `what` have `lanes` lanes where there are enough of them for all threads.
@@ -41,7 +41,7 @@ class Specialize(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Specialize:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         to, what, *lanes = words
         if to not in get_args(Known):
             raise ValueError(f"expected one of {', '.join(get_args(Known))}, but got {to!r}")
@@ -95,7 +95,7 @@ class Specialize(Step):
         return f"a copy has at most {LARGEST_COPY:,} bytes, not {copied:,}" if copied > LARGEST_COPY else None
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step. What is known of patterns changes no loop."""
+        """The nest after the step. Known entries or segments of patterns change no loop."""
         if self.to != "threads":
             return nest
 

@@ -39,7 +39,7 @@ class Split(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Split:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         loop, size = words
         return Split(loop, int(size))
 
@@ -95,7 +95,7 @@ def _is_own(loop: Forall, variables: Sequence[IndexVar]) -> bool:
 
 
 def _above(nest: Summary, var: IndexVar) -> frozenset[IndexVar]:
-    """The variables of the levels above that of `var`, in the pattern that its loop walks."""
+    """The variables of the levels above the level of `var`, in the pattern that the loop over `var` walks."""
     walked = nest.walked(var)
     return frozenset() if walked is None else frozenset(walked.above)
 
@@ -133,14 +133,14 @@ def _panel_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
 
 
 def _position_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
-    """Why positions cannot be divided where a loop stands, because they are not known there."""
+    """Why a loop cannot divide positions where it stands; None if the positions are known there."""
     walked, at = nest.walked(var), nest.loops.index(name)
     later = [] if walked is None else [v for v in walked.above if v in nest.loops[at:]]
     return f"{name} divides segments below {later[0]}, so it stands inside of {later[0]}" if later else None
 
 
 def _segments_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
-    """Why segments cannot be continued from panel to panel, because one is met several times in a panel."""
+    """Why segments cannot be continued from panel to panel; None if each segment is met only once in a panel."""
     walked = nest.walked(var)
     if walked is None or may_be_full(walked):
         return None
@@ -155,6 +155,6 @@ def _segments_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
 
 
 def may_be_full(walked: Walked) -> bool:
-    """Whether a level has every coordinate, so that a panel's entries are found by arithmetic; or may have, since it is
-    not known yet."""
+    """Whether a level has every coordinate, so that a panel's entries are found by arithmetic, or may have every
+    coordinate, since it is not known yet."""
     return walked.level is None or walked.level.kind.is_full

@@ -20,8 +20,8 @@ __all__ = ["Unroll"]
 class Unroll(Step):
     """Write out all iterations of a loop, with constants in place of its coordinates, and of its positions.
 
-    A loop over a level needs the entries of its pattern (`specialize pattern`), and loops over the levels above that
-    are written out as well. Dense loops need a known size.
+    To write out a loop over a level, the entries of its pattern must be known (`specialize pattern`), and the loops
+    over the levels above must be written out, too. Dense loops need a known size.
 
     Attributes:
         loop: the name of the loop.
@@ -35,7 +35,7 @@ class Unroll(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Unroll:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         (loop,) = words
         return Unroll(loop)
 

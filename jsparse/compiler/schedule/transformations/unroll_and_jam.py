@@ -20,9 +20,8 @@ MOST = 16  # iterations at a time
 class UnrollAndJam(Step):
     """Run several iterations of a loop at a time, so that rows which all of them read are loaded once.
 
-    Where all of them add to the same registers, each adds to registers of its own, which are added up at the end. Where
-    the iterations depend on each other in other ways, or have different loops inside, they run one by one
-    (`kernel.jam`).
+    If the iterations add to the same registers, each gets registers of its own, which are added up at the end. If they
+    depend on each other in other ways, or have different loops inside, they run one by one (`kernel.jam`).
 
     Attributes:
         loop: the name of the loop.
@@ -38,7 +37,7 @@ class UnrollAndJam(Step):
 
     @staticmethod
     def parse(words: list[str]) -> UnrollAndJam:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         loop, copies = words
         return UnrollAndJam(loop, int(copies))
 

@@ -23,16 +23,16 @@ MOST_POSITIONS = 64
 class Vectorize(Step):
     """Run the coordinates in a panel of a dense index variable at once, in vector lanes.
 
-    All loops inside are executed by all lanes together, so lanes stand innermost wherever the loop stood, and the loop
-    over panels becomes one over register tiles.
+    All lanes execute the inner loops together, so the lanes are innermost wherever the loop stood, and the loop over
+    panels becomes a loop over register tiles.
 
-    With `lanes`, the loop walks stored entries and adds to a scalar in registers, or stores values at its positions:
-    that many positions are worked on at a time, each with an accumulator of its own (`loops.position_lanes`). A loop
-    over a dense index can have `lanes` where each iteration stores a sum over another index in lanes: that many sums
-    are folded together (`lower.joint_sums`).
+    With `lanes`, the loop walks stored entries, and adds to a scalar in registers or stores values at its positions. It
+    then works on `lanes` positions at a time, each with an accumulator of its own (`loops.position_lanes`). A loop over
+    a dense index can have `lanes`, too, if each iteration stores a sum over another index that runs in lanes: that many
+    sums are folded together (`lower.joint_sums`).
 
     Attributes:
-        loop: the name of the inner loop of a split, of a loop over stored entries, or of one that stores sums.
+        loop: the name of the inner loop of a split, of a loop over stored entries, or of a loop that stores sums.
         lanes: the number of positions or coordinates at a time, a power of two; 0 for the inner loop of a split.
     """
 
@@ -45,7 +45,7 @@ class Vectorize(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Vectorize:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         loop, *lanes = words
         return Vectorize(loop, *map(int, lanes))
 

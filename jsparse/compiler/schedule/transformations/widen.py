@@ -14,7 +14,7 @@ __all__ = ["Widen"]
 
 @dataclass(frozen=True, slots=True)
 class Widen(Step):
-    """Add long sums that are scattered into the target up in a copy of it in float64, and round them once."""
+    """Accumulate long sums that are scattered into the target in a float64 copy of it, and round each sum once."""
 
     keyword: ClassVar[str] = "widen"
 
@@ -23,7 +23,7 @@ class Widen(Step):
 
     @staticmethod
     def parse(words: list[str]) -> Widen:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         return Widen(*words)
 
     def check(self, nest: Summary) -> str | None:

@@ -33,7 +33,7 @@ class MakeWorkspace(Step):
 
     @staticmethod
     def parse(words: list[str]) -> MakeWorkspace:
-        """Read the words of a line behind the keyword."""
+        """Read the step from the words that follow its keyword in a line."""
         (loop,) = words
         return MakeWorkspace(loop)
 

@@ -1,8 +1,8 @@
 """Functions of KernelIR in LLVM: our own, on vectors of any length, without branches and without calls.
 
-A file for each family. Bounds of errors are in ulp of the result, over all arguments; `docs/functions.md` has those
-that were measured. The reductions are those of Cephes and of SLEEF (Shibata and Petrogalli, 2020), the coefficients are
-our own (`tools/minimax.py`).
+Each family has a file. Error bounds are in ulp of the result, over all arguments; `docs/functions.md` has the measured
+errors. The reductions are taken from Cephes and SLEEF (Shibata and Petrogalli, 2020), the coefficients are our own
+(`tools/minimax.py`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which instructions this CPU has.
 
-Without those of floats, LLVM would call a function of libm, which no kernel is linked with.
+Without an instruction for an operation on floats, LLVM would call libm, which no kernel is linked with.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def has_fast_gathers() -> bool:
 
 @cache
 def has_many_registers() -> bool:
-    """Whether there are 32 vector registers of 64 bytes, and not 16 of 32 bytes, or 32 of 16."""
+    """Whether there are 32 vector registers of 64 bytes, rather than 16 of 32 bytes or 32 of 16 bytes."""
     return bool(llvm.get_host_cpu_features().get("avx512f"))
 
 

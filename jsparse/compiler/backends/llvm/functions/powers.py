@@ -38,7 +38,7 @@ def power(x: Vector, y: Vector) -> Vector:
     is_integer, half = trunc(y).equals(y), 0.5 * y
     is_odd = is_integer & _differ(trunc(half), half)
     signed = select(x.bits() < 0, select(is_odd, -found, found), found)
-    # Powers of numbers below 0 are NaN, but those of -0 and -inf are not.
+    # Noninteger powers of numbers below 0 are NaN, but noninteger powers of -0 and -inf are not.
     is_root = (x < 0.0) & (x > -math.inf) & _differ(trunc(y), y) & (y.magnitude() < math.inf)
     signed = select(is_root, x.constant(math.nan), signed)
     is_one = y.equals(0.0) | x.equals(1.0) | (x.equals(-1.0) & y.magnitude().equals(math.inf))
@@ -54,7 +54,7 @@ def _narrow_power(x: Vector, y: Vector) -> Vector:
 
 
 def _wide_power(x: Vector, y: Vector) -> Vector:
-    """Where the logarithm is infinite, or its product overflows, the simple product says which side it is on."""
+    """Where log(x) is infinite, or a product overflows, `simple` = y log(x) decides between 0 and infinity."""
     logarithm = _log_pair(x)
     whole = product(y, logarithm.high)
     low = whole.low + y * logarithm.low

@@ -1,7 +1,7 @@
 """Numbers and vectors of LLVM with Python's operators, so that emitted formulas read like mathematics.
 
-`x * y` and `x + y` are rounded each, always. Only `muladd` and `horner` may fuse, as multiply-adds elsewhere in kernels
-do: where the CPU has such an instruction, their results may differ from those of other CPUs in the last bit.
+`x * y` and `x + y` are always rounded, each by itself. Only `muladd` and `horner` may fuse, as multiply-adds elsewhere
+in kernels do: on CPUs with and without such an instruction, their results may differ in the last bit.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def muladd(x: Vector, y: Operand, z: Operand) -> Vector:
 
 
 def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
-    """The polynomial with these coefficients, from that of the highest power on."""
+    """The polynomial with these coefficients, which begin with the highest power's."""
     first, *rest = coefficients
     total = x.constant(first)
     for coefficient in rest:
