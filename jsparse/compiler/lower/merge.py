@@ -134,11 +134,8 @@ class _Merge:
         here, position = self.scope.fresh(self.var), self.scope.fresh("at")
         scope = self.with_dense(self.scope.with_index(self.var, here), here)
         body = self.body(scope.with_positions(cursor.level, PositionRange(position)))
-        if cursor.walk.type.dynamic:
-            body = ir.If(both(ir.Compare("<=", const(0), here), less(here, self.size)), body)
-        return ir.For(
-            position, cursor.position, cursor.stop, block(ir.Let(here, cursor.walk.coordinate(position)), body)
-        )
+        inner = block(ir.Let(here, cursor.walk.coordinate(position)), self.in_bounds(here, body))
+        return ir.For(position, cursor.position, cursor.stop, inner)
 
     @property
     def intersects(self) -> bool:
@@ -183,7 +180,8 @@ class _Merge:
             advance.append(ir.Set(cursor.position, ir.Select(there, end or behind, cursor.position)))
             if self.unites:
                 scope = scope.with_readable(self.domain.terms.index((cursor.level,)), there)
-        body, before = block(ir.Let(here, least), *met, self.body(scope)), list[ir.Stmt]()
+        body = block(ir.Let(here, least), *met, self.in_bounds(here, self.body(scope)))
+        before = list[ir.Stmt]()
         if self.intersects:
             greatest = self.scope.fresh("greatest")
             most: list[ir.Stmt] = [ir.Let(greatest, reduce(lambda a, b: ir.Binary("max", a, b), coordinates))]
@@ -266,7 +264,19 @@ class _Merge:
             for level in term:
                 if level in present:
                     scope = scope.with_present(n, present[level])
-        return block(*start, self.guarded(self.body(scope), present), *advance)
+        body = self.body(scope) if self.full else self.in_bounds(here, self.body(scope))
+        return block(*start, self.guarded(body, present), *advance)
+
+    def in_bounds(self, here: ir.Expr, body: ir.Stmt) -> ir.Stmt:
+        """The body if a coordinate is in range, which it may not be if all levels that it may come from are dynamic.
+
+        The cursors are cut to the entries in range, but by a bisection, which unsorted index arrays mislead. Where all
+        levels meet, one static level among them is enough.
+        """
+        dynamic = [self.walks[level].type.dynamic for level in self.sparse]
+        if not (all(dynamic) if self.intersects else any(dynamic)):
+            return body
+        return ir.If(both(ir.Compare("<=", const(0), here), less(here, self.size)), body)
 
     def with_dense(self, scope: Scope, here: ir.Expr) -> Scope:
         """The scope with the positions of the dense levels that meet."""
