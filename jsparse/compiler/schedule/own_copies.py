@@ -16,7 +16,6 @@ __all__ = ["copied_elements", "copies_reason", "work_of_copies"]
 
 WORTH_A_COPY = 24.0  # the least work of a chunk for each element of its copy, which costs an eighth of that
 
-WORTH_A_COPY = 24.0  # the least work of a chunk for each element of its copy, which costs an eighth of that
 ITEM = 8  # the bytes of an element, at most: sums of float32 may be added up in float64
 
 

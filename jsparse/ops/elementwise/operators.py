@@ -100,7 +100,8 @@ def multiply(tensor: SparseTensor, other: Any) -> Any:
     The result is sparse unless broadcasting repeats a dimension of the tensor. If `other` is dense, the result lies on
     the tensor's pattern.
 
-    Raises ShapeError if they do not broadcast, or if the result would be dense and larger than a dense operand.
+    Raises ShapeError if they do not broadcast, PatternError if the result would be dense and larger than a dense
+    operand.
     """
     other = as_operand(other)
     if _is_scalar(other, tensor.ndim):
@@ -149,8 +150,8 @@ def add(lhs: Any, rhs: Any) -> Any:
 
     The result is a SparseTensor on the union of the patterns if both are sparse, and an array if one is dense.
 
-    Raises ShapeError if they do not broadcast, or if the result would be dense and larger than a dense operand: for a
-    number other than 0, or a dense operand that broadcasting repeats.
+    Raises ShapeError if they do not broadcast, PatternError if the result would be dense and larger than a dense
+    operand: for a number other than 0, or a dense operand that broadcasting repeats.
     """
     return _combined("+", operator.add, lhs, rhs)
 
