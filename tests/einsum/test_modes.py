@@ -110,9 +110,9 @@ def test_programs_of_dynamic_patterns_serve_all_of_their_capacity():
     ):
         product(A, X)
         assert product._cache_size() == count
-    before = jsparse._native.live_calls()
+    before = jsparse.base._native.live_calls()
     product(make(np.ones_like(DENSE) * (DENSE == 2)), X)
-    assert jsparse._native.live_calls() <= before  # fewer if programs of other tests are dropped meanwhile
+    assert jsparse.base._native.live_calls() <= before  # fewer if programs of other tests are dropped meanwhile
 
 
 def test_a_loop_over_batches_compiles_once():
