@@ -9,7 +9,6 @@ and the sizes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import inf, log2
 from typing import NamedTuple
 
@@ -26,23 +25,20 @@ from jsparse.compiler.schedule.gathers import (
     stored_beside,
     strided,
 )
-from jsparse.compiler.schedule.locality import read_before
 from jsparse.compiler.schedule.machine import (
     JAM_TILE_BYTES,
-    LAST_CACHE_BYTES,
-    LINE_BYTES,
     NEAREST_BYTES,
     REGISTER_BYTES,
     WIDE_TILE_BYTES,
     gather_cost,
 )
+from jsparse.compiler.schedule.moves import permuted, transposed
 from jsparse.compiler.schedule.own_copies import copied_elements, copies_reason, work_of_copies
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.sums_first import summed_first, tiles_among_sums
 from jsparse.compiler.schedule.transformations.parallelize import Race
-from jsparse.compiler.schedule.trip_counts import DERIVED_DENSE, UNKNOWN, TripCounts, trip_counts, walked_as
-from jsparse.formats import Pattern
+from jsparse.compiler.schedule.trip_counts import DERIVED_DENSE, UNKNOWN, TripCounts, trip_counts
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = [
@@ -51,7 +47,6 @@ __all__ = [
     "Prices",
     "estimate",
     "grain_of",
-    "kept_as_stored",
     "saved_by_lanes",
     "sharing",
     "sort_cost",
@@ -63,14 +58,6 @@ LANES = 8.0  # the cost of scalar arithmetic, relative to arithmetic in vector l
 VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
 MEMORY = 2.0  # an element of the target read, changed and written in memory, instead of kept in a register
 CLEAR = 0.25  # an element of the target set to zero
-MOVE_CALL = 1e4  # a permutation of values to another storage order, however few they are
-MOVE = 4.0  # a value of such a permutation
-FARTHER = 2.0  # added per MiB of values, if a value lies far from the one before: caches and pages are missed
-FARTHEST = 64.0  # the MiB of values from which on they lie in memory
-COORDINATE_BYTES = 4  # the bytes of a coordinate in an index array
-AHEAD = 4  # cache lines of a segment that are near once one of them is read: the processor fetches the next ones
-COPY = 1.0  # an element of a dense tensor transposed
-FAR_COPY = 2.5  # an element of a transposed tensor that is too large for the last cache
 COPY_OF_TARGET = 3.0  # an element of a chunk's copy of the target: cleared, read, and added to others
 SHARED = 2.0  # the factor on work that threads cannot share, if it is enough for them
 CHUNKS = 8.0  # the number of chunks from which on threads share all of the work
@@ -235,7 +222,7 @@ class Prices:
     def permuted(self, nest: Summary) -> float:
         """The cost of permuting values into the order in which a candidate walks their patterns."""
         if nest.walk not in self._permuted:
-            self._permuted[nest.walk] = _permuted(nest, self.patterns)
+            self._permuted[nest.walk] = permuted(nest, self.patterns)
         return self._permuted[nest.walk]
 
     def gathered(self, nest: Summary) -> list[GatheredRows]:
@@ -249,7 +236,7 @@ class Prices:
     def transposed(self, nest: Summary) -> float:
         """The cost of transposing dense tensors, so that a candidate's lanes are innermost."""
         if nest.vector not in self._transposed:
-            self._transposed[nest.vector] = _transposed(nest)
+            self._transposed[nest.vector] = transposed(nest)
         return self._transposed[nest.vector]
 
     def least(self, probe: Summary) -> float:
@@ -470,88 +457,3 @@ def _skips(nest: Summary, patterns: tuple[Stored, ...]) -> bool:
         return False
     outermost = patterns[0].format.levels[:1]
     return len(nest.head) > 1 or any(not level.kind.is_full for level in outermost)
-
-
-def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
-    """The cost of gathering values into the order of the loops, or of lookups in the stored order if cheaper."""
-    return sum(min(move, _lookups(nest, patterns, n)[0]) for n, move in _moves(nest, patterns).items())
-
-
-def kept_as_stored(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, int]:
-    """The patterns whose values stay as they are stored although loops have another order.
-
-    Each is mapped to the pattern whose few entries are looked up in it.
-    """
-    found = {n: (move, *_lookups(nest, patterns, n)) for n, move in _moves(nest, patterns).items()}
-    return {n: binding for n, (move, lookups, binding) in found.items() if lookups < move}
-
-
-def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
-    """For each pattern that loops walk in another order than the stored one, the cost of moving the values on it."""
-    problem, moved = nest.problem, dict[int, float]()
-    for access in problem.assignment.accesses:
-        axis = problem.type_of[access.tensor].positions
-        if axis is None:
-            continue
-        names = problem.level_variables[axis.pattern]
-        if names != nest.walk and walked_as(names, nest.walk) != names:
-            inner, pattern = extent(problem, [v for v in access.variables() if v not in names]), patterns[axis.pattern]
-            cost = MOVE_CALL + pattern.nse * inner * _move(pattern, pattern.nse * inner * itemsize(problem, access))
-            moved[axis.pattern] = moved.get(axis.pattern, 0.0) + cost
-    return moved
-
-
-def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[float, int]:
-    """The cost of looking up another pattern's entries in pattern `number`, whose levels contradict the loops.
-
-    The second result is the number of the other pattern. The cost is infinite if no other pattern binds all variables,
-    or if the result's values lie on pattern `number`.
-    """
-    names, pattern = nest.problem.level_variables, patterns[number]
-    own, on = names[number], nest.problem.type_of[nest.problem.target.tensor].positions
-    if not isinstance(pattern, Pattern) or (on is not None and on.pattern == number) or len(set(own)) < len(own):
-        return inf, -1
-    # A lookup needs the coordinates of all variables of the pattern: the other one binds the walk down to the last.
-    around = set(nest.walk[: max(map(nest.walk.index, own)) + 1])
-    others = [
-        (patterns[n].nse, n)
-        for n in nest.statement.patterns
-        if n != number and around <= set(names[n]) and walked_as(names[n], nest.walk) == names[n]
-    ]
-    entries, binding = min(others, default=(inf, -1))
-    levels = zip(pattern.format.levels, pairwise((1, *pattern.level_sizes)), strict=True)
-    located = sum(_bisection(n / max(above, 1), n) for level, (above, n) in levels if not level.kind.is_full)
-    return entries * located, binding
-
-
-def _bisection(segment: float, stored: int) -> float:
-    """The cost of locating a coordinate in a segment of a level that stores `stored` coordinates in all.
-
-    The last steps of the bisection are in one cache line. Each earlier step reads another line anywhere in the level.
-    """
-    # A line has 16 coordinates, so the last log2(16) = 4 steps read no further line.
-    steps, size = log2(1 + segment), COORDINATE_BYTES * stored
-    return VISIT + steps + max(steps - log2(LINE_BYTES / COORDINATE_BYTES), 1.0) * gather_cost(size)
-
-
-def _move(pattern: Stored, size: int) -> float:
-    """The cost of moving one value of a pattern whose values have `size` bytes in all.
-
-    In a band or a mesh neighbours stay neighbours, so most values lie near the value before. In the new order one
-    segment after the other is read from, and a few lines of each stay near. If segments are long, these lines are fewer
-    bytes than all values.
-    """
-    if not pattern.format.levels:
-        return MOVE
-    segments = (1, *pattern.level_sizes)[-2]
-    far = 1 - read_before(pattern, len(pattern.format.levels) - 1)
-    return MOVE + far * FARTHER * min(min(size, segments * AHEAD * LINE_BYTES) / (1 << 20), FARTHEST)
-
-
-def _transposed(nest: Summary) -> float:
-    """The cost of transposing dense tensors."""
-    if not nest.moved_dense:
-        return 0.0
-    moved = (access for access in nest.problem.assignment.accesses if access.tensor in nest.moved_dense)
-    sizes = ((extent(nest.problem, access.variables()), itemsize(nest.problem, access)) for access in moved)
-    return sum(n * (FAR_COPY if n * bytes_ >= LAST_CACHE_BYTES else COPY) for n, bytes_ in sizes)

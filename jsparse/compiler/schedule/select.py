@@ -11,9 +11,10 @@ from typing import TypeAlias
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.build import check_step
 from jsparse.compiler.schedule.closing import closed
-from jsparse.compiler.schedule.cost import Cost, Prices, kept_as_stored
+from jsparse.compiler.schedule.cost import Cost, Prices
 from jsparse.compiler.schedule.layout import layout_of, names_of, reordered, with_innermost
 from jsparse.compiler.schedule.machine import WRITTEN_OUT
+from jsparse.compiler.schedule.moves import kept_as_stored
 from jsparse.compiler.schedule.plan import Candidates, Plan
 from jsparse.compiler.schedule.row_blocks import RowBlocks, asked_blocks, in_blocks, paying_blocks, with_block_loop
 from jsparse.compiler.schedule.schedule import Schedule
