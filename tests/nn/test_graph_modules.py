@@ -2,8 +2,11 @@
 
 import dataclasses
 import inspect
+import os
 import pickle
 import re
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -354,3 +357,10 @@ def test_a_layer_computes_with_its_own_parameters_as_its_module_does(name):
     np.testing.assert_array_equal(layer.apply(parameters, graph, x), module(graph, x))
     narrow = layer.apply(parameters, graph, x, dtype=jnp.bfloat16)
     assert narrow.dtype == jnp.bfloat16
+
+
+def test_modules_are_made_without_docstrings():
+    program = "import jsparse.nnx, jsparse.linen; print(jsparse.nnx.GCNConv, jsparse.linen.GCNConv)"
+    command = [sys.executable, "-OO", "-c", program]
+    done = subprocess.run(command, env={**os.environ, "JAX_PLATFORMS": "cpu"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
