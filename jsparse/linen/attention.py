@@ -38,8 +38,8 @@ class SparseAttention(linen.Module):
         max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
         dropout_rate: of stored weights, where there is a stream "dropout" of random numbers.
         use_bias: whether projections have biases.
-        dtype: of the computation; by default that of x and the parameters.
-        param_dtype: of the parameters.
+        dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
+        param_dtype: the dtype of the parameters.
         kernel_init, bias_init: initializers of the projections.
 
     Calls raise ShapeError for numbers that do not divide, and for shapes that do not fit.

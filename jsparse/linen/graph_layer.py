@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import linen
 
 from jsparse.nn.layer import Initializer, Initializers, Layer, check_dtypes, edge_array, features
-from jsparse.nn.modules import COMMON, documentation, named_options
+from jsparse.nn.modules import COMMON, documentation
 
 __all__ = ["GraphLayer", "graph_layer"]
 
@@ -22,8 +22,8 @@ class GraphLayer(linen.Module, kw_only=True):
     """A layer with its parameters. The first call determines the sizes of its inputs.
 
     Attributes:
-        dtype: of the computation; by default that of x and the parameters.
-        param_dtype: of the parameters.
+        dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
+        param_dtype: the dtype of the parameters.
         kernel_init, attention_init, bias_init: initializers of kernels, of vectors of attention, and of biases.
     """
 
@@ -66,7 +66,7 @@ class GraphLayer(linen.Module, kw_only=True):
 
     def _layer(self, x: Any, edge_features: Any) -> Layer:
         """The layer for these features."""
-        names = named_options(self.layer)
+        names = [option.name for option in fields(self.layer)]  # type: ignore[arg-type]
         found = {name: getattr(self, name) for name in names if name not in INFERRED}
         found["in_features"] = tuple(one.shape[1] for one in x) if isinstance(x, tuple) else x.shape[1]
         if "edge_features" in names and edge_features is not None:

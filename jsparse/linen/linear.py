@@ -34,8 +34,8 @@ class SparseLinear(linen.Module, kw_only=True):
     Attributes:
         pattern: a Pattern (in, out), or of blocks, (in / b, out / c, b, c) with two dense levels at the end.
         use_bias: whether there is a bias.
-        dtype: of the computation; by default that of x and the parameters.
-        param_dtype: of the parameters.
+        dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
+        param_dtype: the dtype of the parameters.
         kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with the
             reciprocal of the mean number of inputs of an output as their variance.
         bias_init: an initializer of the bias; by default zeros.

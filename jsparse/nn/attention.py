@@ -176,8 +176,8 @@ class MultiHead:
         width, kv_heads = qkv_features or inputs, num_kv_heads or num_heads
         if width % num_heads or num_heads % kv_heads:
             raise ShapeError(
-                f"Expected qkv_features to be a multiple of num_heads, and that of num_kv_heads, in SparseAttention, "
-                f"but got {width}, {num_heads} and {kv_heads}."
+                f"Expected qkv_features to be a multiple of num_heads, and num_heads of num_kv_heads, in "
+                f"SparseAttention, but got {width}, {num_heads} and {kv_heads}."
             )
         return MultiHead(
             num_heads=num_heads,

@@ -109,7 +109,7 @@ class Layer:
 
         Args:
             key: of random numbers.
-            param_dtype: of the parameters.
+            param_dtype: the dtype of the parameters.
             kernel_init, attention_init, bias_init: functions (key, shape, dtype) for kernels, vectors of attention,
                 and biases; by default `lecun_normal`, `glorot_uniform` and `zeros` of `jax.nn.initializers`.
         """
@@ -136,7 +136,7 @@ class Layer:
             x: features (nodes, in), or a pair: the features of sources and of targets.
             edge_features: (nse, edge_features), in layers of graph attention that are made with such a number.
             dropout_key: a key of random numbers, in layers with a `dropout_rate`; without it nothing is dropped.
-            dtype: of the computation; by default that of x and the parameters.
+            dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
 
         Raises ShapeError for shapes that do not fit, and DTypeError for a dense graph.
         """

@@ -1,4 +1,4 @@
-"""Modules made of layers: the layers that there are, and for a framework's modules their signatures and docstrings.
+"""Modules made of layers: the layers that there are, and the docstrings of a framework's modules.
 
 A docstring of a layer has a summary, an example of four lines, and a section "Args:" with an entry for each option.
 """
@@ -6,18 +6,17 @@ A docstring of a layer has a summary, an example of four lines, and a section "A
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import fields
-from inspect import Parameter, Signature, getdoc, signature
+from collections.abc import Collection, Sequence
+from inspect import getdoc
 from types import ModuleType
 
 from jsparse.nn.layer import Layer
 
-__all__ = ["COMMON", "documentation", "layers_of", "named_options", "signature_of"]
+__all__ = ["COMMON", "documentation", "layers_of"]
 
 COMMON = """
-dtype: of the computation; by default that of x and the parameters.
-param_dtype: of the parameters.
+dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
+param_dtype: the dtype of the parameters.
 kernel_init, attention_init, bias_init: functions (key, shape, dtype) for kernels, vectors of attention, and biases.
 """
 """The options that modules have besides their layers' options."""
@@ -27,17 +26,6 @@ def layers_of(module: ModuleType) -> list[type[Layer]]:
     """The layers that a module exports."""
     found = vars(module).values()
     return [x for x in found if isinstance(x, type) and issubclass(x, Layer) and x is not Layer]
-
-
-def named_options(layer: Layer | type[Layer], without: Collection[str] = ()) -> list[str]:
-    """The names of a layer's sizes and options."""
-    return [x.name for x in fields(layer) if x.name not in without]  # type: ignore[arg-type]
-
-
-def signature_of(layer: type[Layer], more: Iterable[Parameter], without: Collection[str] = ()) -> Signature:
-    """The signature of a module: the options of a layer except `without`, and then `more` options."""
-    own = [p for p in signature(layer).parameters.values() if p.name not in without]
-    return Signature([*own, *more])
 
 
 def documentation(

@@ -44,8 +44,8 @@ class SparseAttention(nnx.Module):
         max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
         dropout_rate: of stored weights, in training. The stream "dropout" of `rngs` gives the keys.
         use_bias: whether projections have biases.
-        dtype: of the computation; by default that of x and the parameters.
-        param_dtype: of the parameters.
+        dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
+        param_dtype: the dtype of the parameters.
         kernel_init, bias_init: initializers of the projections.
         rngs: streams of random numbers; "params" and, for dropout, "dropout" are used.
 

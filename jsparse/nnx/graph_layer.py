@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import Parameter as Option
-from inspect import signature
+from inspect import Signature, signature
 from typing import Any, ClassVar
 
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from jsparse.nn.layer import Initializer, Layer, check_dtypes, initializers
-from jsparse.nn.modules import COMMON, documentation, signature_of
+from jsparse.nn.modules import COMMON, documentation
 
 __all__ = ["GraphLayer", "graph_layer"]
 
@@ -25,8 +25,8 @@ class GraphLayer(nnx.Module):
     Args:
         sizes, options: of the layer.
         rngs: streams of random numbers; "params" and, for dropout, "dropout" are used.
-        dtype: of the computation; by default that of x and the parameters.
-        param_dtype: of the parameters.
+        dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
+        param_dtype: the dtype of the parameters.
         kernel_init, attention_init, bias_init: initializers of kernels, of vectors of attention, and of biases.
     """
 
@@ -77,5 +77,5 @@ def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
     more = [p for p in signature(GraphLayer.__init__).parameters.values() if p.kind is Option.KEYWORD_ONLY]
     made = type(layer.__name__, (GraphLayer,), {"layer": layer, "__module__": "jsparse.nnx"})
     made.__doc__ = documentation(layer, EXAMPLE, "layer(graph, x)", RNGS + COMMON)
-    made.__signature__ = signature_of(layer, more)  # type: ignore[attr-defined]
+    made.__signature__ = Signature([*signature(layer).parameters.values(), *more])  # type: ignore[attr-defined]
     return made

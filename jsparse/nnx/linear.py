@@ -39,8 +39,8 @@ class SparseLinear(nnx.Module):
         density: the fraction of entries that are stored.
         dynamic: whether the pattern is data, so that it may change.
         use_bias: whether there is a bias.
-        dtype: of the computation; by default that of x and the parameters.
-        param_dtype: of the parameters.
+        dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
+        param_dtype: the dtype of the parameters.
         kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with variance
             1 / (density · in_features), as LeCun's for the inputs that an output has.
         bias_init: an initializer of the bias; by default zeros.
@@ -163,8 +163,8 @@ class BlockSparseLinear(nnx.Module):
         block: the rows and columns of a block.
         density: the fraction of blocks that are stored.
         use_bias: whether there is a bias.
-        dtype: of the computation; by default that of x and the parameters.
-        param_dtype: of the parameters.
+        dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
+        param_dtype: the dtype of the parameters.
         kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with variance
             1 / (density · in_features).
         bias_init: an initializer of the bias; by default zeros.

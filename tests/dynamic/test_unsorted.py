@@ -20,6 +20,7 @@ STATEMENTS = (
     "C[i,j] = A[i,j] * B[i,j] * x[j]",
     "C[i,j] = max(A[i,j], B[i,j]) * x[j]",
     "C[i,j] = A[i,j] + B[j,i]",
+    "C[i,j] = A[i,j] * x[j] + B[i,j] + Z[i,j]",  # a loop over all coordinates
 )
 
 
@@ -39,7 +40,7 @@ def with_coordinate(array, value):
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_coordinates_out_of_range_between_others_are_passed_over(text: str, value: int) -> None:
     A, B = (with_coordinate(array, value) for array in ARRAYS)
-    dense = {"x": jnp.arange(1.0, N + 1), "y": jnp.ones(N), "Y": jnp.ones((N, 5))}
+    dense = {"x": jnp.arange(1.0, N + 1), "y": jnp.ones(N), "Y": jnp.ones((N, 5)), "Z": jnp.ones((N, N))}
     others = {name: x for name, x in dense.items() if name in text}
 
     @jax.jit

@@ -24,7 +24,7 @@ from jsparse.compiler.lower.scope import Scope
 __all__ = ["merged_loop"]
 
 Body = Callable[[Scope], ir.Stmt]
-LONG = 8  # a segment more than so many times as long as the shortest other one is searched, despite mispredictions
+LONG = 8  # segments more than LONG times as long as the shortest other one are searched, though branches mispredict
 
 
 def merged_loop(scope: Scope, loop: Forall, domain: Coiteration, body: Body, partials: Partials | None) -> ir.Stmt:
@@ -90,7 +90,7 @@ class _Merge:
         if between is not None:
             search, first, stop = self.part(walk, first, stop, *between)
             start.append(search)
-        elif walk.type.dynamic:
+        elif self.full and walk.type.dynamic:
             search, first, stop = self.in_range(walk, first, stop)
             start.append(search)
         position, coordinate = self.scope.fresh("p"), self.scope.fresh(f"{self.var}_of")
@@ -108,7 +108,9 @@ class _Merge:
     def in_range(self, walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> tuple[ir.Stmt, ir.Var, ir.Var]:
         """The part of a segment whose coordinates are in range: all of it, if its first and last coordinates are.
 
-        Segments are sorted, so these two coordinates decide. The bisection runs only if one of them is out of range.
+        A loop over all coordinates meets no negative one, so a cursor that begins at one would never advance. Other
+        loops pass over such entries. Segments are sorted, so these two coordinates decide; the bisection runs only if
+        one of them is out of range.
         """
         begin, end = self.scope.fresh("begin"), self.scope.fresh("end")
         search, inner, behind = self.part(walk, first, stop, const(0), self.size)
@@ -268,11 +270,8 @@ class _Merge:
         return block(*start, self.guarded(body, present), *advance)
 
     def in_bounds(self, here: ir.Expr, body: ir.Stmt) -> ir.Stmt:
-        """The body if a coordinate is in range, which it may not be if all levels that it may come from are dynamic.
-
-        The cursors are cut to the entries in range, but by a bisection, which unsorted index arrays mislead. Where all
-        levels meet, one static level among them is enough.
-        """
+        """The body if a coordinate is in range. The index arrays of a dynamic pattern may hold any coordinates, in any
+        order. Where all levels meet, one static level among them is enough: its coordinates are in range."""
         dynamic = [self.walks[level].type.dynamic for level in self.sparse]
         if not (all(dynamic) if self.intersects else any(dynamic)):
             return body

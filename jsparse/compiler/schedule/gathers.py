@@ -143,9 +143,9 @@ def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
 def strided(nest: Summary, entries: Sequence[float]) -> float:
     """The cost of the cache lines of dense tensors that a loop reads with a stride.
 
-    The stride is that of the innermost loop over a tensor's variables, if it runs over another variable than the one
-    stored innermost: each iteration reads another line, and in long rows another page. Such a loop runs over a pattern,
-    or it is a scalar innermost loop over a dense variable.
+    A tensor is read with a stride if the innermost loop over one of its variables runs over another variable than the
+    one stored innermost. Then each iteration reads another line, and in long rows another page. Such a loop runs over a
+    pattern, or it is a scalar innermost loop over a dense variable.
     """
     problem, cost = nest.problem, 0.0
     for access in problem.assignment.accesses:

@@ -357,7 +357,7 @@ def _can_panel_positions(probe: Summary, patterns: Sequence[Stored]) -> bool:
     if Pos(probe.tail[0]).check(probe) is not None or walked is None or not (walked.level or walked.above):
         return False
     entries = max((pattern.nse for pattern in patterns), default=0)
-    # The head has at most so many segments: each has more than two panels on average.
+    # The extent of the head bounds the number of segments. So a segment has more than two panels on average.
     return entries > 2 * POSITIONS * extent(probe.problem, probe.head)
 
 

@@ -3,8 +3,8 @@
 A variable's loop can be shared on three conditions: every statement has the variable; a statement reads the result of
 an earlier statement only at the same coordinate; and all statements walk the variable alike, as the outermost level of
 one pattern, or of patterns that visit all of its coordinates. Threads divide the outermost loop. So its iterations own
-a part of every target, or add to a small target of which each thread's chunk has a copy: the gradient of a dense
-layer's weights is a sum over rows.
+a part of every target. Or they add to a small target, and each chunk has a copy of it: the gradient of a dense layer's
+weights, for example, is a sum over rows.
 """
 
 from __future__ import annotations

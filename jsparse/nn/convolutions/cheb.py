@@ -116,8 +116,8 @@ class ChebConv(Layer):
         (6, 2)
 
     Args:
-        in_features: of x.
-        out_features: of the result.
+        in_features: the number of features of x.
+        out_features: the number of features of the result.
         order: the number K of polynomials: nodes at most K - 1 edges away contribute.
         use_bias: whether there is a bias.
         normalize: whether the Laplacian is normalized; otherwise it is D - A.

@@ -97,8 +97,8 @@ class GCNConv(Layer):
         (6, 2)
 
     Args:
-        in_features: of x.
-        out_features: of the result.
+        in_features: the number of features of x.
+        out_features: the number of features of the result.
         use_bias: whether there is a bias.
         self_loops: whether I is added; an existing self-loop adds to it.
         normalize: whether there are the factors D^-1/2.

@@ -59,9 +59,9 @@ class GINConv(Layer):
         (6, 2)
 
     Args:
-        in_features: of x.
-        hidden_features: between the layers. It may be left out, and is out_features then.
-        out_features: of the result.
+        in_features: the number of features of x.
+        hidden_features: the number of features between the layers; by default out_features.
+        out_features: the number of features of the result.
         eps: ε.
         train_eps: whether ε is a parameter.
 

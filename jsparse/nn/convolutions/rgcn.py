@@ -119,11 +119,11 @@ class RGCNConv(Layer):
         (6, 2)
 
     Args:
-        in_features: of x; a pair for sources and targets.
-        out_features: of the result.
-        num_relations: of the graph.
-        num_bases: if given, kernels are combinations of so many.
-        num_blocks: if given, kernels are block-diagonal, with so many blocks.
+        in_features: the number of features of x; a pair for sources and targets.
+        out_features: the number of features of the result.
+        num_relations: the number of relations of the graph.
+        num_bases: if given, kernels are linear combinations of this many matrices.
+        num_blocks: if given, kernels are block-diagonal, with this many blocks.
         use_root: whether x R is added.
         use_bias: whether there is a bias.
         normalize: whether neighbours of a relation are averaged.

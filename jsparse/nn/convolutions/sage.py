@@ -91,10 +91,10 @@ class SAGEConv(Layer):
         (6, 2)
 
     Args:
-        in_features: of x; a pair for sources and targets.
-        out_features: of the result.
+        in_features: the number of features of x; a pair for sources and targets.
+        out_features: the number of features of the result.
         reduction: "mean", "sum", "max", or "pool" for maxima of relu(x P + p).
-        pool_features: of x P; by default those of x.
+        pool_features: the number of columns of P; by default in_features.
         use_root: whether x R is added.
         use_bias: whether there is a bias.
         normalize: whether results are divided by their Euclidean norms.

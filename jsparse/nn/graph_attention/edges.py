@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -13,7 +12,7 @@ from jsparse.base.memo import remembered
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, of_ones
-from jsparse.nn.layer import check_sizes
+from jsparse.nn.layer import Layer, check_sizes
 from jsparse.nn.operands import dense_array, floating, pattern_of_graph, plus_bias, product, wide
 from jsparse.ops.attention.dropout import check_rate
 from jsparse.ops.elementwise.bounded import add
@@ -26,8 +25,8 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = [
+    "AttentionLayer",
     "attended_edges",
-    "check_attention",
     "check_edge_kernel",
     "check_vectors",
     "joined",
@@ -155,10 +154,38 @@ def joined(found: jax.Array, concat: bool, bias: Any, layer: str) -> jax.Array:
     return plus_bias(found.reshape(targets, heads * dim) if concat else found.mean(1), bias, layer)
 
 
-def check_attention(layer: str, sizes: Mapping[str, Any], edge_features: int | None, dropout_rate: float) -> None:
-    """Raise ShapeError or an error of dropout unless a layer of graph attention can be made with these options."""
-    check_sizes(layer, pairs=["in_features"], optional=["edge_features"], edge_features=edge_features, **sizes)
-    check_rate(dropout_rate, layer)
+class AttentionLayer(Layer):
+    """What layers of graph attention have in common: checks of their options, the width of the result, and dropout."""
+
+    __slots__ = ()
+    in_features: int | tuple[int, int]
+    out_features: int
+    heads: int
+    concat: bool
+    edge_features: int | None
+    dropout_rate: float
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        check_sizes(
+            name,
+            pairs=["in_features"],
+            optional=["edge_features"],
+            edge_features=self.edge_features,
+            in_features=self.in_features,
+            out_features=self.out_features,
+            heads=self.heads,
+        )
+        check_rate(self.dropout_rate, name)
+
+    @property
+    def width(self) -> int:
+        """The number of features of the result."""
+        return self.out_features * (self.heads if self.concat else 1)
+
+    def dropout(self, key: Any) -> dict[str, Any]:
+        """The arguments of dropout; without a key nothing is dropped."""
+        return {"dropout_rate": 0.0 if key is None else self.dropout_rate, "dropout_key": key}
 
 
 def check_edge_kernel(features: SparseTensor | None, kernel: Any, like: jax.Array, layer: str) -> None:

@@ -13,15 +13,15 @@ import jax.numpy as jnp
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
+    AttentionLayer,
     attended_edges,
-    check_attention,
     check_edge_kernel,
     check_vectors,
     joined,
     over_neighbors,
     per_head,
 )
-from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, chosen, pair
+from jsparse.nn.layer import Arrays, Parameter, bias_of, chosen, pair
 from jsparse.nn.operands import Features, at_edges, check_kernel, operands, product, rounded, unrounded_sums, wide
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
@@ -79,7 +79,7 @@ def gat_conv(
         edges: features of edges, to which the score adds e[h] · (f[i, j] E[h]). Self-loops have the mean of the
             features of the edges that end at the node.
         concat: whether the heads are side by side; otherwise their mean is the result.
-        negative_slope: of leaky_relu.
+        negative_slope: the slope of leaky_relu for negative scores.
         self_loops: whether each node is its own neighbour. Of a graph with more sources than targets the first sources
             are the targets, as in samples of neighbours.
         dropout_rate, dropout_key: dropout of the weights.
@@ -143,7 +143,7 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class GATConv(Layer):
+class GATConv(AttentionLayer):
     """Graph attention with heads, as `jsparse.nn.gat_conv` computes it (Veličković et al., 2018).
 
         >>> layer = jsparse.nn.GATConv(4, 3, heads=2)
@@ -152,15 +152,15 @@ class GATConv(Layer):
         (6, 6)
 
     Args:
-        in_features: of x; a pair for sources and targets.
-        out_features: of one head.
+        in_features: the number of features of x; a pair for sources and targets.
+        out_features: the number of features of one head.
         heads: the number of heads.
         concat: whether heads are side by side; otherwise their mean is the result.
-        edge_features: the features of edges, if there are any.
+        edge_features: the number of features of edges; None without them.
         use_bias: whether there are biases.
-        negative_slope: of leaky_relu.
+        negative_slope: the slope of leaky_relu for negative scores.
         self_loops: whether each node is its own neighbour.
-        dropout_rate: of weights, in training.
+        dropout_rate: the share of weights that is dropped in training.
 
     Raises ShapeError for sizes that are not positive integers.
     """
@@ -176,10 +176,6 @@ class GATConv(Layer):
     self_loops: bool = True
     dropout_rate: float = 0.0
 
-    def __post_init__(self) -> None:
-        sizes = {"in_features": self.in_features, "out_features": self.out_features, "heads": self.heads}
-        check_attention("GATConv", sizes, self.edge_features, self.dropout_rate)
-
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.in_features)
         heads, edges = (self.heads, self.out_features), self.edge_features
@@ -191,7 +187,7 @@ class GATConv(Layer):
             attention_target=vector,
             edge_kernel=None if edges is None else Parameter((edges, *heads)),
             attention_edge=None if edges is None else vector,
-            bias=bias_of(self.out_features * (self.heads if self.concat else 1), self.use_bias),
+            bias=bias_of(self.width, self.use_bias),
         )
 
     def _apply(self, p: Arrays, graph: Any, x: Any, *, edge_features: Any = None, dropout_key: Any = None) -> jax.Array:
@@ -210,6 +206,5 @@ class GATConv(Layer):
             concat=self.concat,
             negative_slope=self.negative_slope,
             self_loops=self.self_loops,
-            dropout_rate=0.0 if dropout_key is None else self.dropout_rate,
-            dropout_key=dropout_key,
+            **self.dropout(dropout_key),
         )

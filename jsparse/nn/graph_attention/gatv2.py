@@ -13,15 +13,15 @@ import jax.numpy as jnp
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
+    AttentionLayer,
     attended_edges,
-    check_attention,
     check_edge_kernel,
     check_vectors,
     joined,
     over_neighbors,
     per_head,
 )
-from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, chosen, pair
+from jsparse.nn.layer import Arrays, Parameter, bias_of, chosen, pair
 from jsparse.nn.operands import Features, at_edges, check_kernel, operands, plus_bias, rounded, unrounded_sums
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
@@ -122,7 +122,7 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class GATv2Conv(Layer):
+class GATv2Conv(AttentionLayer):
     """Graph attention whose scores depend on both ends together, as `jsparse.nn.gatv2_conv` computes it.
 
     Brody et al., 2022.
@@ -133,16 +133,16 @@ class GATv2Conv(Layer):
         (6, 6)
 
     Args:
-        in_features: of x; a pair for sources and targets.
-        out_features: of one head.
+        in_features: the number of features of x; a pair for sources and targets.
+        out_features: the number of features of one head.
         heads: the number of heads.
         concat: whether heads are side by side; otherwise their mean is the result.
         share_weights: whether sources and targets have one kernel.
-        edge_features: the features of edges, if there are any.
+        edge_features: the number of features of edges; None without them.
         use_bias: whether there are biases.
-        negative_slope: of leaky_relu.
+        negative_slope: the slope of leaky_relu for negative scores.
         self_loops: whether each node is its own neighbour.
-        dropout_rate: of weights, in training.
+        dropout_rate: the share of weights that is dropped in training.
 
     Raises ShapeError for sizes that are not positive integers.
     """
@@ -159,10 +159,6 @@ class GATv2Conv(Layer):
     self_loops: bool = True
     dropout_rate: float = 0.0
 
-    def __post_init__(self) -> None:
-        sizes = {"in_features": self.in_features, "out_features": self.out_features, "heads": self.heads}
-        check_attention("GATv2Conv", sizes, self.edge_features, self.dropout_rate)
-
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.in_features)
         heads, own = (self.heads, self.out_features), not self.share_weights
@@ -174,7 +170,7 @@ class GATv2Conv(Layer):
             bias_target=bias if own else None,
             attention=Parameter(heads, "attention"),
             edge_kernel=None if self.edge_features is None else Parameter((self.edge_features, *heads)),
-            bias=bias_of(self.out_features * (self.heads if self.concat else 1), self.use_bias),
+            bias=bias_of(self.width, self.use_bias),
         )
 
     def _apply(self, p: Arrays, graph: Any, x: Any, *, edge_features: Any = None, dropout_key: Any = None) -> jax.Array:
@@ -193,6 +189,5 @@ class GATv2Conv(Layer):
             concat=self.concat,
             negative_slope=self.negative_slope,
             self_loops=self.self_loops,
-            dropout_rate=0.0 if dropout_key is None else self.dropout_rate,
-            dropout_key=dropout_key,
+            **self.dropout(dropout_key),
         )

@@ -12,14 +12,14 @@ from jsparse.errors import DTypeError, ShapeError, represented
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.attention import Projection
 from jsparse.nn.graph_attention.edges import (
+    AttentionLayer,
     attended_edges,
-    check_attention,
     check_edge_kernel,
     joined,
     over_neighbors,
     per_head,
 )
-from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, chosen, pair
+from jsparse.nn.layer import Arrays, Parameter, bias_of, chosen, pair
 from jsparse.nn.operands import (
     Features,
     at_edges,
@@ -145,7 +145,7 @@ def _attended(
 
 
 @dataclass(frozen=True, slots=True)
-class TransformerConv(Layer):
+class TransformerConv(AttentionLayer):
     """Attention of products of queries and keys, plus x R, as `jsparse.nn.transformer_conv` computes it.
 
     Shi et al., 2021.
@@ -156,15 +156,15 @@ class TransformerConv(Layer):
         (6, 6)
 
     Args:
-        in_features: of x; a pair for sources and targets.
-        out_features: of one head.
+        in_features: the number of features of x; a pair for sources and targets.
+        out_features: the number of features of one head.
         heads: the number of heads.
         concat: whether heads are side by side; otherwise their mean is the result.
         beta: whether a gate chooses between neighbours and x R.
         use_root: whether x R is added.
-        edge_features: the features of edges, if there are any.
+        edge_features: the number of features of edges; None without them.
         use_bias: whether there are biases.
-        dropout_rate: of weights, in training.
+        dropout_rate: the share of weights that is dropped in training.
 
     Raises ShapeError for sizes that are not positive integers.
     """
@@ -180,13 +180,9 @@ class TransformerConv(Layer):
     use_bias: bool = True
     dropout_rate: float = 0.0
 
-    def __post_init__(self) -> None:
-        sizes = {"in_features": self.in_features, "out_features": self.out_features, "heads": self.heads}
-        check_attention("TransformerConv", sizes, self.edge_features, self.dropout_rate)
-
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.in_features)
-        heads, out = (self.heads, self.out_features), self.out_features * (self.heads if self.concat else 1)
+        heads, out = (self.heads, self.out_features), self.width
         bias = Parameter(heads, "bias") if self.use_bias else None
         return chosen(
             query=Parameter((target, *heads)),
@@ -214,6 +210,5 @@ class TransformerConv(Layer):
             edge_features=edge_features,
             edge_kernel=p.get("edge_kernel"),
             concat=self.concat,
-            dropout_rate=0.0 if dropout_key is None else self.dropout_rate,
-            dropout_key=dropout_key,
+            **self.dropout(dropout_key),
         )
