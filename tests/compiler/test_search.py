@@ -155,3 +155,16 @@ def test_values_are_moved_where_as_many_are_looked_up_in_long_segments() -> None
     rows, columns = np.nonzero(np.random.default_rng(2).random((4096, 4096)) < 0.3)
     A = SparseTensor.from_coords(np.stack([rows, columns]), np.ones(len(rows), np.float32), (4096, 4096), "csr")
     assert "store" in str(planned("ij,ji->", A, A).schedule)
+
+
+def test_few_coordinates_select_segments_after_another_pattern_is_walked() -> None:
+    rng, n = np.random.default_rng(2), 1000
+    rows = rng.choice(n, 20, replace=False)
+    few = SparseTensor.from_coords(np.stack([rows, np.arange(20)]), np.ones(20, np.float32), (n, n), "csr")
+    band = SparseTensor.from_coords(np.stack([np.arange(n)] * 2), np.ones(n, np.float32), (n, n), "csr")
+    of_rows = np.stack([np.repeat(rows, 50), rng.integers(0, n, 1000)])
+    long = SparseTensor.from_coords(of_rows, np.ones(1000, np.float32), (n, n), "csr")
+    chosen = planned("ij,ik,il->", few, band, long)
+    entries = trip_counts(chosen.problem, ("i", "j", "k", "l"), chosen.patterns).entries[-1]
+    met = einsum("ij,ik,il->", few.pattern, band.pattern, long.pattern)
+    assert 0.7 * met < entries < 1.4 * met

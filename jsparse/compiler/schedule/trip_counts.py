@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from math import log2
+from math import inf, log2
 from operator import mul
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.degrees import SAMPLE, common_share, skew
+from jsparse.compiler.schedule.degrees import SAMPLE, common_share, degree_groups, skew
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
@@ -25,6 +25,7 @@ __all__ = ["UNKNOWN", "TripCounts", "trip_counts", "walked_as", "walked_levels"]
 
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
 DERIVED_DENSE = 4  # a transposed index has a dense outermost level if its size is at most this many times nse
+FEWER = 4  # a pattern with so many times fewer coordinates than one walked later selects them
 SEARCH = 1.0  # the cost of a step of a bisection, relative to loading a coordinate in a loop
 LOOKUP = 1.0  # the cost of a lookup in a map
 SCATTER = 3.0  # the cost of putting an entry into a map, and taking it out
@@ -147,8 +148,21 @@ class _Selection:
         self.by: dict[IndexVar, int] = {}
 
     def narrow(self, leader: int, bound: set[IndexVar]) -> None:
-        """Register that a loop has walked the leader's entries, which select coordinates of the bound variables."""
-        self.by |= dict.fromkeys(self.levels[leader].keys() & bound, leader)
+        """Register that a loop has walked the leader's entries, which select coordinates of the bound variables.
+
+        A pattern walked before goes on selecting a variable's coordinates if it leaves far fewer of them.
+        """
+        for var in self.levels[leader].keys() & bound:
+            before = self.by.get(var)
+            if before is None or FEWER * self._coordinates(before, var) > self._coordinates(leader, var):
+                self.by[var] = leader
+
+    def _coordinates(self, number: int, var: IndexVar) -> float:
+        """How many coordinates of a variable have entries in a pattern, at most."""
+        pattern = self.patterns[number]
+        if not isinstance(pattern, Pattern):
+            return inf
+        return float(degree_groups(pattern, pattern.format.order[self.levels[number][var]])[0].sum())
 
     def common(self, leader: int, number: int, bound: set[IndexVar]) -> float | None:
         """The share of the leader's entries that another pattern stores, too; None if that is not known.
