@@ -282,7 +282,7 @@ def priced(program: Program) -> Iterator[None]:
         found = search.contraction_path(product, *others)
         if len(product.operands) == len(program.operands) and not program.planned:
             program.planned = time.thread_time() - start
-            program.price, program.nest = search.prices(product, *others[:2])
+            program.price, program.nest = search.prices(product, *others[:1])
         return found
 
     with mock.patch(PLANNER, path):

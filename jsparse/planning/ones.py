@@ -11,10 +11,11 @@ import numpy as np
 
 from jsparse.notation import Access, IndexVar
 from jsparse.planning.plan import Ones
-from jsparse.planning.program import ONE
 from jsparse.planning.typed_product import TypedProduct
 
-__all__ = ["needed_ones"]
+__all__ = ["ONE", "needed_ones"]
+
+ONE = "1"  # the name of a factor that no operand is; no tensor can have this name
 
 
 def needed_ones(product: TypedProduct, dtype: np.dtype) -> list[tuple[Access, Ones]]:

@@ -1,6 +1,6 @@
 """Plans: the instructions that compute a sum of products. A plan depends on the signatures of the operands alone.
 
-    operands ──signatures──> Program ──plan──> ProgramPlan ──execute──> array or SparseTensor
+    Statement, Signatures ──plan──> ProgramPlan ──execute──> array or SparseTensor
 
 A plan is a straight line of instructions, and each makes one value. Values are numbered: operands first, then results
 of instructions. The last value is the result. An einsum is a sum of one term, and most einsums need one instruction.

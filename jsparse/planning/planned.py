@@ -14,13 +14,13 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import shortened
 from jsparse.notation import Access, parse_einsum
-from jsparse.notation.statement import Statement
+from jsparse.notation.statement import Product, Statement
 from jsparse.planning.execute import execute
 from jsparse.planning.index_relation import is_index_relation
+from jsparse.planning.ones import ONE
 from jsparse.planning.operands import as_operand, signatures
 from jsparse.planning.plan import ProgramPlan
 from jsparse.planning.planner import plan
-from jsparse.planning.program import ONE, Program, ProgramTerm
 from jsparse.planning.request import OutFormat, Request
 from jsparse.planning.scheduled import Schedules
 from jsparse.planning.signature import Signature
@@ -70,7 +70,8 @@ def plan_einsum(
 @remembered(maxsize=REMEMBERED)
 def _of_einsum(subscripts: str, operands: tuple[Signature, ...], request: Request, semiring: Semiring) -> ProgramPlan:
     assignment = parse_einsum(subscripts, [x.shape for x in operands])
-    return plan(shortened(subscripts), Program.of_assignment(assignment, semiring), operands, request)
+    statement = Statement(assignment.target, (Product(1, assignment.factors),))
+    return plan(shortened(subscripts), statement, operands, request, semiring)
 
 
 def plan_statement(
@@ -94,24 +95,10 @@ def plan_statement(
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     given, requested = signatures(text, operands, out_format)
     request = Request(requested, nse, preferred, shape, schedules)
-    return Planned(_of_statement(text, statement, names, given, request, semiring), operands, out_format)
+    return Planned(_of_statement(text, statement, given, request, semiring), operands, out_format)
 
 
-@remembered(maxsize=REMEMBERED)
-def _of_statement(
-    text: str,
-    statement: Statement,
-    names: tuple[str, ...],
-    operands: tuple[Signature, ...],
-    request: Request,
-    semiring: Semiring,
-) -> ProgramPlan:
-    numbers = {name: n for n, name in enumerate(names)}
-    terms = (
-        ProgramTerm(term.coefficient, term.factors, tuple(numbers[factor.tensor] for factor in term.factors))
-        for term in statement.terms
-    )
-    return plan(text, Program(statement.target, tuple(terms), semiring), operands, request)
+_of_statement = remembered(maxsize=REMEMBERED)(plan)
 
 
 def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:

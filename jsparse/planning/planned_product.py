@@ -57,8 +57,6 @@ def planned_product(
     product: TypedProduct,
     dtypes: Dtypes,
     on: PatternRef | None,
-    values: tuple[int, ...],
-    coefficient: complex = 1,
 ) -> PlannedProduct:
     """A product whose result is stored on `on`, or is dense.
 
@@ -72,31 +70,31 @@ def planned_product(
         None if x.is_bare else dtypes.operand_dtype(x.dtype) if spec else dtypes.promoted for x in product.operands
     )
     made = PlannedProduct(
-        coefficient=coefficient,
+        coefficient=product.coefficient,
         assignment=product.assignment,
-        values=values,
+        values=product.values,
         shape=product.shape,
         dtypes=dtypes,
         operand_dtypes=operand_dtypes,
         prereductions=prereductions,
         spec=spec,
-        index_sources=_index_sources(product, spec, on, values),
+        index_sources=_index_sources(product, spec, on),
         result=None if on is None else on.pattern,
         semiring=product.semiring,
     )
     return made if spec is None else replace(made, spec=spec.with_dtype(dtypes.computed, made.factor_dtypes))
 
 
-def _index_sources(
-    product: TypedProduct, spec: Spec | None, on: PatternRef | None, values: Sequence[int]
-) -> tuple[int, ...]:
+def _index_sources(product: TypedProduct, spec: Spec | None, on: PatternRef | None) -> tuple[int, ...]:
     """For each dynamic pattern that is walked, the number of a value that has its index arrays, or `OUTPUT`.
 
     The value also has the transposed indices that the walk uses.
     """
     if spec is None:
         return ()
-    lying = [(values[n], product.key_of(n), x.core) for n, x in enumerate(product.operands) if x.core is not None]
+    lying = [
+        (product.values[n], product.key_of(n), x.core) for n, x in enumerate(product.operands) if x.core is not None
+    ]
     if on is not None and on.core is not None:
         lying.append((OUTPUT, list(product.walked(on))[spec.result.on or 0], on.core))
     return tuple(

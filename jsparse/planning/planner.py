@@ -1,4 +1,4 @@
-"""The planner: it makes a plan from a program and the signatures of its operands.
+"""The planner: it makes a plan from a statement and the signatures of its operands.
 
 steps        a product of three or more operands may be split into smaller products (`contraction_path`)
 conversions  dynamic patterns that are not concordant are converted to another storage order first (`concordize`)
@@ -12,7 +12,7 @@ ones         factors for index variables that only dense levels of bare patterns
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from math import prod
 from typing import NamedTuple
@@ -20,9 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jsparse.base.memo import remembered
+from jsparse.compiler.semiring import Semiring
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment
+from jsparse.notation.statement import Statement
 from jsparse.planning.collapse import next_collapse
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.dtypes import Dtypes, check_coefficients, check_semiring_dtype, dtypes_of
@@ -48,11 +50,10 @@ from jsparse.planning.plan import (
     SumOfProducts,
 )
 from jsparse.planning.planned_product import fused, planned_product
-from jsparse.planning.program import Program
 from jsparse.planning.request import NEW_PATTERN, Request
 from jsparse.planning.scheduled import Schedules, scheduled
 from jsparse.planning.signature import PatternRef, Signature, relation_signature
-from jsparse.planning.typed_product import TypedProduct
+from jsparse.planning.typed_product import TypedProduct, typed_products
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
 __all__ = ["plan"]
@@ -61,15 +62,6 @@ SURPRISE = 4  # a result with so many times its expected entries is a surprise: 
 FEW = 1000  # a result with so few entries is no surprise
 SEARCH = 4.0  # the cost of a step of a bisection
 SURPRISES = 3  # how often, at most, a path is chosen again by the entries that were found
-
-
-@dataclass(frozen=True, eq=False)
-class _Term:
-    """A term that is not planned yet: a coefficient times a product. `values` numbers the values of its factors."""
-
-    coefficient: complex
-    product: TypedProduct
-    values: tuple[int, ...]
 
 
 class _Begun(NamedTuple):
@@ -82,25 +74,22 @@ class _Begun(NamedTuple):
     converted: dict[tuple[int, Format], int]
 
 
-def plan(text: str, program: Program, operands: Sequence[Signature], request: Request) -> ProgramPlan:
-    """The plan of a program on operands with these signatures. Messages quote `text`.
+def plan(
+    text: str, statement: Statement, operands: tuple[Signature, ...], request: Request, semiring: Semiring
+) -> ProgramPlan:
+    """The plan of a statement on operands with these signatures. Messages quote `text`.
 
-    Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the program, each
+    Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the statement, each
     other or the request, or if a result exceeds its capacity.
     """
-    products, requested = program.products(text, operands, request)
-    coefficients = [term.coefficient for term in program.terms]
+    terms, requested = typed_products(text, statement, operands, request, semiring)
+    coefficients = [term.coefficient for term in statement.terms]
     numbers = [number for number in coefficients if not (isinstance(number, int) and abs(number) == 1)]
-    dtypes = dtypes_of(text, operands, numbers, request.dtype, program.semiring)
-    check_semiring_dtype(text, program.semiring, dtypes.promoted)
+    dtypes = dtypes_of(text, operands, numbers, request.dtype, semiring)
+    check_semiring_dtype(text, semiring, dtypes.promoted)
     check_coefficients(text, coefficients, dtypes.promoted)
-    numbers_of = [n if x.same is None else x.same for n, x in enumerate(operands)]
-    terms = [
-        _Term(term.coefficient, product, tuple(numbers_of[n] for n in term.operands))
-        for term, product in zip(program.terms, products, strict=True)
-    ]
     planner = _Planner(text, operands, request.schedules)
-    output = resolve_output(text, products, requested, request.nse)
+    output = resolve_output(text, terms, requested, request.nse)
     planner.compute([planner.with_ones(term, dtypes.promoted) for term in terms], dtypes, output, request.nse)
     made = ProgramPlan(text, tuple(planner.instructions))
     return scheduled(made, request.schedules) if request.schedules else made
@@ -121,68 +110,64 @@ class _Planner:
         self.values.append(signature)
         return len(self.values) - 1
 
-    def with_ones(self, term: _Term, dtype: np.dtype) -> _Term:
+    def with_ones(self, term: TypedProduct, dtype: np.dtype) -> TypedProduct:
         """The term with the factors of ones that it needs, in that dtype."""
-        product, needed = term.product, needed_ones(term.product, dtype)
+        needed = needed_ones(term, dtype)
         if not needed:
             return term
         made = (self.add(ones, Signature(ones.shape, dtype, False, None)) for _, ones in needed)
         values = (*term.values, *made)
-        accesses = (*product.assignment.factors, *(access for access, _ in needed))
-        whole = self._selected(product, product.assignment.target, accesses, values, range(len(values)))
-        return replace(term, product=whole, values=values)
+        accesses = (*term.assignment.factors, *(access for access, _ in needed))
+        return self._selected(term, term.assignment.target, accesses, values, range(len(values)))
 
-    def entry_by_entry(self, term: _Term) -> _Term:
+    def entry_by_entry(self, term: TypedProduct) -> TypedProduct:
         """The term, in which entry values and coordinates replace an operand whose entries multiply by matrices.
 
         The term itself if it has no such operand.
         """
-        product = term.product
-        number = multiplies_matrices(product)
+        number = multiplies_matrices(term)
         if number is None:
             return term
-        given, access = product.operands[number], product.assignment.factors[number]
+        given, access = term.operands[number], term.assignment.factors[number]
         assert given.stored is not None
         assert isinstance(given.stored.pattern, Pattern)
-        entry, pattern = entry_variable(product), given.stored.pattern
-        accesses, values = list(product.assignment.factors), list(term.values)
+        entry, pattern = entry_variable(term), given.stored.pattern
+        accesses, values = list(term.assignment.factors), list(term.values)
         del accesses[number], values[number]
         if not given.is_bare:
             found = Signature((pattern.nse,), given.dtype, given.weak, None)
             accesses.append(Access(access.tensor, (entry,)))
             values.append(self.add(EntryValues(term.values[number]), found))
-        for dim, v in enumerate(product.indices[number]):
+        for dim, v in enumerate(term.indices[number]):
             table = coordinates_of(pattern, dim)
             accesses.append(Access(f"{access.tensor}_{v}", (entry, v)))
             values.append(self.add(EntryCoordinates(table, access), relation_signature(table)))
-        whole = replace(product, sizes={**product.sizes, entry: pattern.nse})
-        whole = self._selected(whole, product.assignment.target, accesses, values, range(len(values)))
-        return replace(term, product=whole, values=tuple(values))
+        whole = replace(term, sizes={**term.sizes, entry: pattern.nse})
+        return self._selected(whole, term.assignment.target, accesses, values, range(len(values)))
 
-    def collapsed(self, term: _Term) -> _Term:
+    def collapsed(self, term: TypedProduct) -> TypedProduct:
         """The term after all collapses: each pair of index variables that always occur together becomes one."""
-        while (found := next_collapse(term.product)) is not None:
-            accesses, values = list(term.product.assignment.factors), list(term.values)
+        while (found := next_collapse(term)) is not None:
+            accesses, values = list(term.assignment.factors), list(term.values)
             for number, pattern, indices in found.operands:
                 key = values[number], pattern
                 if key not in self.made:
-                    given = replace(term.product.operands[number], shape=pattern.shape, stored=PatternRef(pattern))
+                    given = replace(term.operands[number], shape=pattern.shape, stored=PatternRef(pattern))
                     self.made[key] = self.add(OnLevels(values[number], pattern), given)
                 accesses[number] = Access(accesses[number].tensor, indices)
                 values[number] = self.made[key]
-            whole = replace(term.product, sizes={**term.product.sizes, found.var: found.size})
-            whole = self._selected(whole, whole.assignment.target, accesses, values, range(len(values)))
-            term = replace(term, product=whole, values=tuple(values))
+            whole = replace(term, sizes={**term.sizes, found.var: found.size})
+            term = self._selected(whole, whole.assignment.target, accesses, values, range(len(values)))
         return term
 
     def compute(
-        self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format, nse: int | None, is_step: bool = False
+        self, terms: list[TypedProduct], dtypes: Dtypes, output: Stored | Format, nse: int | None, is_step: bool = False
     ) -> int:
         """Append the instructions for a sum of terms, after those for its steps and conversions.
 
         A step whose new pattern stores everything is dense. Returns the number of the sum's value.
         """
-        shape, repeated = terms[0].product.shape, tuple[int, ...]()
+        shape, repeated = terms[0].shape, tuple[int, ...]()
         if output is None:
             terms, repeated = _without_repeats(terms)
             terms = terms if self.schedules else [self.entry_by_entry(term) for term in terms]
@@ -190,7 +175,7 @@ class _Planner:
         planned = self._in_steps(terms, dtypes, output)
         if not self.schedules:
             planned = [(self.collapsed(term), own) for term, own in planned]
-        provisional = provisional_output(self.text, [term.product for term, _ in planned], output, nse)
+        provisional = provisional_output(self.text, [term for term, _ in planned], output, nse)
         concordant = self._concordant(planned, provisional)
         if any(a is not b for (a, _), (b, _) in zip(planned, concordant, strict=True)):
             output = new_format(provisional) or output
@@ -204,19 +189,17 @@ class _Planner:
                 self._forget(begun)
                 return self.compute([self._on_known(terms[0])], dtypes, known, nse, is_step)
             on, assembly = (on, assembly) if known is NEW_PATTERN else (known, None)
-        products = tuple(self._product(term, own, on) for term, own in concordant)
+        products = tuple(planned_product(self.text, term, own, on) for term, own in concordant)
         stored = self._output(shape, repeated, on, assembly, products)
         if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
             on = replace(on, group=next(self.groups))  # no other value has these index arrays
         return self.add(SumOfProducts(products, stored, dtypes.result), Signature(shape, dtypes.result, False, on))
 
-    def _on_full_pattern(self, term: _Term, dtypes: Dtypes, pattern: Pattern) -> int:
+    def _on_full_pattern(self, term: TypedProduct, dtypes: Dtypes, pattern: Pattern) -> int:
         """Append the instructions for a term whose pattern stores everything: a dense array has the same values."""
-        target, order = term.product.assignment.target, pattern.format.order
-        stored = Assignment(
-            Access(target.tensor, tuple(target.indices[dim] for dim in order)), term.product.assignment.factors
-        )
-        made = self.compute([replace(term, product=replace(term.product, assignment=stored))], dtypes, None, None)
+        target, order = term.assignment.target, pattern.format.order
+        stored = Assignment(Access(target.tensor, tuple(target.indices[dim] for dim in order)), term.assignment.factors)
+        made = self.compute([replace(term, assignment=stored)], dtypes, None, None)
         signature = replace(self.values[made], shape=pattern.shape, stored=PatternRef(pattern))
         return self.add(OnLevels(made, pattern), signature)
 
@@ -225,21 +208,19 @@ class _Planner:
         made = zip(self.instructions[begun.instructions :], self.values[begun.values :], strict=True)
         return any(isinstance(x, SumOfProducts) and value.core is not None for x, value in made)
 
-    def _on_known(self, term: _Term) -> _Term:
+    def _on_known(self, term: TypedProduct) -> TypedProduct:
         """The term, computed on a known pattern, without the bare patterns that store every entry of its result.
 
         Its steps may have dense results, since the result's pattern does not follow from their patterns.
         """
-        product = term.product
         left = [
             n
-            for n, (x, indices) in enumerate(zip(product.operands, product.indices, strict=True))
-            if not x.is_bare or not set(indices) <= set(product.kept)
+            for n, (x, indices) in enumerate(zip(term.operands, term.indices, strict=True))
+            if not x.is_bare or not set(indices) <= set(term.kept)
         ]
-        if not left:
-            return term
-        whole = self._selected(product, product.assignment.target, product.assignment.factors, term.values, left)
-        return replace(term, product=whole, values=tuple(term.values[n] for n in left))
+        return (
+            self._selected(term, term.assignment.target, term.assignment.factors, term.values, left) if left else term
+        )
 
     def _begun(self) -> _Begun:
         """A snapshot of what is planned now."""
@@ -250,7 +231,9 @@ class _Planner:
         del self.instructions[begun.instructions :], self.values[begun.values :]
         self.steps, self.made, self.converted = begun.steps, dict(begun.made), dict(begun.converted)
 
-    def _in_steps(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format) -> list[tuple[_Term, Dtypes]]:
+    def _in_steps(
+        self, terms: list[TypedProduct], dtypes: Dtypes, output: Stored | Format
+    ) -> list[tuple[TypedProduct, Dtypes]]:
         """The terms, split into steps where that is allowed, with their dtypes.
 
         Only a single product and the terms of a dense sum are split: a sparse sum needs all terms on one pattern. A
@@ -264,15 +247,15 @@ class _Planner:
             return [(term, dtypes.of_term) for term in terms]
         return [self._dense_term(term, dtypes) for term in terms]
 
-    def _dense_term(self, term: _Term, dtypes: Dtypes) -> tuple[_Term, Dtypes]:
+    def _dense_term(self, term: TypedProduct, dtypes: Dtypes) -> tuple[TypedProduct, Dtypes]:
         """Split a term of a dense sum if it carries all index variables of the result and promotes as the sum does."""
-        own = self._dtypes(term.product, dtypes.of_term.result)
-        carried = {v for indices in term.product.indices for v in indices}
-        if set(term.product.kept) <= carried and (own.promoted == dtypes.promoted or term.product.is_bare):
+        own = self._dtypes(term, dtypes.of_term.result)
+        carried = {v for indices in term.indices for v in indices}
+        if set(term.kept) <= carried and (own.promoted == dtypes.promoted or term.is_bare):
             return self._last_step(term, own, False)
         return term, dtypes.of_term
 
-    def _last_step(self, term: _Term, dtypes: Dtypes, is_sparse: bool) -> tuple[_Term, Dtypes]:
+    def _last_step(self, term: TypedProduct, dtypes: Dtypes, is_sparse: bool) -> tuple[TypedProduct, Dtypes]:
         """Append the instructions of all steps before the last one.
 
         If a static result stores far more entries than the path expected, the path is chosen again with the true count.
@@ -280,33 +263,32 @@ class _Planner:
         """
         counts, begun = dict[Result, float](), self._begun()
         while True:
-            steps = contraction_path(term.product, term.values, is_sparse, counts)
+            steps = contraction_path(term, is_sparse, counts)
             last = self._along(steps, term, dtypes, counts) if steps else (term, dtypes)
             if last is not None:
                 return last
             self._forget(begun)
 
     def _along(
-        self, steps: Sequence[Step], term: _Term, dtypes: Dtypes, counts: dict[Result, float]
-    ) -> tuple[_Term, Dtypes] | None:
+        self, steps: Sequence[Step], term: TypedProduct, dtypes: Dtypes, counts: dict[Result, float]
+    ) -> tuple[TypedProduct, Dtypes] | None:
         """Append the instructions of these steps. Returns what is left of the term, with its dtypes.
 
         If a result stores far more entries than expected, writes its count to `counts` and returns None.
         """
-        accesses, values = list(term.product.assignment.factors), list(term.values)
+        accesses, values = list(term.assignment.factors), list(term.values)
         for step in steps:
             accesses.append(Access(f"T{self.steps}", step.indices))
             self.steps += 1
-            values.append(self._step(step, term.product, accesses, values, dtypes.intermediate))
+            values.append(self._step(step, term, accesses, values, dtypes.intermediate))
             stored = self._entries(values[-1])
             if stored > max(SURPRISE * step.stored, FEW) and len(counts) < SURPRISES and step.key not in counts:
                 counts[step.key] = stored
                 return None
         used = {n for step in steps for n in step.operands}
         left = [n for n in range(len(values)) if n not in used]
-        last = self._selected(term.product, term.product.assignment.target, accesses, values, left)
-        last_dtypes = self._dtypes(last, dtypes.result)
-        return _Term(term.coefficient, last, tuple(values[n] for n in left)), last_dtypes
+        last = self._selected(term, term.assignment.target, accesses, values, left)
+        return last, self._dtypes(last, dtypes.result)
 
     def _entries(self, value: int) -> int:
         """The entries of a value's static pattern; 0 if it has none."""
@@ -317,15 +299,14 @@ class _Planner:
         self, step: Step, product: TypedProduct, accesses: Sequence[Access], values: Sequence[int], dtype: np.dtype
     ) -> int:
         """Append the instructions of a step, unless an equal step was planned. Returns the number of its value."""
-        taken = self._selected(product, accesses[-1], accesses, values, step.operands)
-        numbers = tuple(values[n] for n in step.operands)
-        key = numbers, form_of(*taken.indices, step.indices), step.is_dense, dtype
+        taken = replace(self._selected(product, accesses[-1], accesses, values, step.operands), coefficient=1)
+        key = taken.values, form_of(*taken.indices, step.indices), step.is_dense, dtype
         if key in self.made:
             return self.made[key]
         output = resolve_output(self.text, [taken], "dense" if step.is_dense else None, None)
         if output is None and not step.is_dense:
             output = NEW_PATTERN
-        made = self.compute([_Term(1, taken, numbers)], self._dtypes(taken, dtype), output, None, is_step=True)
+        made = self.compute([taken], self._dtypes(taken, dtype), output, None, is_step=True)
         self.made[key] = made
         return made
 
@@ -341,32 +322,33 @@ class _Planner:
         chosen: Sequence[int],
     ) -> TypedProduct:
         """The product of the chosen factors."""
-        assignment = Assignment(target, tuple(accesses[n] for n in chosen))
-        return replace(product, assignment=assignment, operands=tuple(self.values[values[n]] for n in chosen))
+        assignment, numbers = Assignment(target, tuple(accesses[n] for n in chosen)), tuple(values[n] for n in chosen)
+        operands = tuple(self.values[n] for n in numbers)
+        return replace(product, assignment=assignment, operands=operands, values=numbers)
 
     def _concordant(
-        self, terms: Sequence[tuple[_Term, Dtypes]], provisional: PatternRef | None
-    ) -> list[tuple[_Term, Dtypes]]:
+        self, terms: Sequence[tuple[TypedProduct, Dtypes]], provisional: PatternRef | None
+    ) -> list[tuple[TypedProduct, Dtypes]]:
         """The terms with values converted where that pays, or where patterns and the output's are not concordant.
 
         A schedule assumes operands as they are stored, so with schedules only discordant operands are converted.
         """
-        products = [term.product for term, _ in terms]
+        products = [term for term, _ in terms]
         if self.schedules:
             found = [fewest_conversions(product, provisional) for product in products]
         else:
             found = cheapest_conversions(products, [dtypes for _, dtypes in terms], provisional)
         return [(self._with(term, own), dtypes) for (term, dtypes), own in zip(terms, found, strict=True)]
 
-    def _with(self, term: _Term, conversions: Sequence[Conversion]) -> _Term:
+    def _with(self, term: TypedProduct, conversions: Sequence[Conversion]) -> TypedProduct:
         """The term on converted values."""
         if not conversions:
             return term
-        values, operands = list(term.values), list(term.product.operands)
+        values, operands = list(term.values), list(term.operands)
         for one in conversions:
             values[one.operand] = self._converted(values[one.operand], one)
             operands[one.operand] = self.values[values[one.operand]]
-        return _Term(term.coefficient, replace(term.product, operands=tuple(operands)), tuple(values))
+        return replace(term, operands=tuple(operands), values=tuple(values))
 
     def _converted(self, value: int, conversion: Conversion) -> int:
         format = conversion.format
@@ -382,16 +364,13 @@ class _Planner:
         return self.converted[value, format]
 
     def _stored(
-        self, terms: Sequence[_Term], output: Stored | Format, nse: int | None
+        self, terms: Sequence[TypedProduct], output: Stored | Format, nse: int | None
     ) -> tuple[PatternRef | None, Assembly | None]:
         """The pattern that the result is stored on (None if dense), and its assembly if it is a new pattern."""
         if isinstance(output, PatternRef) or output is None:
             return output, None
         format = output if isinstance(output, Format) else None
-        return assembled(self.text, [term.product for term in terms], [term.values for term in terms], format, nse)
-
-    def _product(self, term: _Term, dtypes: Dtypes, on: PatternRef | None) -> PlannedProduct:
-        return planned_product(self.text, term.product, dtypes, on, term.values, term.coefficient)
+        return assembled(self.text, terms, format, nse)
 
     def _output(
         self,
@@ -425,7 +404,7 @@ def _stores_everything(pattern: Pattern) -> bool:
     return pattern.nse == prod(pattern.shape) > 0 and len(pattern.format.levels) == len(pattern.shape)
 
 
-def _known(term: _Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
+def _known(term: TypedProduct, assembly: Assembly, is_step: bool, first: int) -> Stored:
     """Where a result is stored if its new static pattern need not be assembled; else NEW_PATTERN.
 
     The result of a step that stores everything is dense (None). If all entries of an operand are reached, the result
@@ -436,14 +415,13 @@ def _known(term: _Term, assembly: Assembly, is_step: bool, first: int) -> Stored
     assert isinstance(found, Pattern)
     if is_step and found.nse == prod(found.shape):
         return None
-    product = term.product
-    for x, indices in zip(product.operands, product.indices, strict=True):
-        if x.stored is not None and indices == product.kept and x.stored.pattern == found:
+    for x, indices in zip(term.operands, term.indices, strict=True):
+        if x.stored is not None and indices == term.kept and x.stored.pattern == found:
             return x.stored
-    if any(v not in product.kept for indices in product.indices for v in indices):
+    if any(v not in term.kept for indices in term.indices for v in indices):
         return NEW_PATTERN
-    cores = [x.core.pattern for x in product.operands if x.core is not None]
-    given = zip(product.operands, term.values, strict=True)
+    cores = [x.core.pattern for x in term.operands if x.core is not None]
+    given = zip(term.operands, term.values, strict=True)
     looked_up = [x.core.pattern for x, n in given if x.core is not None and not x.is_bare and n < first]
     searches = found.nse * sum(1 + _steps_of_search(core) for core in looked_up if isinstance(core, Pattern))
     if searches < sum(core.nse for core in cores) or SEARCH * searches < assembly.cost:
@@ -460,15 +438,12 @@ def _steps_of_search(core: Pattern) -> float:
     return float(lengths @ np.log2(1 + lengths)) / max(core.nse, 1)
 
 
-def _without_repeats(terms: list[_Term]) -> tuple[list[_Term], tuple[int, ...]]:
+def _without_repeats(terms: list[TypedProduct]) -> tuple[list[TypedProduct], tuple[int, ...]]:
     """Remove the index variables that no term carries from a dense result. Returns the terms and the dimensions."""
-    kept = terms[0].product.kept
-    carried = {v for term in terms for indices in term.product.indices for v in indices}
+    kept = terms[0].kept
+    carried = {v for term in terms for indices in term.indices for v in indices}
     dims = tuple(dim for dim, v in enumerate(kept) if v not in carried)
     if not dims:
         return terms, ()
-    target = Access(terms[0].product.assignment.target.tensor, tuple(v for v in kept if v in carried))
-    return [
-        replace(x, product=replace(x.product, assignment=Assignment(target, x.product.assignment.factors)))
-        for x in terms
-    ], dims
+    target = Access(terms[0].assignment.target.tensor, tuple(v for v in kept if v in carried))
+    return [replace(x, assignment=Assignment(target, x.assignment.factors)) for x in terms], dims

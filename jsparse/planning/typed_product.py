@@ -1,4 +1,4 @@
-"""A product with the signatures of its operands and the checked sizes of its index variables."""
+"""Products with the signatures of their operands and the checked sizes of their index variables."""
 
 from __future__ import annotations
 
@@ -12,28 +12,35 @@ from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import ShapeError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
+from jsparse.notation.statement import Statement
+from jsparse.planning.given_pattern import extended_to
+from jsparse.planning.request import OutputRequest, Request
 from jsparse.planning.signature import Core, PatternRef, Signature
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 
-__all__ = ["TypedProduct", "WalkKey", "checked_sizes", "subscripts_of"]
+__all__ = ["TypedProduct", "WalkKey", "checked_sizes", "subscripts_of", "typed_products"]
 
 WalkKey: TypeAlias = tuple[Pattern | DynamicType, int, tuple[IndexVar, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class TypedProduct:
-    """One term: the signatures of its operands and their accesses.
+    """One term: a number times a product of values, which is not planned yet.
 
     Attributes:
         assignment: the accesses to the target and to the factors.
         operands: the signature of each factor.
         sizes: the size of every index variable, also of index variables that only other terms have.
+        values: for each factor, the number of its value. Factors with equal numbers are the same array or tensor.
+        coefficient: the number that the product is multiplied by.
         semiring: the semiring of the product.
     """
 
     assignment: Assignment
     operands: tuple[Signature, ...]
     sizes: Mapping[IndexVar, int]
+    values: tuple[int, ...]
+    coefficient: complex = 1
     semiring: Semiring = PLUS_TIMES
 
     @cached_property
@@ -145,6 +152,51 @@ class TypedProduct:
         sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
         stored = term(self.kept, _levels(result, self.kept))
         return Spec(factors, stored, tuple(walks.values()), sizes, semiring=self.semiring)
+
+
+def typed_products(
+    text: str, statement: Statement, operands: Sequence[Signature], request: Request, semiring: Semiring
+) -> tuple[list[TypedProduct], OutputRequest]:
+    """The terms of a statement with the signatures of their operands, and the request for the output.
+
+    The operands are the tensors of the terms, in order of appearance. A pattern as output has all dimensions of the
+    result. Raises ShapeError if ranks or sizes do not agree.
+    """
+    names = dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors)
+    numbers = {name: n for n, name in enumerate(names)}
+    accesses = [(factor, operands[numbers[factor.tensor]]) for term in statement.terms for factor in term.factors]
+    for access, operand in accesses:
+        _check_rank(text, access, operand)
+    target, output, pattern = statement.target, request.output, None
+    shapes = [(access, operand.shape) for access, operand in accesses]
+    given_shape = None if request.shape is None else (target, request.shape)
+    if isinstance(output, PatternRef):
+        if len(output.pattern.shape) < len(target.indices):
+            output = extended_to(text, target, output, checked_sizes(text, shapes, None, given_shape))
+        pattern = target, output.pattern.shape
+    sizes = checked_sizes(text, shapes, pattern, given_shape)
+    values = [n if x.same is None else x.same for n, x in enumerate(operands)]
+    products = []
+    for term in statement.terms:
+        own = [numbers[factor.tensor] for factor in term.factors]
+        product = TypedProduct(
+            Assignment(target, term.factors),
+            tuple(operands[n] for n in own),
+            sizes,
+            tuple(values[n] for n in own),
+            term.coefficient,
+            semiring,
+        )
+        products.append(product)
+    return products, output
+
+
+def _check_rank(text: str, access: Access, operand: Signature) -> None:
+    if len(access.indices) != len(operand.shape):
+        raise ShapeError(
+            f"Expected tensor {access.tensor} of '{text}' to have rank {len(access.indices)}, as {access} says, but "
+            f"it has shape {operand.shape}. Write one index for each dimension."
+        )
 
 
 def _walks(tensors: Sequence[tuple[PatternRef | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, PatternAccess]:

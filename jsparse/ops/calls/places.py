@@ -29,7 +29,7 @@ from jsparse.notation.statement import Call
 from jsparse.ops.calls.operands import Operands, Place
 from jsparse.ops.calls.support import supports
 from jsparse.planning.bare_pattern import is_sparse, pattern_of
-from jsparse.planning.output.given_pattern import extended_to
+from jsparse.planning.given_pattern import extended_to
 from jsparse.planning.request import OutFormat
 from jsparse.planning.signature import stored_on
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries

@@ -87,20 +87,18 @@ def _overflowed(pattern: DynamicPattern) -> bool:
 def assembled(
     text: str,
     products: Sequence[TypedProduct],
-    numbers: Sequence[Sequence[int]],
     format: Format | None,
     nse: int | None,
 ) -> tuple[PatternRef, Assembly]:
     """The new pattern of a sum of products, and how it is assembled: by planning if static, else by the program.
 
     Args:
-        numbers: for each product, the number of each operand's value.
         format: the requested format; None for the one that `planning.output.inferred_format` chooses.
         nse: the capacity of a dynamic pattern; an upper bound, which is checked, for a static one.
 
     Raises PatternError if a static pattern has more than `nse` entries, or nothing bounds a dynamic pattern's entries.
     """
-    reached, sources = _reached(products, numbers)
+    reached, sources = _reached(products)
     if all(isinstance(walk.pattern, Pattern) for walk in reached.walks):
         pattern = symbolic_phase(products, reached, format)
         if nse is not None and pattern.nse > nse:
@@ -140,22 +138,20 @@ def _dynamic(text: str, products: Sequence[TypedProduct], format: Format | None,
     return dynamic_type(shape, format, capacity if nse is not None else _with_blocks(capacity, shape, format, products))
 
 
-def _reached(
-    products: Sequence[TypedProduct], numbers: Sequence[Sequence[int]]
-) -> tuple[OutputPattern, tuple[int | None, ...]]:
+def _reached(products: Sequence[TypedProduct]) -> tuple[OutputPattern, tuple[int | None, ...]]:
     """The entries that a sum of products reaches, and for each pattern the operand that brings it.
 
     A term is left out if a sparse operand has a dimension of size 0: it stores nothing.
     """
     walks: dict[WalkKey, tuple[PatternAccess, int | None]] = {}
     terms = []
-    for product, of in zip(products, numbers, strict=True):
+    for product in products:
         if any(x.stored is not None and 0 in x.shape for x in product.operands):
             continue
         for key, walk in product.walks.items():
             known = walks.get(key)
             if known is None or len(walk.derived) > len(known[0].derived):
-                walks[key] = walk, _source(product, of, key, walk)
+                walks[key] = walk, _source(product, key, walk)
         terms.append(tuple(list(walks).index(key) for key in product.walks))
     kept, sizes = products[0].kept, products[0].sizes
     taken = tuple(walk for walk, _ in walks.values())
@@ -164,12 +160,12 @@ def _reached(
     return reached, tuple(source for _, source in walks.values())
 
 
-def _source(product: TypedProduct, numbers: Sequence[int], key: WalkKey, walk: PatternAccess) -> int | None:
+def _source(product: TypedProduct, key: WalkKey, walk: PatternAccess) -> int | None:
     """The operand that lies on a dynamic pattern and brings the transposed indices of `walk`."""
     pattern, group, _ = key
     if isinstance(pattern, Pattern):
         return None
-    cores = ((n, x.core) for n, x in zip(numbers, product.operands, strict=True))
+    cores = ((n, x.core) for n, x in zip(product.values, product.operands, strict=True))
     expected = (pattern, group, walk.derived)
     return next(n for n, core in cores if core is not None and (core.pattern, core.group, core.derived) == expected)
 

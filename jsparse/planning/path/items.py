@@ -109,9 +109,9 @@ class Item:
         return self.stored if any(not a and b for a, b in pairwise(kinds)) else 0.0
 
 
-def operand_item(product: TypedProduct, number: int, value: int) -> Item:
-    """The item of one operand. Operands with an equal `value` are the same array or tensor."""
-    x, indices = product.operands[number], product.indices[number]
+def operand_item(product: TypedProduct, number: int) -> Item:
+    """The item of one operand."""
+    x, indices, value = product.operands[number], product.indices[number], product.values[number]
     core = x.core
     if core is None:
         distinct = tuple(dict.fromkeys(product.prereduction(number)[0]))

@@ -82,18 +82,17 @@ _Plan = tuple[float, tuple[_Merge, ...]]
 
 
 def contraction_path(
-    product: TypedProduct, values: Sequence[int], is_sparse: bool, counts: Mapping[Result, float] | None = None
+    product: TypedProduct, is_sparse: bool, counts: Mapping[Result, float] | None = None
 ) -> tuple[Step, ...]:
     """The steps before the last step. There are none if one nest over all operands is cheapest.
 
     Args:
-        values: for each operand a number; operands with equal numbers are the same array or tensor.
         is_sparse: the result gets a pattern of its own. Every step then has to store exactly the entries it reaches.
         counts: the number of index tuples that some results store, where it is known; others are estimated.
     """
     if not product.sums_apart:
         return ()
-    search = _Search(product, values, is_sparse, counts)
+    search = _Search(product, is_sparse, counts)
     if not search.may_pay():
         return ()
     _, merges = search.cheapest()
@@ -106,9 +105,9 @@ def contraction_path(
     return tuple(steps)
 
 
-def prices(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tuple[float, float]:
+def prices(product: TypedProduct, is_sparse: bool) -> tuple[float, float]:
     """The prices of the cheapest path and of one nest over all operands. Arguments as in `contraction_path`."""
-    search = _Search(product, values, is_sparse)
+    search = _Search(product, is_sparse)
     return search.cheapest()[0], search.nest(search.items)
 
 
@@ -116,14 +115,13 @@ class _Search:
     def __init__(
         self,
         product: TypedProduct,
-        values: Sequence[int],
         is_sparse: bool,
         counts: Mapping[Result, float] | None = None,
     ) -> None:
         self.product, self.is_sparse, self.estimates = product, is_sparse, Estimates(product.sizes)
         self.counts = counts or {}
         self.kept = frozenset(product.kept)
-        self.items = tuple(operand_item(product, n, value) for n, value in enumerate(values))
+        self.items = tuple(operand_item(product, n) for n in range(len(product.operands)))
         operands = sum(self.estimates.entries(item) for item in self.items)
         self.largest_dense = LARGER * max(operands, self.estimates.volume(product.kept))
         self.made: dict[tuple[frozenset[int], tuple[IndexVar, ...], bool], Item] = {}
