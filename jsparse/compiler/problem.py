@@ -143,6 +143,11 @@ class TensorType:
         """The axis over a pattern's positions, if there is one."""
         return next((axis for axis in self.axes if isinstance(axis, Positions)), None)
 
+    @lazy
+    def dense_dims(self) -> tuple[int, ...]:
+        """The dimensions that have a storage axis of their own, in storage order."""
+        return tuple(axis.dim for axis in self.axes if isinstance(axis, Dense))
+
     def renumbered(self, numbers: Mapping[int, int]) -> TensorType:
         """The type where pattern n has the number `numbers[n]`."""
         axes = (replace(a, pattern=numbers[a.pattern]) if isinstance(a, Positions) else a for a in self.axes)

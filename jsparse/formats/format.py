@@ -4,8 +4,9 @@ import functools
 import operator
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
 from jsparse.formats.level import Level, check_dimensions
@@ -40,6 +41,7 @@ class Format:
     """
 
     levels: tuple[Level, ...]
+    _hash: int | None = field(default=None, init=False, compare=False)  # made once: eager calls ask for it often
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(self.levels))
@@ -51,6 +53,19 @@ class Format:
             )
         if self.levels and self.levels[0].kind.is_branchless:
             raise FormatError(_orphan(None, self.levels[0]))
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash(self.levels))
+        return self._hash  # type: ignore[return-value]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Format, (self.levels,)  # without the hash, which another process computes differently
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        """Restore a format that was pickled as its list of fields, before `__reduce__` was written."""
+        object.__setattr__(self, "levels", state[0])
+        object.__setattr__(self, "_hash", None)
 
     def check_storable(self) -> None:
         """Raise FormatError unless the format can store any entries. A singleton below a level with gaps cannot.
@@ -164,7 +179,7 @@ class Format:
         >>> jsparse.Format.of("csr", 2).arrays
         ((1, 'pointers'), (1, 'coordinates'))
         """
-        return _arrays(self.levels)
+        return _arrays(self)
 
     @property
     def chains(self) -> tuple[range, ...]:
@@ -288,8 +303,8 @@ def dimension_name(dim: int, ndim: int) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _arrays(levels: tuple[Level, ...]) -> tuple[tuple[int, str], ...]:
-    return tuple((index, role) for index, level in enumerate(levels) for role in level.kind.arrays)
+def _arrays(format: Format) -> tuple[tuple[int, str], ...]:
+    return tuple((index, role) for index, level in enumerate(format.levels) for role in level.kind.arrays)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -61,11 +61,22 @@ def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
     check_nse(size, format, shape)
     dtype = np.int32 if all(array.dtype == np.int32 for array in arrays) else np.int64
     return not arrays or not _native.faults(
-        [np.require(a, dtype, ["C", "A"]) for a in arrays], level_tuples(shape, format), size
+        [_as_c(a, dtype) for a in arrays],
+        level_tuples(shape, format),
+        size,
     )
 
 
+def _as_c(array: np.ndarray, dtype: type) -> np.ndarray:
+    """The array as C code reads it. `np.require` alone takes longer than the check of a small array."""
+    if array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.require(array, dtype, ["C", "A"])
+
+
 def _check_kinds(format: Format, arrays: Sequence[np.ndarray]) -> None:
+    if len(arrays) == len(format.arrays) and all(a.ndim == 1 and a.dtype.kind in "iu" for a in arrays):
+        return
     words = [f"{role} of level {level}" for level, role in format.arrays]
     if len(arrays) != len(words):
         raise PatternError(

@@ -18,7 +18,6 @@ import numpy as np
 from jsparse.base.memo import remembered
 from jsparse.compiler.backends.table import DEFAULT
 from jsparse.compiler.dtypes import is_complex
-from jsparse.compiler.problem import Dense, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
@@ -29,6 +28,7 @@ from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.flatten import with_operands
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, static_patterns, value_permutations
+from jsparse.primitives.padding import nan_where, overflow
 from jsparse.primitives.parts import complex_as_real
 from jsparse.primitives.spec import Spec, Term, problem_of
 from jsparse.primitives.storage import stored_in
@@ -64,11 +64,11 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
 
     result, *tensors = chosen.problem.tensors
     stored = [
-        stored_in(x, _order(tensor)) if term.on is None else moved(x, term, back=False)
+        stored_in(x, tensor.dense_dims) if term.on is None else moved(x, term, back=False)
         for x, term, tensor in zip(factors, spec.factors, tensors, strict=True)
     ]
     shape = spec.shape(spec.result)
-    order = _order(result) if spec.result.on is None else tuple(range(len(shape)))
+    order = result.dense_dims if spec.result.on is None else tuple(range(len(shape)))
     arrays = (*stored, *(array for move in moves for array in move.arrays))
     stored_shape = tuple(shape[n] for n in order)
     keepalive, invalid = static_patterns(spec.walks), overflowed(spec, dtype, index)
@@ -79,10 +79,6 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(order.index(n) for n in range(len(order)))
-
-
-def _order(tensor: TensorType) -> tuple[int, ...]:
-    return tuple(axis.dim for axis in tensor.axes if isinstance(axis, Dense))
 
 
 def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> Any:
@@ -105,7 +101,7 @@ def poisoned(out: Any, spec: Spec, index: Sequence[Sequence[Any]]) -> Any:
         ordered = jnp.transpose(jnp.any(flag, summed), [kept.index(v) for v in before if v in kept])
         shape = [size if v in kept else 1 for v, size in zip(before, out.shape, strict=False)]
         shape += [1] * (out.ndim - len(shape))
-        out = jnp.where(ordered.reshape(shape), jnp.asarray(jnp.nan, out.dtype), out)
+        out = nan_where(ordered.reshape(shape), out)
     return out
 
 
@@ -117,10 +113,8 @@ def _flags(
         return []
     found = []
     for walk, arrays in zip(spec.walks, index, strict=True):
-        limit = walk.pattern.limit if isinstance(walk.pattern, DynamicType) else None
-        if limit is not None and bool(walk.lead) is batches:
-            last, capacity = limit
-            found.append((walk.lead, arrays[last][..., -1] > capacity))
+        if bool(walk.lead) is batches and (flag := overflow(walk.pattern, arrays)) is not None:
+            found.append((walk.lead, flag))
     return found
 
 

@@ -5,6 +5,7 @@ Padding of values is 0. After an overflow values are NaN everywhere, and so are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import aligned
-from jsparse.formats import DynamicType
+from jsparse.formats import DynamicType, Pattern
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 
-__all__ = ["Padding", "in_use", "padding_of", "poisoned", "settled", "true_count"]
+__all__ = ["Padding", "in_use", "nan_where", "overflow", "padding_of", "poisoned", "settled", "true_count"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,22 @@ def _poisoned(x: Any, pointers: Any, padding: Padding) -> Any:
     # denormal numbers stay exact.
     poison = jnp.where(overflowed, jnp.nan, 1).astype(x.dtype)
     return jnp.where(overflowed, x * poison, x)
+
+
+def overflow(pattern: Pattern | DynamicType, arrays: Sequence[Any]) -> Any:
+    """Whether a dynamic pattern has more entries than its capacity, for each pattern of a batch.
+
+    None for a pattern that cannot overflow. `arrays` begin with its index arrays.
+    """
+    if not isinstance(pattern, DynamicType) or pattern.limit is None:
+        return None
+    last, capacity = pattern.limit
+    return arrays[last][..., -1] > capacity
+
+
+def nan_where(condition: Any, x: Any) -> Any:
+    """The array with NaN where the condition holds. Integers have no NaN and stay."""
+    return jnp.where(condition, jnp.asarray(jnp.nan, x.dtype), x) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
 def true_count(end: Any, source: DynamicType, result: DynamicType) -> Any:

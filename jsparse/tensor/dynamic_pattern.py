@@ -90,7 +90,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return DynamicPattern(type_, tuple(on_device(arrays)))
 
     @property
-    def count(self) -> Any:
+    def count(self) -> jax.Array:
         """The true number of slots in use, an integer array; it exceeds `nse` after an overflow."""
         if self.type.limit is None:
             return self._lead(self.nse, self.index_dtype)
@@ -98,7 +98,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return self._at_end(lambda end: end * self.type.slots_below(last))
 
     @property
-    def overflowed(self) -> Any:
+    def overflowed(self) -> jax.Array | bool:
         """A bool array: whether the true count exceeds the capacity, for each pattern of a batch."""
         if self.type.limit is None:
             return self._lead(False, np.bool_)
@@ -117,7 +117,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         """An array with the same value for each pattern of a batch."""
         return np.full(self.arrays[0].shape[:-1], value, dtype)
 
-    def poisoned(self, x: Any) -> Any:
+    def poisoned(self, x: jax.Array) -> jax.Array:
         """Return `x`, or after an overflow NaN everywhere, with gradients of NaN.
 
         Integers and booleans have no NaN and stay as they are.
@@ -126,7 +126,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
             return x
         return poisoned(x, self.last_pointers, padding=self.padding)
 
-    def in_use(self, values: Any, other: complex = 0) -> Any:
+    def in_use(self, values: jax.Array, other: complex = 0) -> jax.Array:
         """Replace the values in padding by `other`. `values` has one element for each slot, or is a scalar.
 
         Padding of every tensor has the value 0.
@@ -135,7 +135,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
             return values
         return in_use(values, self.last_pointers, padding=self.padding, other=other)
 
-    def settled(self, values: Any) -> Any:
+    def settled(self, values: jax.Array) -> jax.Array:
         """Make values valid for a tensor on this pattern: 0 in padding, and NaN after an overflow."""
         return values if self.padding is None else settled(values, self.last_pointers, padding=self.padding)
 
@@ -154,7 +154,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return getattr(self.arrays[0], "dtype", None) == jax.dtypes.float0
 
     @property
-    def last_pointers(self) -> Any:
+    def last_pointers(self) -> jax.Array:
         """The pointers whose last element counts the positions in use."""
         assert self.type.limit is not None
         return self.arrays[self.type.limit[0]]
@@ -215,9 +215,12 @@ class DynamicPattern(OfDynamicType, SetOperators):
     @property
     def is_whole(self) -> bool:
         """Whether the host may read the index arrays now, and no entry is missing."""
-        if not is_on_host(*self.arrays):
-            return False
-        return self.type.limit is None or int(np.asarray(self.last_pointers)[-1]) <= self.type.limit[1]
+        return is_on_host(*self.arrays) and not self.has_overflowed
+
+    @property
+    def has_overflowed(self) -> bool:
+        """Whether an entry is missing. The arrays have to be concrete."""
+        return self.type.limit is not None and int(np.asarray(self.last_pointers)[-1]) > self.type.limit[1]
 
     def stored(self) -> Stored:
         """The index arrays cut to the entries in use, which share memory with this pattern's. They have to be concrete.

@@ -94,6 +94,13 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents
             f"Expected {_text(name)} to be a SparseTensor with a pattern, but its pattern is a "
             f"{type(pattern).__name__}. {_MAPPED} Map over A.values only."
         )
+    type_ = pattern.type
+    dtype, lengths = type_.index_dtype, type_.array_lengths
+    if not pattern.derived and all(
+        _is_array(array) and array.shape == (*lead, length) and array.dtype == dtype and not is_deleted(array)
+        for array, length in zip(pattern.arrays, lengths, strict=True)
+    ):
+        return  # the common case, for which no descriptions are made
     derived = [other.type for other in pattern.derived]
     for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
         if is_deleted(array):
@@ -115,7 +122,7 @@ def _check_values(tensor: Valued, name: Name, shape: tuple[int, ...]) -> None:
 _array_types: set[type] = {np.ndarray}  # known array classes: a set lookup takes a tenth of isinstance(x, jax.Array)
 
 
-def _is_array(x: Any) -> bool:
+def _is_array(x: object) -> bool:
     if type(x) in _array_types:
         return True
     if not isinstance(x, jax.Array):

@@ -113,3 +113,14 @@ def test_invalid_levels_are_refused():
         Level(DENSE, 0, unique=False)
     with pytest.raises(FormatError, match="dimension >= 0, but it stores dimension -1"):
         Level(COMPRESSED, -1)
+
+
+def test_a_pickle_has_the_levels_and_no_hash():
+    csr = Format.of("csr", 2)
+    before = pickle.dumps(csr)
+    assert hash(csr) == hash(Format(csr.levels))
+    assert pickle.dumps(csr) == before  # another process hashes strings differently
+    restored = object.__new__(Format)
+    restored.__setstate__([csr.levels])  # as formats were pickled before
+    assert restored == csr == pickle.loads(before)
+    assert hash(restored) == hash(csr) == hash(pickle.loads(before))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ClassVar
+
+from jsparse.base.arrays import Array
 
 __all__ = ["Composed", "CoordinateMap", "Offset", "Rows"]
 
@@ -25,7 +28,7 @@ class CoordinateMap(ABC):
     reads_values: ClassVar[bool] = False
 
     @abstractmethod
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Any, xnp: ModuleType) -> Rows:
         """Map the coordinates of n entries.
 
         Args:
@@ -48,7 +51,7 @@ class Composed(CoordinateMap):
 
     maps: tuple[CoordinateMap, ...]
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
         for one in self.maps:
             rows = one(rows, values, xnp)
         return rows
@@ -70,5 +73,5 @@ class Offset(CoordinateMap):
         """The map that adds `start` along one axis."""
         return Offset(tuple(start if dim == axis else None for dim in range(ndim)))
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
         return [row if by is None else row + by for row, by in zip(rows, self.offsets, strict=True)]

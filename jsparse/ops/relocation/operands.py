@@ -9,12 +9,12 @@ from typing import Any
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.tensor.leaves import with_sound_leaves
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
 __all__ = ["as_axes", "as_axis", "as_integer", "as_tensor", "as_tensors"]
 
 
-def as_tensor(x: Any, what: str) -> SparseTensor:
+def as_tensor(x: object, what: str) -> SparseTensor:
     """The operand of the function `what` as a SparseTensor with sound leaves.
 
     Raises DTypeError for a dense array, LeafError for leaves that do not fit the pattern.
@@ -28,7 +28,7 @@ def as_tensor(x: Any, what: str) -> SparseTensor:
     return with_sound_leaves(x, lambda: f"an operand of jsparse.{what}")
 
 
-def as_tensors(xs: Iterable[Any], what: str) -> list[SparseTensor]:
+def as_tensors(xs: Iterable[SparseLike], what: str) -> list[SparseTensor]:
     """The operands of a function of several tensors.
 
     Raises ShapeError if there is none, DTypeError if `xs` is one tensor or one of them is dense.
@@ -49,7 +49,7 @@ def as_integer(x: Any, expected: str) -> int:
         raise ShapeError(f"Expected {expected} to be a known integer, but got {represented(x)}.") from error
 
 
-def as_axis(axis: Any, ndim: int, what: str) -> int:
+def as_axis(axis: object, ndim: int, what: str) -> int:
     """An axis, counted from the start. Raises ShapeError if it is out of range."""
     at = as_integer(axis, f"the axis of jsparse.{what}")
     if not -ndim <= at < ndim:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern
@@ -23,7 +24,7 @@ from jsparse.formats.shape import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
 from jsparse.ops.relocation.values import gathered, is_known
-from jsparse.primitives.host import first, is_on_host, on_device, padded
+from jsparse.primitives.host import is_on_host, on_device, padded
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -105,8 +106,8 @@ def _joined(tensors: Sequence[SparseTensor], relocation: Relocation) -> _Parts |
     arrays = joined_arrays(parts, relocation.maps, relocation.shape, relocation.format)
     if arrays is None:
         return None
-    values = [first(tensor.values, part.nse) for tensor, part in zip(tensors, parts, strict=True)]
-    return arrays, gathered(values, None, 1, jnp.result_type(*values))
+    values = [tensor.values for tensor in tensors]
+    return arrays, gathered(values, None, 1, jnp.result_type(*values), [part.nse for part in parts])
 
 
 def _stored(pattern: Pattern | DynamicPattern) -> Stored:
@@ -117,9 +118,10 @@ def _stored(pattern: Pattern | DynamicPattern) -> Stored:
 
 def _can_be_static(tensor: SparseTensor) -> bool:
     """Whether the entries of a tensor are known on the host, and none of them is missing after an overflow."""
-    if isinstance(tensor.pattern, Pattern):
+    pattern = tensor.pattern
+    if isinstance(pattern, Pattern):
         return is_on_host(tensor.values)
-    return is_on_host(tensor.values) and tensor.pattern.is_whole
+    return is_on_host(tensor.values, *pattern.arrays) and not pattern.has_overflowed
 
 
 def _type_of(target: Lead, capacity: int) -> DynamicType:
@@ -248,7 +250,9 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
     return SparseTensor._unchecked(pattern.poisoned(values), pattern.transposed(target.axes))
 
 
-def _moved_entries(tensor: SparseTensor, lead: Lead, one: CoordinateMap, target: Lead, wide: bool) -> tuple[Any, Any]:
+def _moved_entries(
+    tensor: SparseTensor, lead: Lead, one: CoordinateMap, target: Lead, wide: bool
+) -> tuple[Array, Array]:
     """The new coordinates of entries, shape (dimensions of the lead, n), and their blocks, shape (n, elements)."""
     if isinstance(tensor.pattern, DynamicPattern):
         coords = expand(tensor.pattern.arrays, lead_type(tensor.pattern.type, lead))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base import _native
+from jsparse.base.arrays import Array
 from jsparse.base.limits import check_bytes
 from jsparse.ops.evaluate import evaluate
 from jsparse.primitives import host
@@ -19,18 +20,24 @@ __all__ = ["gathered", "is_known", "on_device"]
 _FEWER = "Use a format with fewer dense levels."
 
 
-def is_known(x: Any) -> bool:
+def is_known(x: object) -> bool:
     """Whether an array's elements can be read now: it is not traced, and all of it is in this process."""
     return not isinstance(x, jax.core.Tracer) and getattr(x, "is_fully_addressable", True)
 
 
-def on_device(x: np.ndarray, operands: Sequence[Any] = ()) -> jax.Array:
+def on_device(x: np.ndarray, operands: Sequence[Array] = ()) -> jax.Array:
     """The jax array of a numpy array that nothing else refers to. It is known while a program is traced, too."""
     with jax.ensure_compile_time_eval():
         return host.on_device([x], operands)[0]
 
 
-def gathered(values: Sequence[Any], gather: np.ndarray | None, block: int, dtype: Any) -> jax.Array:
+def gathered(
+    values: Sequence[Array],
+    gather: np.ndarray | None,
+    block: int,
+    dtype: np.dtype,
+    counts: Sequence[int] | None = None,
+) -> jax.Array:
     """Gather blocks from several arrays of values. Blocks are numbered across all arrays.
 
     Known values are gathered on the host, since XLA would compile a program for every length. Traced values are
@@ -39,16 +46,19 @@ def gathered(values: Sequence[Any], gather: np.ndarray | None, block: int, dtype
     Args:
         values: arrays of shape (blocks · block,) that promote to `dtype`.
         gather: (slots,) the number of the block in each slot, -1 for zeros. None leaves the blocks as they are.
+        counts: how many values of each array are used, the first ones; None for all.
 
     Returns values of shape (slots · block,).
     """
-    if gather is None and len(values) == 1 and values[0].dtype == dtype:
+    used = [len(x) for x in values] if counts is None else counts
+    if gather is None and len(values) == 1 and used[0] == len(values[0]) and values[0].dtype == dtype:
         return values[0] if isinstance(values[0], jax.Array) else jnp.asarray(values[0])
     if gather is not None:
         check_bytes((len(gather), block), dtype, "the values of all slots", _FEWER)
     if all(is_known(x) for x in values):
-        return on_device(_on_host([np.asarray(x).astype(dtype, copy=False) for x in values], gather, block), values)
-    arrays = [jnp.asarray(x).astype(dtype) for x in values]
+        known = [np.asarray(x)[:count].astype(dtype, copy=False) for x, count in zip(values, used, strict=True)]
+        return on_device(_on_host(known, gather, block), values)
+    arrays = [jnp.asarray(x)[:count].astype(dtype) for x, count in zip(values, used, strict=True)]
     whole = arrays[0] if len(arrays) == 1 else jnp.concatenate(arrays)
     if gather is None:
         return whole

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import prod
 from typing import Any
 
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import DENSE
-from jsparse.ops.relocation.blocks import split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset, Rows
 from jsparse.ops.relocation.formats import agreed_format, default_in
 from jsparse.ops.relocation.operands import as_axis, as_tensor, as_tensors
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
 __all__ = ["as_row", "concatenate", "hstack", "stack", "summed_capacity", "vstack"]
 
 
-def concatenate(tensors: Iterable[Any], axis: int | None = 0, *, format: Format | str | None = None) -> SparseTensor:
+def concatenate(
+    tensors: Iterable[SparseLike], axis: int | None = 0, *, format: Format | str | None = None
+) -> SparseTensor:
     """Join tensors along an existing dimension, as jnp.concatenate does.
 
     The result is dynamic if a tensor is; its capacity is then the sum of all capacities.
@@ -64,16 +66,12 @@ def summed_capacity(tensors: Sequence[SparseTensor], shape: tuple[int, ...], for
     """The capacity of a joined tensor: a block of the result for each block of a tensor. None if formats differ."""
     if any(tensor.format != format for tensor in tensors):
         return None
-    blocks = sum(tensor.nse // max(_block(tensor.shape, format), 1) for tensor in tensors)
-    return blocks * _block(shape, format)
+    dims = [level.dim for level in format.levels[format.ndim - format.trailing_dense :]]
+    blocks = sum(tensor.nse // max(prod(tensor.shape[dim] for dim in dims), 1) for tensor in tensors)
+    return blocks * prod(shape[dim] for dim in dims)
 
 
-def _block(shape: tuple[int, ...], format: Format) -> int:
-    """The number of slots in the trailing dense levels."""
-    return split_format(format, shape, format.trailing_dense).elements
-
-
-def stack(tensors: Iterable[Any], axis: int = 0, *, format: Format | str | None = None) -> SparseTensor:
+def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str | None = None) -> SparseTensor:
     """Join tensors of one shape along a new dimension, as jnp.stack does.
 
     The result is dynamic if a tensor is; its capacity is then the sum of all capacities. The new dimension is stored
@@ -129,7 +127,7 @@ def _stacked_capacity(tensors: Sequence[SparseTensor], target: Format, at: int) 
     return sum(tensor.nse for tensor in tensors)
 
 
-def vstack(tensors: Iterable[Any], *, format: Format | str | None = None) -> SparseTensor:
+def vstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None) -> SparseTensor:
     """Join tensors along the first dimension, as jnp.vstack does; vectors are rows. See `concatenate`.
 
     >>> jsparse.vstack([A, v])
@@ -138,7 +136,7 @@ def vstack(tensors: Iterable[Any], *, format: Format | str | None = None) -> Spa
     return concatenate([as_row(tensor) if tensor.ndim < 2 else tensor for tensor in given], 0, format=format)
 
 
-def hstack(tensors: Iterable[Any], *, format: Format | str | None = None) -> SparseTensor:
+def hstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None) -> SparseTensor:
     """Join tensors along the second dimension, vectors along their only one, as jnp.hstack does. See `concatenate`.
 
     >>> jsparse.hstack([A, B])

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.memo import remembered_of
-from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.innermost import with_lanes_innermost
@@ -22,11 +22,11 @@ from jsparse.compiler.schedule.sharing import is_sum, shared_loops
 from jsparse.compiler.statement import Statement
 from jsparse.compiler.timing import stage
 from jsparse.compiler.wide_accumulation import wide_accumulation_schedules
-from jsparse.formats import DynamicType
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.translate import Chain, Result, translated
 from jsparse.primitives.kernel import call_kernels
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
+from jsparse.primitives.padding import nan_where, overflow
 from jsparse.primitives.storage import stored_in
 from jsparse.settings import config
 
@@ -71,7 +71,7 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
     invalid = _any(flags, flags) if alike and flags else None
     found = call_kernels(call, (*given, *index), shapes, static_patterns(chain.walks), invalid)
     if not alike:
-        found = [_poisoned(x, _any(flags, own)) if own else x for x, own in zip(found, origins, strict=True)]
+        found = [nan_where(_any(flags, own), x) if own else x for x, own in zip(found, origins, strict=True)]
     found = [stored_in(x, tuple(map(order.index, range(x.ndim)))) for x, order in zip(found, orders, strict=True)]
     dtypes = (np.dtype(t.dtype) for t in chain.problem.results)
     found = [x.reshape(shape).astype(d) for x, shape, d in zip(found, chain.shapes, dtypes, strict=True)]
@@ -80,19 +80,16 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
 
 def _order(type_: TensorType, ndim: int) -> tuple[int, ...]:
     """The axes of a tensor in storage order. Values on a pattern are stored as they are given."""
-    if type_.positions is not None:
-        return tuple(range(ndim))
-    return tuple(axis.dim for axis in type_.axes if isinstance(axis, Dense))
+    return type_.dense_dims if type_.positions is None else tuple(range(ndim))
 
 
 def _overflowed(chain: Chain, operands: Any) -> dict[int, Any]:
     """By number of the pattern, whether it overflowed, for each dynamic pattern that may overflow."""
     flags = {}
     for number, (walk, arrays) in enumerate(zip(chain.walks, chain.index, strict=True)):
-        limit = walk.pattern.limit if isinstance(walk.pattern, DynamicType) else None
-        if limit is not None:
-            last, capacity = limit
-            flags[number] = jnp.any(operands[arrays[last]][..., -1] > capacity)
+        flag = overflow(walk.pattern, [operands[n] for n in arrays])
+        if flag is not None:
+            flags[number] = jnp.any(flag)
     return flags
 
 
@@ -107,11 +104,6 @@ def _origins(problem: Problem) -> list[frozenset[int]]:
 
 def _any(flags: dict[int, Any], chosen: Iterable[int]) -> Any:
     return reduce(or_, (flags[n] for n in sorted(chosen)))
-
-
-def _poisoned(x: Any, invalid: Any) -> Any:
-    """NaN everywhere if a pattern overflowed; x itself if its dtype has no NaN."""
-    return jnp.where(invalid, jnp.asarray(jnp.nan, x.dtype), x) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
 def _placed(result: Result, found: list[Any], operands: Any) -> Any:
