@@ -52,6 +52,7 @@ lint: $(VENV)/installed-test,lint
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python tools/stubs.py --check
+	$(BIN)/python tools/annotations.py
 	$(BIN)/lint-imports
 
 # They compile thousands of kernels that nobody needs again, or time how long that takes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -26,11 +26,12 @@ from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
 from jax._src.util import weakref_cache_key_types
 from jax._src.xla_bridge import backends_are_initialized
 from jax.ad_checkpoint import checkpoint_name
-from jax.extend.core import ClosedJaxpr, Literal, Primitive
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
+from jsparse.base.arrays import Array
 from jsparse.base.limits import check_bytes
 from jsparse.base.memo import remembered
 from jsparse.errors import JsparseError
@@ -158,7 +159,7 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
     return run
 
 
-def with_checkpoint_name(x: Any, name: str) -> Any:
+def with_checkpoint_name(x: jax.Array, name: str) -> jax.Array:
     """Attach a checkpoint name, as `jax.ad_checkpoint.checkpoint_name` does, with a transpose rule.
 
     JAX has no such rule. In a linear function, such as the derivative of a primitive, the cotangent gets no name.
@@ -173,7 +174,9 @@ def _transpose_names() -> None:
     ad.primitive_transposes.setdefault(equation.primitive, lambda cotangent, x, **_: [cotangent])
 
 
-def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> Any:
+def output_aval(
+    shape: Sequence[int], dtype: np.dtype, operands: Sequence[jax.core.ShapedArray]
+) -> jax.core.ShapedArray:
     """The abstract value of a result: replicated over the operands' mesh, and varying over their manual axes.
 
     Without operands it is that of a constant.
@@ -193,23 +196,23 @@ def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> An
     return first.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=replicated)
 
 
-def _varying(x: Any) -> frozenset[Any]:
+def _varying(x: jax.Array) -> frozenset[str]:
     aval = jax.typeof(x)
     kind = getattr(aval, "manual_axis_type", None)
     return frozenset(getattr(aval, "vma", ()) if kind is None else kind.varying)  # `vma` up to JAX 0.9
 
 
-def _made_to_vary(x: Any, axes: tuple[Any, ...]) -> Any:
+def _made_to_vary(x: jax.Array, axes: tuple[str, ...]) -> jax.Array:
     if hasattr(jax.lax, "pcast"):
         return jax.lax.pcast(x, axes, to="varying")
     return vars(jax.lax)["pvary"](x, axes)  # JAX 0.8.0 and 0.8.1
 
 
-def same_varying(operands: Sequence[Any]) -> tuple[Any, ...]:
+def same_varying(operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
     """Make all operands vary over the same manual axes, as the type check of `shard_map` requires."""
     every_axis = frozenset().union(*map(_varying, operands))
 
-    def varied(x: Any) -> Any:
+    def varied(x: jax.Array) -> jax.Array:
         missing = tuple(sorted(every_axis - _varying(x)))
         return _made_to_vary(x, missing) if missing else x
 
@@ -222,12 +225,12 @@ def is_in_jax_numpy() -> bool:
     return frame.f_globals.get("__name__") == "jax._src.numpy.util"
 
 
-def evaluated(closed: Any, args: Sequence[Any]) -> list[Any]:
+def evaluated(closed: ClosedJaxpr, args: Sequence[Array]) -> list[jax.Array]:
     """The results of a closed jaxpr."""
     return eval_jaxpr(closed.jaxpr, closed.consts, *args)
 
 
-def without_constants(closed: Any) -> Any:
+def without_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The closed jaxpr with its constants as further, last arguments."""
     if not closed.consts:
         return closed
@@ -239,49 +242,51 @@ def without_constants(closed: Any) -> Any:
     return jax.make_jaxpr(function)(*closed.in_avals, *(jax.typeof(x) for x in closed.consts))
 
 
-def jaxprs_in(params: Any) -> Any:
+def jaxprs_in(params: dict[str, Any]) -> Iterable[Jaxpr]:
     """The jaxprs among the parameters of an equation."""
     return jaxprs_in_params(params)
 
 
-def live_jaxpr(closed: Any) -> Any:
+def live_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
     """The jaxpr of a closed jaxpr, without equations that no result depends on. XLA does not run them either."""
     live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     return live
 
 
-def without_dead_equations(closed: Any) -> Any:
+def without_dead_equations(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The closed jaxpr without equations that no result depends on."""
     live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     return closed.replace(jaxpr=live)
 
 
-def sub_jaxpr(jaxpr: Any, equations: Sequence[Any], invars: Sequence[Any], outvars: Sequence[Any]) -> Any:
+def sub_jaxpr(
+    jaxpr: Jaxpr, equations: Sequence[JaxprEqn], invars: Sequence[Var], outvars: Sequence[Var | Literal]
+) -> ClosedJaxpr:
     """The closed jaxpr of some equations of a jaxpr, without those that no result depends on."""
     whole = jaxpr.replace(constvars=[], invars=list(invars), outvars=list(outvars), eqns=list(equations))
     live, _ = partial_eval.dce_jaxpr(whole, [True] * len(whole.outvars), instantiate=True)
     return ClosedJaxpr(live, ())
 
 
-def used_arguments(closed: Any) -> list[bool]:
+def used_arguments(closed: ClosedJaxpr) -> list[bool]:
     """For each argument of a closed jaxpr, whether a result depends on it."""
     _, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     return list(used)
 
 
-def equation_results(jaxpr: Any, equation: Any, operands: Sequence[Any]) -> list[Any]:
+def equation_results(jaxpr: Jaxpr, equation: JaxprEqn, operands: Sequence[Array]) -> list[jax.Array]:
     """The results of one equation of a jaxpr for these operands. Functions with derivatives of their own keep them."""
     given = {v: x for v, x in zip(equation.invars, operands, strict=True) if not isinstance(v, Literal)}
     alone = jaxpr.replace(constvars=[], invars=list(given), outvars=equation.outvars, eqns=[equation])
     return eval_jaxpr(alone, (), *given.values())
 
 
-def closed(jaxpr: Any) -> Any:
+def closed(jaxpr: Any) -> ClosedJaxpr:
     """A closed jaxpr as it is, or a jaxpr without constants as a closed one."""
     return jaxpr if hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
 
 
-def literal(v: Any) -> Any:
+def literal(v: Any) -> np.generic | np.ndarray:
     """The number of a literal, as a numpy scalar or array of its dtype."""
     return np.asarray(v.val, v.aval.dtype)[()]
 
@@ -296,7 +301,7 @@ def is_eager() -> bool:
     return trace_state_clean() or eager_constant_folding.value
 
 
-def handed_over(arrays: Sequence[np.ndarray], sharding: Any) -> list[jax.Array]:
+def handed_over(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | None) -> list[jax.Array]:
     """`jax.device_put` of arrays that nothing else refers to, so that jax may share their memory.
 
     Args:
@@ -316,13 +321,13 @@ def handed_over(arrays: Sequence[np.ndarray], sharding: Any) -> list[jax.Array]:
         ]
 
 
-def mesh_of_trace() -> Any:
+def mesh_of_trace() -> jax.sharding.AbstractMesh:
     """The mesh that operations are on at the moment, by `shard_map` or by the types of operands. A jaxpr that is traced
     now refers to it, so it cannot be evaluated on another one."""
     return jax.sharding.get_abstract_mesh()
 
 
-def source_line(equation: Any) -> str:
+def source_line(equation: JaxprEqn) -> str:
     """File, line and function of the user's code that an equation comes from."""
     return source_info_util.summarize(equation.source_info)
 
@@ -393,7 +398,7 @@ def register_lowering(
     mlir.register_lowering(primitive, rule, platform=platform, cacheable=not in_place)
 
 
-def platforms_of(ctx: Any) -> tuple[str, ...]:
+def platforms_of(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
     """The platforms that a rule lowers for."""
     return tuple(ctx.platforms or ctx.module_context.platforms)
 
@@ -404,7 +409,7 @@ def lower_as(function: Callable[..., Any], multiple_results: bool = False) -> Ca
     return rule
 
 
-def keep_alive(ctx: Any, kept: object) -> None:
+def keep_alive(ctx: mlir.LoweringRuleContext, kept: object) -> None:
     """Keep an object alive for as long as the executable that is being lowered.
 
     Exported programs keep nothing alive, because JAX does not serialize programs that do.
@@ -413,7 +418,7 @@ def keep_alive(ctx: Any, kept: object) -> None:
         ctx.module_context.add_keepalive(kept)
 
 
-def is_for_export(ctx: Any) -> bool:
+def is_for_export(ctx: mlir.LoweringRuleContext) -> bool:
     """Whether the program is lowered for export."""
     return bool(ctx.module_context.lowering_parameters.for_export)
 
@@ -431,7 +436,7 @@ def register_dtype_for_export(dtype: Any) -> None:
 _KIND = 120  # JAX counts its dtypes from 0, and files have a signed byte
 
 
-def shared_constants(ctx: Any, name: str, arrays: Sequence[np.ndarray]) -> list[Any]:
+def shared_constants(ctx: mlir.LoweringRuleContext, name: str, arrays: Sequence[np.ndarray]) -> list[ir.Value]:
     """Arrays as constants of the program that is being lowered. It contains them once, in a function of that name."""
     module = ctx.module_context
     types = [ir.RankedTensorType.get(x.shape, mlir.dtype_to_ir_type(x.dtype)) for x in arrays]

@@ -6,7 +6,6 @@ The module needs the extra `jsparse[lineax]`. No other module of jsparse imports
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +51,7 @@ class SparseLinearOperator(lx.AbstractLinearOperator):  # type: ignore[misc]  # 
     matrix: SparseTensor
     tags: frozenset[object] = eqx.field(static=True)
 
-    def __init__(self, matrix: SparseTensor, tags: Any = ()) -> None:
+    def __init__(self, matrix: SparseTensor, tags: object = ()) -> None:
         if not isinstance(matrix, SparseTensor):
             raise DTypeError(
                 f"Expected a SparseTensor as matrix, but got a {type(matrix).__name__}. Convert it by jsparse.asarray, "
@@ -67,7 +66,7 @@ class SparseLinearOperator(lx.AbstractLinearOperator):  # type: ignore[misc]  # 
         self.matrix = matrix if inexact else matrix.astype(jnp.result_type(float))
         self.tags = frozenset(tags if isinstance(tags, Iterable) else (tags,))
 
-    def mv(self, vector: Any) -> jax.Array:
+    def mv(self, vector: jax.Array) -> jax.Array:
         """Multiply by a vector of shape (n,). The product has shape (m,)."""
         return self.matrix @ vector
 

@@ -254,13 +254,13 @@ def _differ(a: SparseTensor, b: SparseTensor) -> bool:
     return any(x is not y and not np.array_equal(x, y) for x, y in pairs)
 
 
-def fingerprint(pattern: DynamicPattern) -> Any:
+def fingerprint(pattern: DynamicPattern) -> jax.Array:
     """A uint32 for each pattern of a batch. Different index arrays have equal ones in one case of 2³²."""
     return _fingerprint(pattern.arrays)
 
 
 @jax.jit
-def _fingerprint(arrays: tuple[Any, ...]) -> Any:
+def _fingerprint(arrays: tuple[jax.Array, ...]) -> jax.Array:
     total = jnp.zeros(arrays[0].shape[:-1], jnp.uint32)
     for number, array in enumerate(arrays):
         places = jnp.arange(array.shape[-1], dtype=jnp.uint32) + np.uint32(number << 28)
@@ -268,14 +268,14 @@ def _fingerprint(arrays: tuple[Any, ...]) -> Any:
     return total
 
 
-def _bits(array: Any) -> Any:
+def _bits(array: jax.Array) -> jax.Array:
     """The 32 bits of each index; of 64 bits, both halves."""
     if array.dtype.itemsize < 8:
         return array.astype(jnp.uint32)
     return array.astype(jnp.uint32) ^ _mixed((array >> np.asarray(32, array.dtype)).astype(jnp.uint32))
 
 
-def _mixed(x: Any) -> Any:
+def _mixed(x: jax.Array) -> jax.Array:
     """Spread the bits of x, so that the changes of several places do not cancel in a sum."""
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0xC2B2AE35)
     return x ^ (x >> np.uint32(16))

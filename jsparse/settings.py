@@ -28,7 +28,7 @@ class Settings:
     backend: str = DEFAULT
 
 
-def _path(value: Any, shown: str) -> str | None:
+def _path(value: object, shown: str) -> str | None:
     path = os.fspath(value) if isinstance(value, os.PathLike) else value
     if path is None or (isinstance(path, str) and not path):
         return None
@@ -159,7 +159,7 @@ def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
     return replace(settings, **changes)
 
 
-def _check(name: str, value: Any, shown: str) -> None:
+def _check(name: str, value: object, shown: str) -> None:
     if value not in CHOICES[name]:
         choices = " or ".join(map(repr, CHOICES[name]))
         raise ConfigError(f"Expected {shown} to be {choices}, but got {represented(value)}.")

@@ -16,16 +16,17 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 HEAD = '''"""The graph layers of `jsparse.nn` as modules. Written by `python tools/stubs.py`."""
 
-from typing import Any
-
 {imports}
 '''
 IMPORTS = {
     "nnx": """from flax import nnx
+from jax.typing import DTypeLike
 
 from jsparse.nn.layer import Initializer
 from jsparse.nnx.graph_layer import GraphLayer""",
-    "linen": """from jsparse.linen.graph_layer import GraphLayer
+    "linen": """from typing import Any
+
+from jsparse.linen.graph_layer import GraphLayer
 from jsparse.nn.layer import Initializer""",
 }
 OF_LINEN = {"parent": "parent: Any = ...", "name": "name: str | None = None"}

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from jsparse.base.limits import check_constant
 from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, represented, shortened
 
 __all__ = [
+    "Array",
     "aligned",
     "cast",
     "check_alive",
@@ -35,6 +36,9 @@ __all__ = [
     "raw_bytes",
 ]
 
+
+Array: TypeAlias = jax.Array | np.ndarray
+"""An array of JAX, or one of numpy whose elements are known while a program is traced, too."""
 
 _ALIGNMENT = 64
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
 
 __all__ = ["experimental_sparse", "is_jax_sparse", "is_scipy", "scipy_sparse"]
 
 
-def is_scipy(x: Any) -> bool:
+def is_scipy(x: object) -> bool:
     """Whether `x` is a sparse array or matrix of scipy. The check does not import scipy."""
     loaded = sys.modules.get("scipy.sparse")
     return loaded is not None and bool(loaded.issparse(x))
 
 
-def is_jax_sparse(x: Any) -> bool:
+def is_jax_sparse(x: object) -> bool:
     """Whether `x` is an array of `jax.experimental.sparse`: BCOO, BCSR, or a class that `asarray` does not support."""
     return type(x).__module__.startswith("jax.experimental.sparse")
 

@@ -8,8 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
-from jsparse.base.arrays import check_numbers, host_array, jax_array
+from jsparse.base.arrays import Array, check_numbers, host_array, jax_array
 from jsparse.base.limits import check_bytes, checked_nse
 from jsparse.convert.dynamic_creation import from_coordinate_blocks, given_coordinates
 from jsparse.convert.static_creation import static_tensor
@@ -76,7 +77,7 @@ def from_coords(
     return _static(coords, values, sizes, layout)
 
 
-def _values(values: Any, coords: Any, sizes: tuple[int, ...]) -> Any:
+def _values(values: npt.ArrayLike, coords: Array, sizes: tuple[int, ...]) -> Array:
     """The values of the entries as an array, numpy's unless they are jax's. A number is repeated for all entries."""
     if not isinstance(values, jax.Array):
         values = host_array(values, _NUMBERS) if np.ndim(values) else jax_array(values, _NUMBERS)
@@ -106,7 +107,7 @@ def _layout(format: Format | str | None, ndim: int, inner: int, dynamic: bool) -
     return layout
 
 
-def _check_values(values: Any, count: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+def _check_values(values: Array, count: tuple[int, ...], sizes: tuple[int, ...]) -> None:
     """Raise ShapeError unless values have the shape `count` and, for blocks, the last dimensions of the tensor."""
     axes = values.ndim - 1
     fits = axes < max(len(sizes), 1)
@@ -119,7 +120,7 @@ def _check_values(values: Any, count: tuple[int, ...], sizes: tuple[int, ...]) -
         )
 
 
-def _static(coords: np.ndarray, values: Any, sizes: tuple[int, ...], layout: Format) -> SparseTensor:
+def _static(coords: Array, values: Array, sizes: tuple[int, ...], layout: Format) -> SparseTensor:
     """Make a tensor with a static pattern. Coordinates have to lie within the shape."""
     outer = len(sizes) - (values.ndim - 1)
     rows = split_coordinates(coords, sizes[:outer])

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jax.typing import DTypeLike
 
 from jsparse.base import _native
 from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
@@ -20,7 +22,7 @@ from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import dynamic_type
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["as_sparse_operand", "asarray"]
 
@@ -28,10 +30,10 @@ _NUMBERS = "an array of numbers to make a SparseTensor from"
 
 
 def asarray(
-    x: Any,
+    x: TensorLike | npt.ArrayLike,
     format: Format | str | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     dynamic: bool = False,
     nse: int | None = None,
 ) -> SparseTensor:
@@ -105,7 +107,7 @@ def _with_capacity(tensor: SparseTensor, dynamic: bool, nse: int | None) -> Spar
     return tensor
 
 
-def _from_traced(x: Any, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
+def _from_traced(x: jax.Array, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
     check_numbers(x.dtype, _NUMBERS)
     layout = _resolved(format, x.ndim)
     if layout.is_dense:
@@ -123,7 +125,7 @@ def _resolved(format: Format | str | None, ndim: int) -> Format:
     return default_format(ndim) if format is None else Format.of(format, ndim)
 
 
-def _from_dense(x: np.ndarray, format: Format | str | None, dtype: Any) -> SparseTensor:
+def _from_dense(x: np.ndarray, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:
     layout = _resolved(format, x.ndim)
     if layout.is_dense:
         pattern = Pattern._trusted(x.shape, layout, ())
@@ -151,10 +153,10 @@ def _kind(dtype: np.dtype) -> str:
     return "complex" if jnp.issubdtype(dtype, jnp.complexfloating) else "floating"
 
 
-def _from_scipy(x: Any, format: Format | str | None, dtype: Any) -> SparseTensor:
+def _from_scipy(x: Any, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:
     pattern, values, fresh = from_scipy(x, _resolved(format, len(x.shape)))
     return _make(values, pattern, dtype, fresh)
 
 
-def _make(values: np.ndarray, pattern: Pattern, dtype: Any, fresh: bool = False) -> SparseTensor:
+def _make(values: np.ndarray, pattern: Pattern, dtype: np.dtype | None, fresh: bool = False) -> SparseTensor:
     return SparseTensor(device_array(values, _NUMBERS, dtype, fresh), pattern)

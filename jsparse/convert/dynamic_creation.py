@@ -10,10 +10,11 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from jsparse._compat import same_varying
 from jsparse.base import _native
-from jsparse.base.arrays import is_integer
+from jsparse.base.arrays import Array, is_integer
 from jsparse.base.limits import check_constant
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import scatter_sums, slot_sums
@@ -80,7 +81,7 @@ def from_coordinate_blocks(
     return made if natural == layout else made.asformat(layout, nse=nse)
 
 
-def _within(coords: Any, blocks: Any, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
+def _within(coords: Array, blocks: jax.Array, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
     """The blocks, and a row of coordinates for each dimension, without entries outside of a tensor of these sizes.
 
     Traced entries outside stay, but all of their coordinates become the sizes.
@@ -97,7 +98,7 @@ def _within(coords: Any, blocks: Any, sizes: Sequence[int]) -> tuple[Any, tuple[
     return blocks, tuple(jnp.where(are_inside, coords, bounds))
 
 
-def given_coordinates(coords: Any) -> Any:
+def given_coordinates(coords: npt.ArrayLike) -> Array:
     """Coordinates as an array: numpy's, or a traced one, also where a list holds traced rows.
 
     Raises PatternError if they are no array.
@@ -111,7 +112,7 @@ def given_coordinates(coords: Any) -> Any:
     return coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
 
 
-def index_like(coords: Any, sizes: tuple[int, ...], n: int | None = None) -> Any:
+def index_like(coords: npt.ArrayLike, sizes: tuple[int, ...], n: int | None = None) -> Array:
     """Convert coordinates to int32 or int64 without wrapping: numbers out of range stay out of range.
 
     Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError if they do not
@@ -133,7 +134,7 @@ def index_like(coords: Any, sizes: tuple[int, ...], n: int | None = None) -> Any
     return index_numbers(coords, max(sizes, default=0))
 
 
-def index_numbers(x: Any, size: int) -> Any:
+def index_numbers(x: Any, size: int) -> Array:
     """Convert integers to int32, or int64 if they are wide, so that integers out of [0, size) stay out of it.
 
     Arrays of jax stay such arrays; numpy's are of int32 unless `size` needs more.
@@ -155,7 +156,7 @@ def _block_slots(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> i
     return prod(sizes[dim] for dim in layout.trailing_dims if dim in dims)
 
 
-def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTensor:
+def from_traced_coords(coords: Array, values: Array, type_: DynamicType) -> SparseTensor:
     """Make a tensor of that type with `values` of shape (n,) at `coords` of shape (ndim, n), sorted, duplicates summed.
 
     Further axes of `values` are the type's last dimensions, which trailing dense levels store in order; `coords` then
@@ -173,7 +174,7 @@ def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTe
 
 
 def _assembled(
-    coords: Any, values: Any, core: DynamicType, type_: DynamicType, already: DynamicPattern | None = None
+    coords: Array, values: Array, core: DynamicType, type_: DynamicType, already: DynamicPattern | None = None
 ) -> SparseTensor:
     """Make a tensor of that type from entries of its core: without the dense levels that blocks of values have."""
     match assembled_on_host(coords, values, core):
@@ -185,13 +186,13 @@ def _assembled(
     return _checked(slot_sums(values, made, core.nse), DynamicPattern(type_, made.arrays), already)
 
 
-def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
+def from_traced_dense(x: jax.Array, type_: DynamicType) -> SparseTensor:
     """Make a tensor of that type from the nonzero elements of `x`. It is differentiable on their pattern."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
     return _checked(_sampled(x, pattern), pattern)
 
 
-def _sampled(x: Any, pattern: DynamicPattern) -> Any:
+def _sampled(x: jax.Array, pattern: DynamicPattern) -> jax.Array:
     """The elements of a dense array at the pattern's entries, shape (nse,): the einsum `ij->ij` on that pattern."""
     letters, core = letters_of(x.ndim), core_type(pattern.type)
     stored = tuple(letters[dim] for dim in pattern.format.order)
@@ -221,7 +222,7 @@ def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
     return assembled(expand(tensor.pattern.arrays, tensor.pattern.type), tensor.values, type_, tensor.pattern)
 
 
-def assembled(coords: Any, values: Any, type_: DynamicType, already: DynamicPattern | None = None) -> SparseTensor:
+def assembled(coords: Array, values: Array, type_: DynamicType, already: DynamicPattern | None = None) -> SparseTensor:
     """Make a tensor of that type from entries of dynamic patterns, in any order. Duplicates are summed.
 
     Args:
@@ -266,7 +267,7 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     return replace(pattern, derived=(Derived(type_, made.arrays, made.order, made.slots),))
 
 
-def _derived(whole: Stored, type_: DynamicType, operands: Sequence[Any]) -> Derived:
+def _derived(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -> Derived:
     """The transposed index of a type for entries that are known, equal to what `assemble` makes."""
     arrays, moved = reordered(whole, type_.format)
     count, dtype = whole.nse, slots_dtype(type_, type_.nse)
@@ -278,7 +279,7 @@ def _derived(whole: Stored, type_: DynamicType, operands: Sequence[Any]) -> Deri
     return Derived(type_, tuple(made[:-2]), *made[-2:])
 
 
-def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
+def _checked(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
     """Make the tensor, with values of NaN if it overflowed. Raises PatternError if a concrete count says so."""
     pattern = _checked_pattern(pattern, already)
     return SparseTensor._unchecked(pattern.poisoned(values), pattern)
@@ -305,7 +306,9 @@ def _overflow(type_: DynamicType, count: int) -> PatternError:
     )
 
 
-def assembled_on_host(coords: Any, values: Any, type_: DynamicType) -> tuple[Any, tuple[Any, ...]] | int | None:
+def assembled_on_host(
+    coords: Array, values: Array, type_: DynamicType
+) -> tuple[jax.Array, tuple[jax.Array, ...]] | int | None:
     """The values and index arrays of entries on a pattern of that type: what `assemble` and sums of values give.
 
     Args:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import is_integer, jax_array, native
+from jsparse.base.arrays import Array, is_integer, jax_array, native
 from jsparse.convert.array_kinds import experimental_sparse
 from jsparse.convert.dynamic_creation import from_coordinate_blocks
 from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
@@ -54,7 +54,7 @@ def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int
         format = Format.of("csr" if compressed else "coo", sparse).with_dense(x.n_dense) if sparse else "dense"
     layout = Format.of(format, len(shape))
 
-    def convert(data: Any, *index: Any) -> SparseTensor:
+    def convert(data: jax.Array, *index: Array) -> SparseTensor:
         coords = _csr_coordinates(index[0], index[1]) if compressed else index[0].T
         if not sparse:
             return dense_levels(data.sum(0), Format.dense(len(shape))).asformat(layout)
@@ -133,7 +133,7 @@ def _check_pointers(pointers: np.ndarray, count: int, kind: str) -> None:
     raise PatternError(f"Expected indptr of a {kind} {wrong}. Make it anew.")
 
 
-def _csr_coordinates(columns: Any, pointers: Any) -> Any:
+def _csr_coordinates(columns: Array, pointers: Array) -> Array:
     """The coordinates of a BCSR's entries, shape (2, nse). Rows of entries after its last pointer are -1."""
     traced = isinstance(columns, jax.core.Tracer) or isinstance(pointers, jax.core.Tracer)
     xnp: Any = jnp if traced else np
@@ -161,7 +161,7 @@ def to_bcoo(tensor: SparseTensor) -> BCOO:
     inner = _block_dims(tensor.format)
     sparse = tensor.ndim - inner
 
-    def convert(tensor: SparseTensor) -> tuple[Any, Any]:
+    def convert(tensor: SparseTensor) -> tuple[jax.Array, jax.Array]:
         indices = _indices(tensor, sparse)
         known = is_on_host(indices, tensor.values)
         xnp: Any = np if known else jnp
@@ -201,7 +201,7 @@ def _block_dims(format: Format) -> int:
     return inner
 
 
-def _indices(tensor: SparseTensor, sparse: int) -> Any:
+def _indices(tensor: SparseTensor, sparse: int) -> Array:
     """The coordinates of every block, shape (entries, sparse). Padding is out of range in all dimensions."""
     pattern = tensor.pattern
     block = int(np.prod(tensor.shape[sparse:], dtype=np.int64))

@@ -217,7 +217,7 @@ def _known_integers(given: Iterable[Any], name: str) -> np.ndarray:
         raise PatternError(f"Expected {name} to hold integers, but one is none: {shortened(error)}.") from error
 
 
-def _known_numbers(given: Iterable[Any], dtype: Any) -> np.ndarray:
+def _known_numbers(given: Iterable[Any], dtype: np.dtype) -> np.ndarray:
     found = given_dtype(dtype, "an array of numbers to make a SparseTensor from")
     try:
         return np.fromiter(given, found)

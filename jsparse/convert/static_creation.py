@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jsparse.base.arrays import device_array
+from jsparse.base.arrays import Array, device_array
 from jsparse.convert.sums import scatter_sums
 from jsparse.formats import Format, Pattern
 from jsparse.primitives.host import is_on_host, on_device
@@ -38,7 +38,7 @@ def static_tensor(
     return SparseTensor(summed if summed.ndim == 1 else summed.reshape(-1), whole)
 
 
-def _of_own(summed: np.ndarray, values: Any, pattern: Pattern, expected: str) -> SparseTensor:
+def _of_own(summed: np.ndarray, values: Array, pattern: Pattern, expected: str) -> SparseTensor:
     """The tensor of sums that nothing else refers to, so that jax may share their memory."""
     if isinstance(values, jax.Array):
         return SparseTensor(on_device([summed], [values])[0], pattern)

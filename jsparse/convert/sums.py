@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
+from jsparse.base.arrays import Array
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import unrounded
 from jsparse.formats import DynamicType, Format
@@ -22,7 +24,7 @@ from jsparse.primitives.spec import PatternAccess, Spec, Term
 __all__ = ["scatter_sums", "slot_sums"]
 
 
-def scatter_sums(values: Any, coordinates: Sequence[Any], shape: tuple[int, ...]) -> Any:
+def scatter_sums(values: Array, coordinates: Sequence[Array], shape: tuple[int, ...]) -> Any:
     """Add values of shape (n, ...) at coordinates of an array of shape (shape..., ...), initially 0.
 
     Traced coordinates may be out of range, but not negative: values there are dropped. The sum of booleans is their
@@ -40,14 +42,14 @@ def scatter_sums(values: Any, coordinates: Sequence[Any], shape: tuple[int, ...]
     return (zeros.at[coordinates].max if values.dtype == np.bool_ else zeros.at[coordinates].add)(values, mode="drop")
 
 
-def _scattered(values: np.ndarray, coordinates: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
+def _scattered(values: np.ndarray, coordinates: Sequence[Array], shape: tuple[int, ...]) -> np.ndarray:
     sums = np.zeros((*shape, *values.shape[1:]), sum_dtype(values.dtype))
     with np.errstate(over="ignore", invalid="ignore"):
         np.add.at(sums, tuple(coordinates), values.astype(sums.dtype, copy=False))
         return sums.astype(values.dtype, copy=False)
 
 
-def slot_sums(values: Any, made: Assembled, nse: int) -> Any:
+def slot_sums(values: Any, made: Assembled, nse: int) -> jax.Array:
     """The sums of the inputs of each slot, one after the other, for values of shape (inputs, ...)."""
     # The sum is the product M · values with a csr matrix M (nse x inputs) of ones: M[q, k] = 1 if input k belongs to
     # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.

@@ -90,7 +90,7 @@ def batch(
     return GraphBatch(kept.pattern if bare else kept, *on_device([graph_of, starts]))
 
 
-def unbatch(batch: GraphBatch) -> list[Any]:
+def unbatch(batch: GraphBatch) -> list[Graph]:
     """The graphs of a batch, static and in csr, without padding; patterns if the batch has no weights.
 
         >>> found = jsparse.graph.batch([jsparse.eye(2), jsparse.eye(3)], nodes=8)
@@ -129,7 +129,7 @@ def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
     return list(map(SparseTensor._unchecked, split(whole.values, bounds.tolist()), patterns))
 
 
-def _listed(graphs: Any) -> list[Any]:
+def _listed(graphs: Iterable[Graph]) -> list[Graph]:
     """The graphs as a list. Raises ShapeError for none of them or a single one."""
     single = is_pattern(graphs) or hasattr(graphs, "shape")
     found = [] if single or not isinstance(graphs, Iterable) else list(graphs)
@@ -141,7 +141,7 @@ def _listed(graphs: Any) -> list[Any]:
     return found
 
 
-def _capacity(given: Any, least: int, name: str) -> int:
+def _capacity(given: int | None, least: int, name: str) -> int:
     """A capacity, by default `least`. Raises ShapeError if it is smaller."""
     if given is None:
         return least

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
 from jsparse.ops.einsum import einsum
@@ -72,7 +73,7 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
     return scaled.astype(dtype)
 
 
-def _is_exact(dtype: Any) -> bool:
+def _is_exact(dtype: np.dtype) -> bool:
     return not jnp.issubdtype(dtype, jnp.inexact)
 
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
-from jsparse.base.arrays import host_array, is_integer
+from jsparse.base.arrays import Array, host_array, is_integer
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Format
@@ -36,9 +37,9 @@ class Edges(NamedTuple):
 
 
 def from_edges(
-    source: Any,
-    target: Any,
-    weights: Any = None,
+    source: npt.ArrayLike,
+    target: npt.ArrayLike,
+    weights: npt.ArrayLike | None = None,
     *,
     nodes: int | None = None,
     shape: Sequence[int] | None = None,
@@ -102,7 +103,7 @@ def from_edges(
 
 def from_edge_index(
     edge_index: Any,
-    weights: Any = None,
+    weights: npt.ArrayLike | None = None,
     *,
     nodes: int | None = None,
     shape: Sequence[int] | None = None,
@@ -167,7 +168,7 @@ def _sizes(nodes: Any, shape: Any, what: str) -> Any:
     return sizes
 
 
-def _nodes(given: Any, name: str) -> Any:
+def _nodes(given: npt.ArrayLike, name: str) -> Array:
     """Nodes as an array, numpy's unless it is traced."""
     expected = f"{name} of jsparse.graph.from_edges to be an array of integers"
     array = given if isinstance(given, jax.core.Tracer) else host_array(given, expected)

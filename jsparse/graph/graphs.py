@@ -19,7 +19,7 @@ Graph: TypeAlias = SparseTensor | Pattern | DynamicPattern
 """A matrix of weights, or a pattern, whose weights are one."""
 
 
-def is_pattern(x: Any) -> bool:
+def is_pattern(x: object) -> bool:
     """Whether a graph has no weights."""
     return isinstance(x, Pattern | DynamicPattern)
 
@@ -51,12 +51,12 @@ def as_graph(x: Any, what: str, *, square: bool = True) -> SparseTensor:
     return tensor
 
 
-def like(x: Any, result: SparseTensor) -> Any:
+def like(x: Graph, result: SparseTensor) -> Graph:
     """The result, without weights if the graph `x` has none."""
     return result.pattern if is_pattern(x) else result
 
 
-def one_of(given: Any, choices: tuple[str, ...], expected: str) -> str:
+def one_of(given: str, choices: tuple[str, ...], expected: str) -> str:
     """One of several names. Raises ShapeError otherwise."""
     if not isinstance(given, str) or given not in choices:
         names = " or ".join(map(repr, choices))

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Format
@@ -19,7 +20,7 @@ def from_networkx(
     G: Any,
     weight: str | None = "weight",
     *,
-    dtype: Any = np.float32,
+    dtype: DTypeLike = np.float32,
     format: Format | str | None = None,
     duplicates: str = "sum",
 ) -> SparseTensor:
@@ -63,7 +64,7 @@ class _Nothing:
 _NONE = _Nothing()
 
 
-def _weights(given: list[Any], dtype: Any) -> np.ndarray:
+def _weights(given: list[float], dtype: DTypeLike) -> np.ndarray:
     try:
         return np.array(given, dtype).reshape(len(given))
     except (TypeError, ValueError) as error:
@@ -109,7 +110,7 @@ def from_jraph(
     return from_edges(graphs.senders, graphs.receivers, _edge_weights(graphs), **options)
 
 
-def _edge_weights(graphs: Any) -> Any:
+def _edge_weights(graphs: Any) -> jax.Array | None:
     edges: Any = getattr(graphs, "edges", None)
     count = np.shape(graphs.senders)
     if not hasattr(edges, "shape") or edges.shape not in (count, (*count, 1)):

@@ -43,7 +43,7 @@ def add_self_loops(A: Graph, weight: Any = 1) -> SparseTensor:
     return add(graph, loops.with_values(jnp.broadcast_to(by, (nodes,)).astype(loops.dtype)))
 
 
-def remove_self_loops(A: Graph) -> Any:
+def remove_self_loops(A: Graph) -> Graph:
     """Remove the edges from nodes to themselves.
 
         >>> jsparse.graph.remove_self_loops(jsparse.eye(3)).nse
@@ -60,7 +60,7 @@ def remove_self_loops(A: Graph) -> Any:
     return like(A, prune(graph, mask=rows != columns))
 
 
-def symmetrize(A: Graph, kind: str = "maximum") -> Any:
+def symmetrize(A: Graph, kind: str = "maximum") -> Graph:
     """Make a graph undirected: the result has an edge in both directions where `A` has one in either.
 
         >>> P = jsparse.graph.symmetrize(jsparse.graph.knn_graph(jnp.eye(4), 2))

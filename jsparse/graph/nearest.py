@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jsparse.base.arrays import check_numbers, jax_array
 from jsparse.convert.coordinate_creation import from_coords
@@ -23,7 +23,7 @@ BLOCK = 2**22  # the elements of the largest array
 SPARE = 8  # the candidates beside k, whose distances are computed without cancellation
 
 
-def knn_graph(x: Any, k: int, *, include_self: bool = False, metric: str = "euclidean") -> SparseTensor:
+def knn_graph(x: ArrayLike, k: int, *, include_self: bool = False, metric: str = "euclidean") -> SparseTensor:
     """Connect each point to its k nearest ones: `A[i, j]` is 1 if j is among the k nearest neighbours of i.
 
         >>> A = jsparse.graph.knn_graph(jnp.array([[0.0], [1.0], [3.0]]), 1)
@@ -70,7 +70,7 @@ def knn_graph(x: Any, k: int, *, include_self: bool = False, metric: str = "eucl
     return from_coords(jnp.stack([rows, columns.reshape(-1)]), weights, shape, "csr", nse=size)
 
 
-def _points(x: Any) -> jax.Array:
+def _points(x: ArrayLike) -> jax.Array:
     expected = "points for jsparse.graph.knn_graph, real numbers of shape (n, dimensions)"
     points = jax_array(x, expected)
     check_numbers(points.dtype, expected)
@@ -85,7 +85,7 @@ def _points(x: Any) -> jax.Array:
 
 
 @partial(jax.jit, static_argnames=("k", "include_self", "metric"))
-def _nearest(x: Any, *, k: int, include_self: bool, metric: str) -> tuple[Any, Any]:
+def _nearest(x: jax.Array, *, k: int, include_self: bool, metric: str) -> tuple[jax.Array, jax.Array]:
     """The neighbours of each point, (n, k), and measures of their distances, which grow with them."""
     x = jax.lax.stop_gradient(x).astype(wide_float(x.dtype))
     n = x.shape[0]
@@ -101,7 +101,7 @@ def _nearest(x: Any, *, k: int, include_self: bool, metric: str) -> tuple[Any, A
     candidates = min(k + SPARE + 1, n)
     own = -1 if include_self else jnp.inf
 
-    def among(rows: Any) -> tuple[Any, Any]:
+    def among(rows: jax.Array) -> tuple[jax.Array, jax.Array]:
         block = x[rows]
         product = jnp.matmul(block, x.T, precision="highest")
         score = squares - 2 * product  # the square of the distance, without the part that a row has in common

@@ -6,8 +6,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
-from jsparse.base.arrays import host_array, is_integer
+from jsparse.base.arrays import Array, host_array, is_integer
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, as_graph, like, one_of
@@ -49,7 +50,7 @@ def reorder(A: Graph, method: str = "rcm") -> np.ndarray:
     return np.asarray(reverse_cuthill_mckee(structure, symmetric_mode=False), np.int32)
 
 
-def permute(A: Graph, permutation: Any) -> Any:
+def permute(A: Graph, permutation: ArrayLike) -> Graph:
     """Renumber the nodes: the result is `A[permutation][:, permutation]`, whose node i was node `permutation[i]`.
 
         >>> jsparse.graph.permute(S, np.arange(100)[::-1])
@@ -70,7 +71,7 @@ def permute(A: Graph, permutation: Any) -> Any:
     return like(A, take(take(graph, order, axis=0, nse=graph.nse), order, axis=1, nse=graph.nse))
 
 
-def _permutation(permutation: Any, nodes: int) -> Any:
+def _permutation(permutation: Any, nodes: int) -> Array:
     """The permutation as an array. Raises ShapeError if it is none, as far as it is known."""
     expected = f"a permutation of {nodes} nodes for jsparse.graph.permute, integers of shape ({nodes},)"
     traced = isinstance(permutation, jax.core.Tracer)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jsparse.base.arrays import host_array
 from jsparse.convert.coordinate_creation import from_coords
@@ -42,7 +43,7 @@ class NeighborSample(NamedTuple):
     nodes: jax.Array
 
 
-def sample_neighbors(key: Any, A: Graph, seeds: Any, fanout: int) -> NeighborSample:
+def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) -> NeighborSample:
     """Take at most `fanout` random edges that end at each seed, without replacement, at shapes that are static.
 
         >>> A = S.dynamic()
@@ -88,7 +89,7 @@ def sample_neighbors(key: Any, A: Graph, seeds: Any, fanout: int) -> NeighborSam
     return found._replace(graph=like(A, found.graph))
 
 
-def _seeds(seeds: Any, nodes: int) -> Any:
+def _seeds(seeds: Any, nodes: int) -> jax.Array:
     """The seeds as an index array. Those out of range are the number of nodes."""
     given = seeds
     if not isinstance(seeds, jax.core.Tracer):
@@ -102,7 +103,7 @@ def _seeds(seeds: Any, nodes: int) -> Any:
     return jnp.where((numbers >= 0) & (numbers < nodes), numbers, nodes)
 
 
-def _index_arrays(graph: SparseTensor) -> tuple[Any, ...]:
+def _index_arrays(graph: SparseTensor) -> tuple[jax.Array, ...]:
     """The pointers and columns of a graph in csr."""
     if isinstance(graph.pattern, Pattern) and graph.nse > MOST_CONSTANT and tracing():
         raise PatternError(
@@ -113,7 +114,9 @@ def _index_arrays(graph: SparseTensor) -> tuple[Any, ...]:
 
 
 @partial(jax.jit, static_argnames="fanout")
-def _sampled(key: Any, pointers: Any, columns: Any, values: Any, seeds: Any, *, fanout: int) -> NeighborSample:
+def _sampled(
+    key: jax.Array, pointers: jax.Array, columns: jax.Array, values: jax.Array, seeds: jax.Array, *, fanout: int
+) -> NeighborSample:
     nodes, count = pointers.shape[0] - 1, seeds.shape[0]
     if not columns.shape[0]:  # there is nothing to gather from
         columns, values = jnp.full(1, nodes, columns.dtype), jnp.zeros(1, values.dtype)
@@ -133,13 +136,13 @@ def _sampled(key: Any, pointers: Any, columns: Any, values: Any, seeds: Any, *, 
     return NeighborSample(graph, numbers)
 
 
-def _distinct(key: Any, sizes: Any, count: int) -> Any:
+def _distinct(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
     """(n, count) distinct numbers below each of the `sizes` (n,): a random set, or 0, 1, … where the size is smaller.
 
     For j = 0, …, count - 1 a number t from 0 to u = size - count + j joins the set, or u, if t is in it already.
     """
 
-    def draw(j: Any, chosen: Any) -> Any:
+    def draw(j: jax.Array, chosen: jax.Array) -> jax.Array:
         most = jnp.maximum(sizes - count + j, 0).astype(sizes.dtype)
         number = jax.random.randint(jax.random.fold_in(key, j), sizes.shape, 0, most + 1, sizes.dtype)
         repeated = (chosen == number[:, None]).any(axis=1)
@@ -149,7 +152,7 @@ def _distinct(key: Any, sizes: Any, count: int) -> Any:
     return jnp.where(sizes[:, None] > count, chosen, jnp.arange(count, dtype=sizes.dtype))
 
 
-def _numbered(seeds: Any, source: Any, nodes: int, slots: int) -> tuple[Any, Any]:
+def _numbered(seeds: jax.Array, source: jax.Array, nodes: int, slots: int) -> tuple[jax.Array, jax.Array]:
     """The slot of each source (-1 for padding), and the node in each slot: the seeds, then other sources once each."""
     both = jnp.concatenate([seeds.astype(source.dtype), source])
     own = jnp.arange(both.shape[0])

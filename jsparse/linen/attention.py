@@ -8,9 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import linen
+from jax.typing import ArrayLike
 
+from jsparse.base.arrays import Array
 from jsparse.nn.attention import MultiHead, mask_pattern
 from jsparse.nn.layer import check_sizes
+from jsparse.tensor.sparse_tensor import PatternLike
 
 __all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
 
@@ -60,7 +63,12 @@ class SparseAttention(linen.Module):
 
     @linen.compact
     def __call__(
-        self, x: Any, context: Any = None, *, mask: Any = None, deterministic: bool | None = None
+        self,
+        x: ArrayLike,
+        context: ArrayLike | None = None,
+        *,
+        mask: PatternLike | None = None,
+        deterministic: bool | None = None,
     ) -> jax.Array:
         """Attend from x (..., n, in) to the context (..., m, context_in), by default x itself. Without dropout if
         `deterministic`."""
@@ -76,7 +84,7 @@ class SparseAttention(linen.Module):
             use_bias=self.use_bias,
         )
 
-        def initialized(key: Any, name: str) -> dict[str, jax.Array]:
+        def initialized(key: jax.Array, name: str) -> dict[str, jax.Array]:
             keys = iter(jax.random.split(key, 2))
             return made.initialized(name, lambda: next(keys), self.kernel_init, self.bias_init, self.param_dtype)
 
@@ -128,7 +136,7 @@ class TransformerBlock(linen.Module):
     param_dtype: Any = jnp.float32
 
     @linen.compact
-    def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
+    def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
         """Compute the block of x (..., length, features)."""
         dtypes = {"dtype": self.dtype, "param_dtype": self.param_dtype}
         check_sizes("TransformerBlock", optional=["mlp_features"], mlp_features=self.mlp_features)
@@ -180,7 +188,7 @@ class TransformerEncoder(linen.Module):
     param_dtype: Any = jnp.float32
 
     @linen.compact
-    def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
+    def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
         """Compute the blocks of x (..., length, features), with another mask if it is given."""
         check_sizes("TransformerEncoder", num_layers=self.num_layers)
         for number in range(self.num_layers):

@@ -8,9 +8,13 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 from flax import linen
+from jax.typing import ArrayLike
 
+from jsparse.graph.graphs import Graph
 from jsparse.nn.layer import Initializer, Initializers, Layer, check_dtypes, edge_array, features
 from jsparse.nn.modules import COMMON, documentation
+from jsparse.nn.operands import Features
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["GraphLayer", "graph_layer"]
 
@@ -36,7 +40,12 @@ class GraphLayer(linen.Module, kw_only=True):
 
     @linen.compact
     def __call__(
-        self, graph: Any, x: Any, *, edge_features: Any = None, deterministic: bool | None = None
+        self,
+        graph: Graph,
+        x: Features,
+        *,
+        edge_features: SparseTensor | ArrayLike | None = None,
+        deterministic: bool | None = None,
     ) -> jax.Array:
         """Compute the layer for a graph and features x (nodes, in), or a pair for sources and targets.
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen
 
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.nn.linear import block_linear, linear
 from jsparse.nn.operands import sparse_or_dense
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["SparseLinear"]
 
@@ -51,7 +52,7 @@ class SparseLinear(linen.Module, kw_only=True):
     bias_init: Initializer = jax.nn.initializers.zeros
 
     @linen.compact
-    def __call__(self, x: Any) -> jax.Array:
+    def __call__(self, x: TensorLike) -> jax.Array:
         """Compute x W + b of x (..., in), an array or a sparse tensor."""
         pattern = self.pattern
         if not isinstance(pattern, Pattern) or pattern.ndim not in (2, 4):
@@ -64,7 +65,7 @@ class SparseLinear(linen.Module, kw_only=True):
         x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
         return product(x, SparseTensor(values, pattern), bias, dtype=self.dtype)
 
-    def _scaled(self, key: Any, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    def _scaled(self, key: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
         outputs = self.pattern.shape[1] * (self.pattern.shape[3] if self.pattern.ndim == 4 else 1)
         inputs = max(self.pattern.nse / max(outputs, 1), 1.0)
         return jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
@@ -16,7 +17,8 @@ from jsparse.nn.layer import Initializer, check_sizes
 from jsparse.nn.operands import dense_array, wide
 from jsparse.ops.attention.sparse_attention import sparse_attention
 from jsparse.planning.bare_pattern import pattern_of
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
 __all__ = ["MultiHead", "Projection", "mask_pattern", "multi_head_attention", "relative_bias"]
 
@@ -30,17 +32,17 @@ class Projection(NamedTuple):
 
 
 def multi_head_attention(
-    x: Any,
-    context: Any,
-    mask: Any,
+    x: ArrayLike,
+    context: ArrayLike,
+    mask: PatternLike,
     *,
     query: Projection,
     key: Projection,
     value: Projection,
     out: Projection,
-    bias: Any = None,
+    bias: ArrayLike | None = None,
     dropout_rate: float = 0.0,
-    dropout_key: Any = None,
+    dropout_key: jax.Array | None = None,
 ) -> jax.Array:
     """Compute softmax over stored keys of (x Q) (c K)ᵀ / √dim, times c V, for each head, and project the heads.
 
@@ -83,18 +85,18 @@ def multi_head_attention(
     return _plus(jnp.einsum("...hnd,hdo->...no", found, out.kernel), out.bias)
 
 
-def _heads(x: Any, projection: Projection) -> jax.Array:
+def _heads(x: jax.Array, projection: Projection) -> jax.Array:
     """The queries, keys or values, (..., heads, length, dim)."""
     found = jnp.einsum("...nf,fhd->...hnd", x, projection.kernel)
     return _plus(found, None if projection.bias is None else projection.bias[:, None])
 
 
-def _plus(x: jax.Array, bias: Any) -> jax.Array:
+def _plus(x: jax.Array, bias: jax.Array | None) -> jax.Array:
     """x + bias, or x. The bias' cotangent, a sum over positions, is not rounded before it is complete."""
     return x if bias is None else (wide(x) + wide(jnp.asarray(bias))).astype(jnp.result_type(x, bias))
 
 
-def relative_bias(table: Any, mask: Any) -> jax.Array:
+def relative_bias(table: ArrayLike, mask: PatternLike) -> jax.Array:
     """Look up a bias for each stored entry of a mask, by the distance between key and query (Shaw et al., 2018).
 
         bias[h, p] = table[h, d + clip(j - i, -d, d)]    for the p-th stored entry (i, j)
@@ -201,14 +203,19 @@ class MultiHead:
         }
 
     def initialized(
-        self, name: str, next_key: Callable[[], Any], kernel_init: Initializer, bias_init: Initializer, dtype: Any
+        self,
+        name: str,
+        next_key: Callable[[], jax.Array],
+        kernel_init: Initializer,
+        bias_init: Initializer,
+        dtype: DTypeLike,
     ) -> dict[str, jax.Array]:
         """The kernel of a projection, and its bias if there are biases. `next_key()` gives another key each time."""
         inputs, outputs = self.projections()[name]
         kernel = kernel_init(next_key(), (prod(inputs), prod(outputs)), dtype).reshape(*inputs, *outputs)
         return {"kernel": kernel} | ({"bias": bias_init(next_key(), outputs, dtype)} if self.use_bias else {})
 
-    def relative(self, dtype: Any) -> jax.Array | None:
+    def relative(self, dtype: DTypeLike) -> jax.Array | None:
         """The biases by relative position before training."""
         if self.max_distance is None:
             return None
@@ -216,15 +223,15 @@ class MultiHead:
 
     @staticmethod
     def apply(
-        parameters: Mapping[str, Mapping[str, Any]],
-        relative: Any,
-        x: Any,
-        context: Any,
-        mask: Any,
+        parameters: Mapping[str, Mapping[str, ArrayLike]],
+        relative: jax.Array | None,
+        x: ArrayLike,
+        context: ArrayLike,
+        mask: PatternLike,
         *,
-        dtype: Any,
+        dtype: DTypeLike | None,
         dropout_rate: float,
-        dropout_key: Any,
+        dropout_key: jax.Array | None,
     ) -> jax.Array:
         """Attend from x (..., n, inputs) to the context (..., m, context); see `multi_head_attention`.
 
@@ -234,7 +241,7 @@ class MultiHead:
             dtype: of the computation; None for the operands' dtype.
         """
 
-        def cast(x: Any) -> jax.Array:
+        def cast(x: ArrayLike) -> jax.Array:
             return jnp.asarray(x) if dtype is None else jnp.asarray(x, dtype)
 
         made = {
@@ -252,7 +259,7 @@ class MultiHead:
         )
 
 
-def mask_pattern(mask: Any) -> Any:
+def mask_pattern(mask: PatternLike) -> Pattern | DynamicPattern:
     """The pattern of a mask, static or dynamic. Raises ShapeError for anything else."""
     pattern = pattern_of(mask)
     if pattern is None:

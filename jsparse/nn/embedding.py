@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import ShapeError, shortened
@@ -18,7 +17,9 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["embedding_bag"]
 
 
-def embedding_bag(table: Any, ids: Any, weights: Any = None, *, reduction: str = "sum") -> jax.Array:
+def embedding_bag(
+    table: ArrayLike, ids: ArrayLike, weights: ArrayLike | None = None, *, reduction: str = "sum"
+) -> jax.Array:
     """Add up the rows of a table that each bag names, or take their mean or their maxima.
 
         out[b] = Σ over k of weights[b, k] · table[ids[b, k]]

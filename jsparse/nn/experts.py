@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array, id_array
 from jsparse.ops.evaluate import evaluate
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["Routing", "mixture_of_experts", "route", "top_k_activations"]
 
@@ -25,7 +26,7 @@ class Routing(NamedTuple):
     weights: Any
 
 
-def route(logits: Any, k: int, *, softmax_over: str | None = None) -> Routing:
+def route(logits: ArrayLike, k: int, *, softmax_over: str | None = None) -> Routing:
     """Choose the k experts with the largest logits for each token. Their weights are a softmax of logits.
 
         >>> jsparse.nn.route(jnp.array([[1.0, 3.0, 2.0, 0.0]]), 2).experts
@@ -56,7 +57,11 @@ def route(logits: Any, k: int, *, softmax_over: str | None = None) -> Routing:
 
 
 def mixture_of_experts(
-    x: Any, routing: Routing, up: Any, down: Any, activation: Callable[[jax.Array], jax.Array] = jax.nn.gelu
+    x: ArrayLike,
+    routing: Routing,
+    up: ArrayLike,
+    down: ArrayLike,
+    activation: Callable[[jax.Array], jax.Array] = jax.nn.gelu,
 ) -> jax.Array:
     """Compute Σ over the experts e of a token of w[e] · activation(x U[e]) D[e]. No token is dropped.
 
@@ -119,7 +124,7 @@ def _dense(text: str, **arguments: Any) -> jax.Array:
     return found
 
 
-def top_k_activations(x: Any, k: int) -> SparseTensor:
+def top_k_activations(x: TensorLike, k: int) -> SparseTensor:
     """Keep the k largest elements of each row, as a SparseTensor: further layers multiply these alone.
 
         >>> jsparse.nn.top_k_activations(jnp.array([[1.0, 3.0, 2.0], [0.0, -1.0, 5.0]]), 1).todense()

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
-from jsparse.graph.graphs import is_pattern
-from jsparse.nn.operands import dense_array, sparse_or_dense
+from jsparse.graph.graphs import Graph, is_pattern
+from jsparse.nn.operands import Features, dense_array, sparse_or_dense
 from jsparse.ops.relocation.operands import as_tensor
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -63,7 +64,7 @@ class Parameter:
     kind: str | float = "kernel"
     batch: int = 0
 
-    def initialized(self, key: Any, given: Initializers, dtype: Any) -> jax.Array:
+    def initialized(self, key: jax.Array, given: Initializers, dtype: DTypeLike) -> jax.Array:
         """Its first value. A kernel is a matrix for its initializer, whatever its axes of results are."""
         if isinstance(self.kind, float):
             return _constant(self.kind)(key, self.shape, dtype)
@@ -98,9 +99,9 @@ class Layer:
 
     def init(
         self,
-        key: Any,
+        key: jax.Array,
         *,
-        param_dtype: Any = jnp.float32,
+        param_dtype: DTypeLike = jnp.float32,
         kernel_init: Initializer | None = None,
         attention_init: Initializer | None = None,
         bias_init: Initializer | None = None,
@@ -121,12 +122,12 @@ class Layer:
     def apply(
         self,
         parameters: Arrays,
-        graph: Any,
-        x: Any,
+        graph: Graph,
+        x: Features,
         *,
-        edge_features: Any = None,
-        dropout_key: Any = None,
-        dtype: Any = None,
+        edge_features: SparseTensor | ArrayLike | None = None,
+        dropout_key: jax.Array | None = None,
+        dtype: DTypeLike | None = None,
     ) -> jax.Array:
         """Compute the layer.
 
@@ -170,11 +171,11 @@ def check_sizes(layer: str, *, pairs: Sequence[str] = (), optional: Sequence[str
             raise ShapeError(f"Expected {name} to be a positive integer in {layer}, but got {represented(given)}.")
 
 
-def _is_size(x: Any) -> bool:
+def _is_size(x: object) -> bool:
     return isinstance(x, int | np.integer) and not isinstance(x, bool) and bool(x > 0)
 
 
-def features(x: Any, layer: str, dtype: Any) -> Any:
+def features(x: Features, layer: str, dtype: DTypeLike | None) -> Any:
     """The features of nodes, or the pair for sources and targets, in a dtype; None for their own.
 
     Raises DTypeError for what is no array of numbers, ShapeError for another rank than two.
@@ -189,7 +190,7 @@ def features(x: Any, layer: str, dtype: Any) -> Any:
     return found
 
 
-def edge_array(x: Any, layer: str, dtype: Any) -> Any:
+def edge_array(x: SparseTensor | ArrayLike, layer: str, dtype: DTypeLike | None) -> SparseTensor | jax.Array:
     """Features of edges as an array (nse, features), or a tensor, in a dtype; None for their own.
 
     Raises DTypeError and ShapeError for others.
@@ -202,7 +203,7 @@ def edge_array(x: Any, layer: str, dtype: Any) -> Any:
     return found if dtype is None else found.astype(dtype)
 
 
-def _weighted(graph: Any, layer: str, dtype: Any) -> Any:
+def _weighted(graph: Graph, layer: str, dtype: DTypeLike | None) -> Graph:
     """A graph with its weights in a dtype; None for their own."""
     return graph if dtype is None or is_pattern(graph) else as_tensor(graph, f"nn.{layer}").astype(dtype)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
+from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.nn.operands import dense_array, plus_bias, rounded, sparse_or_dense, unrounded_sums
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["block_linear", "linear"]
 
 
-def linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> jax.Array:
+def linear(
+    x: TensorLike, weight: SparseTensor, bias: ArrayLike | None = None, *, dtype: DTypeLike | None = None
+) -> jax.Array:
     """Compute x W + b for a sparse matrix W.
 
         >>> W = jsparse.random(jax.random.key(0), (64, 32), density=0.1)
@@ -40,7 +41,9 @@ def linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> jax.A
     return rounded(found, x, weight, bias).reshape(*x.shape[:-1], weight.shape[1])
 
 
-def block_linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> jax.Array:
+def block_linear(
+    x: TensorLike, weight: SparseTensor, bias: ArrayLike | None = None, *, dtype: DTypeLike | None = None
+) -> jax.Array:
     """Compute x W + b for a matrix W that stores some of its blocks.
 
         >>> blocks = jsparse.random(jax.random.key(0), (4, 2), density=0.5).pattern.extended([16, 16])
@@ -70,7 +73,9 @@ def block_linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) ->
     return rounded(found, x, weight, bias).reshape(*x.shape[:-1], out)
 
 
-def _cast(x: Any, weight: Any, bias: Any, dtype: Any, layer: str) -> tuple[Any, SparseTensor, jax.Array | None]:
+def _cast(
+    x: TensorLike, weight: SparseTensor, bias: ArrayLike | None, dtype: DTypeLike | None, layer: str
+) -> tuple[SparseTensor | jax.Array, SparseTensor, jax.Array | None]:
     """The operands in a dtype. Raises DTypeError if the weight is no SparseTensor."""
     x = sparse_or_dense(x, layer, "x (..., in)", dtype=dtype)
     if not isinstance(weight, SparseTensor):

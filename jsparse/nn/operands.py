@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.base.arrays import host_array, is_integer, jax_array
+from jsparse.base.arrays import Array, host_array, is_integer, jax_array
 from jsparse.compiler.dtypes import unrounded
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.convert.dynamic_creation import index_numbers
@@ -23,7 +24,7 @@ from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.operands import as_tensor
 from jsparse.planning.dtypes import common_dtype
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 __all__ = [
     "Features",
@@ -48,12 +49,12 @@ __all__ = [
     "wide",
 ]
 
-Features: TypeAlias = Any
+Features: TypeAlias = "TensorLike | tuple[TensorLike, TensorLike] | list[TensorLike]"
 """An array or a sparse matrix (nodes, features), or a pair of them for sources and targets."""
 
 
 def operands(
-    graph: Any, x: Features, layer: str, *, square: bool = False, sparse: bool = False
+    graph: PatternLike | Array, x: Features, layer: str, *, square: bool = False, sparse: bool = False
 ) -> tuple[Graph, Any, Any]:
     """The graph, the features of its sources (sources, in), and the features of its targets (targets, target_in).
 
@@ -75,7 +76,7 @@ def operands(
     return found, source, target
 
 
-def sparse_graph(graph: Any, x: Any, layer: str) -> Graph:
+def sparse_graph(graph: Any, x: SparseTensor | jax.Array, layer: str) -> Graph:
     """The graph as a tensor or a pattern. Raises DTypeError for a dense one, also if it was given as the features x."""
     if isinstance(x, SparseTensor) and isinstance(graph, jax.Array | np.ndarray):
         raise DTypeError(
@@ -97,7 +98,9 @@ def sides(x: Features, layer: str, *, sparse: bool = False) -> tuple[Any, Any]:
     return _features(x[0], layer, sparse), _features(x[1], layer, sparse)
 
 
-def sparse_or_dense(x: Any, layer: str, expected: str, hint: str = "", dtype: Any = None) -> Any:
+def sparse_or_dense(
+    x: TensorLike, layer: str, expected: str, hint: str = "", dtype: DTypeLike | None = None
+) -> SparseTensor | jax.Array:
     """What a layer multiplies by a kernel, in a dtype (None for its own): a SparseTensor, or an array.
 
     Sparse arrays of scipy and of JAX become SparseTensors. Raises DTypeError for what is no array of numbers.
@@ -119,7 +122,7 @@ def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
     return jax_array(x, f"{expected} of {layer} as an array of numbers")
 
 
-def id_array(x: Any, layer: str, expected: str, size: int) -> jax.Array:
+def id_array(x: TensorLike, layer: str, expected: str, size: int) -> jax.Array:
     """Numbers of rows, nodes or graphs as an index array. Wide numbers out of [0, size) stay out of it.
 
     Raises DTypeError for what `dense_array` refuses. Whether they are integers is for the layer to check.
@@ -129,7 +132,7 @@ def id_array(x: Any, layer: str, expected: str, size: int) -> jax.Array:
     return jnp.asarray(index_numbers(given, size) if is_integer(given.dtype) else given)
 
 
-def _features(x: Any, layer: str, sparse: bool) -> Any:
+def _features(x: TensorLike, layer: str, sparse: bool) -> SparseTensor | jax.Array:
     take = sparse_or_dense if sparse else dense_array
     return floating(take(x, layer, "features (nodes, in)", f" The graph is the first argument, {layer}(graph, x)."))
 
@@ -140,12 +143,12 @@ def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
     return found
 
 
-def floating(x: Any) -> Any:
+def floating(x: SparseTensor | jax.Array) -> Any:
     """Features as floats: integers and bools in JAX's default float."""
     return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.result_type(float))
 
 
-def check_bias(bias: Any, shape: tuple[int, ...], layer: str, name: str = "bias") -> jax.Array | None:
+def check_bias(bias: ArrayLike | None, shape: tuple[int, ...], layer: str, name: str = "bias") -> jax.Array | None:
     """The bias as an array, or None. Raises ShapeError for another shape."""
     if bias is None:
         return None
@@ -155,13 +158,13 @@ def check_bias(bias: Any, shape: tuple[int, ...], layer: str, name: str = "bias"
     return found
 
 
-def plus_bias(x: jax.Array, bias: Any, layer: str, name: str = "bias") -> jax.Array:
+def plus_bias(x: jax.Array, bias: ArrayLike | None, layer: str, name: str = "bias") -> jax.Array:
     """x + bias for a bias of the last axes, or None, not rounded. Raises ShapeError for one of another shape."""
     found = check_bias(bias, x.shape[1:], layer, name)
     return x if found is None else x + wide(found)  # so the bias' cotangent, the sum of all rows, is not rounded either
 
 
-def check_same_features(source: Any, target: Any, layer: str) -> None:
+def check_same_features(source: jax.Array, target: jax.Array, layer: str) -> None:
     """Raise ShapeError unless sources and targets have as many features as each other."""
     if source.shape[1] != target.shape[1]:
         raise ShapeError(
@@ -170,7 +173,7 @@ def check_same_features(source: Any, target: Any, layer: str) -> None:
         )
 
 
-def own_part(target: Any, root: Any, out: int, layer: str) -> jax.Array:
+def own_part(target: SparseTensor | jax.Array, root: ArrayLike, out: int, layer: str) -> jax.Array:
     """x R of the targets. Raises ShapeError unless R is (target_in, out)."""
     kernel = check_kernel(root, target.shape[1], 2, layer, "root")
     if kernel.shape[1] != out:
@@ -178,7 +181,7 @@ def own_part(target: Any, root: Any, out: int, layer: str) -> jax.Array:
     return product(target, kernel)
 
 
-def check_kernel(kernel: Any, inputs: int, ndim: int, layer: str, name: str = "kernel") -> jax.Array:
+def check_kernel(kernel: ArrayLike, inputs: int, ndim: int, layer: str, name: str = "kernel") -> jax.Array:
     """The kernel as an array. Raises ShapeError unless it has `ndim` axes, the first one of size `inputs`."""
     found = dense_array(kernel, layer, f"a {name} (in, ...)")
     if found.ndim != ndim or found.shape[0] != inputs:
@@ -187,7 +190,9 @@ def check_kernel(kernel: Any, inputs: int, ndim: int, layer: str, name: str = "k
     return found
 
 
-def at_edges(text: str, *arrays: jax.Array, like: Pattern | DynamicPattern, dtype: Any = None) -> SparseTensor:
+def at_edges(
+    text: str, *arrays: jax.Array, like: Pattern | DynamicPattern, dtype: DTypeLike | None = None
+) -> SparseTensor:
     """An einsum of arrays over targets i and sources j, such as "ih,jh->ijh", at the edges of a graph.
 
     `like` is the graph's pattern, extended. If it keeps repeated edges, each of them has the element of its ends.
@@ -201,14 +206,14 @@ def at_edges(text: str, *arrays: jax.Array, like: Pattern | DynamicPattern, dtyp
     return found
 
 
-def dense_sums(text: str, *arguments: Any, **options: Any) -> jax.Array:
+def dense_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
     """An einsum with a dense result."""
     found = einsum(text, *arguments, out_format="dense", **options)
     assert not isinstance(found, SparseTensor)
     return found
 
 
-def unrounded_sums(text: str, *arguments: Any, **options: Any) -> jax.Array:
+def unrounded_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
     """An einsum with a dense result, in float32 where `dense_sums` would give a narrow float."""
     kinds = {is_pattern(x) for x in arguments}
     dtype = None if kinds == {True} else unrounded(_promoted(*arguments).name)  # patterns alone are counted
@@ -220,7 +225,7 @@ def wide(x: Any) -> Any:
     return x.astype(unrounded(x.dtype.name))
 
 
-def product(x: Any, kernel: jax.Array) -> jax.Array:
+def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
     """x W of an array or a sparse x, in float32 where it is a narrow float."""
     if isinstance(x, SparseTensor):
         return unrounded_sums("ij,jk->ik", x, kernel)
@@ -228,11 +233,11 @@ def product(x: Any, kernel: jax.Array) -> jax.Array:
     return jnp.matmul(x.astype(dtype), kernel.astype(dtype), preferred_element_type=unrounded(dtype.name))
 
 
-def rounded(x: jax.Array, *operands: Any) -> jax.Array:
+def rounded(x: jax.Array, *operands: PatternLike | ArrayLike | None) -> jax.Array:
     """A layer's result in the dtype of its operands: arrays, tensors, and None or patterns, which have none."""
     return x.astype(_promoted(*operands))
 
 
-def _promoted(*operands: Any) -> Any:
+def _promoted(*operands: PatternLike | ArrayLike | None) -> np.dtype:
     given = (x for x in operands if x is not None and not is_pattern(x))
     return common_dtype(*(x.dtype if hasattr(x, "dtype") else jnp.asarray(x).dtype for x in given))

@@ -6,15 +6,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array, id_array, wide
+from jsparse.tensor.sparse_tensor import TensorLike
 
 __all__ = ["attention_pool", "pool"]
 
 
-def pool(x: Any, graph_of: Any, size: int, reduction: str = "sum") -> jax.Array:
+def pool(x: TensorLike, graph_of: ArrayLike, size: int, reduction: str = "sum") -> jax.Array:
     """Reduce the features of the nodes of each graph of a batch.
 
         >>> found = jsparse.graph.batch([jsparse.eye(2), jsparse.eye(3)], nodes=8)
@@ -43,7 +45,7 @@ def pool(x: Any, graph_of: Any, size: int, reduction: str = "sum") -> jax.Array:
     return found.astype(x.dtype)
 
 
-def attention_pool(x: Any, scores: Any, graph_of: Any, size: int) -> jax.Array:
+def attention_pool(x: Any, scores: Any, graph_of: ArrayLike, size: int) -> jax.Array:
     """Add up the features of the nodes of each graph, weighted by a softmax of scores over its nodes.
 
         >>> found = jsparse.graph.batch([jsparse.eye(2), jsparse.eye(3)], nodes=8)
@@ -80,7 +82,7 @@ def attention_pool(x: Any, scores: Any, graph_of: Any, size: int) -> jax.Array:
     return (found / jnp.where(sums == 0, 1, sums)[:, None]).astype(dtype)
 
 
-def _checked(x: Any, graph_of: Any, size: Any, what: str) -> tuple[jax.Array, jax.Array]:
+def _checked(x: TensorLike, graph_of: ArrayLike, size: int, what: str) -> tuple[jax.Array, jax.Array]:
     if not isinstance(size, int) or size < 0:
         raise ShapeError(f"Expected the number of graphs as size in {what}, but got {represented(size)}.")
     x = dense_array(x, what, "features (nodes, ...)")

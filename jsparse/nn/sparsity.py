@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.convert.creation import asarray
 from jsparse.errors import ShapeError
@@ -14,7 +15,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["gradual_sparsity", "n_of_m"]
 
 
-def gradual_sparsity(step: Any, *, begin: int, end: int, final: float, initial: float = 0.0) -> jax.Array:
+def gradual_sparsity(step: ArrayLike, *, begin: int, end: int, final: float, initial: float = 0.0) -> jax.Array:
     """The fraction of zeros at a step of gradual pruning, which grows fast first and slowly at the end.
 
         s(t) = final + (initial - final) (1 - (t - begin) / (end - begin))³    from begin to end
@@ -40,7 +41,7 @@ def gradual_sparsity(step: Any, *, begin: int, end: int, final: float, initial: 
     return final + (initial - final) * left**3
 
 
-def n_of_m(weight: Any, n: int, m: int, *, axis: int = 0, format: Any = "csr") -> SparseTensor:
+def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: Any = "csr") -> SparseTensor:
     """Keep the n largest magnitudes of each m consecutive elements of a matrix, the first ones among equal ones.
 
         >>> W = jsparse.nn.n_of_m(jnp.arange(16.0).reshape(8, 2), 2, 4)

@@ -8,13 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.typing import DTypeLike
 
+from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.nn.attention import MultiHead, mask_pattern
 from jsparse.nn.layer import check_sizes
 from jsparse.nnx.param import SparseIndex
 from jsparse.ops.attention.dropout import check_rate
+from jsparse.tensor.sparse_tensor import PatternLike
 
 __all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
 
@@ -54,7 +57,7 @@ class SparseAttention(nnx.Module):
 
     def __init__(
         self,
-        mask: Any,
+        mask: PatternLike,
         num_heads: int,
         in_features: int,
         qkv_features: int | None = None,
@@ -65,8 +68,8 @@ class SparseAttention(nnx.Module):
         max_distance: int | None = None,
         dropout_rate: float = 0.0,
         use_bias: bool = True,
-        dtype: Any = None,
-        param_dtype: Any = jnp.float32,
+        dtype: DTypeLike | None = None,
+        param_dtype: DTypeLike = jnp.float32,
         kernel_init: Initializer = KERNEL,
         bias_init: Initializer = ZEROS,
         rngs: nnx.Rngs,
@@ -96,7 +99,12 @@ class SparseAttention(nnx.Module):
         self.rngs = nnx.data(rngs.dropout.fork() if dropout_rate else None)
 
     def __call__(
-        self, x: Any, context: Any = None, *, mask: Any = None, deterministic: bool | None = None
+        self,
+        x: Array,
+        context: Array | None = None,
+        *,
+        mask: PatternLike | None = None,
+        deterministic: bool | None = None,
     ) -> jax.Array:
         """Attend from x (..., n, in_features) to the context (..., m, in_kv_features), by default x itself.
 
@@ -140,7 +148,7 @@ class TransformerBlock(nnx.Module):
 
     def __init__(
         self,
-        mask: Any,
+        mask: PatternLike,
         num_heads: int,
         features: int,
         *,
@@ -165,7 +173,7 @@ class TransformerBlock(nnx.Module):
         self.down = nnx.Linear(hidden, features, rngs=rngs, **dtypes)
         self.dropout = nnx.Dropout(dropout_rate, rngs=rngs)
 
-    def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
+    def __call__(self, x: Any, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
         """Compute the block of x (..., length, features)."""
         if jnp.ndim(x) < 2 or jnp.shape(x)[-1] != self.features:
             raise ShapeError(f"Expected x (..., length, {self.features}) in TransformerBlock, but got {jnp.shape(x)}.")
@@ -196,7 +204,7 @@ class TransformerEncoder(nnx.Module):
     """
 
     def __init__(
-        self, mask: Any, num_layers: int, num_heads: int, features: int, *, rngs: nnx.Rngs, **block: Any
+        self, mask: PatternLike, num_layers: int, num_heads: int, features: int, *, rngs: nnx.Rngs, **block: Any
     ) -> None:
         check_sizes("TransformerEncoder", num_layers=num_layers)
         blocks = [TransformerBlock(mask, num_heads, features, rngs=rngs, **block) for _ in range(num_layers)]
@@ -204,7 +212,7 @@ class TransformerEncoder(nnx.Module):
         dtypes = {name: block[name] for name in ("dtype", "param_dtype") if name in block}
         self.norm = nnx.LayerNorm(features, rngs=rngs, **dtypes)
 
-    def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
+    def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
         """Compute the blocks of x (..., length, features), with another mask if it is given."""
         for block in self.blocks:
             x = block(x, mask=mask, deterministic=deterministic)

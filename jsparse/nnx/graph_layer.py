@@ -9,9 +9,13 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.typing import ArrayLike, DTypeLike
 
+from jsparse.graph.graphs import Graph
 from jsparse.nn.layer import Initializer, Layer, check_dtypes, initializers
 from jsparse.nn.modules import COMMON, documentation
+from jsparse.nn.operands import Features
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["GraphLayer", "graph_layer"]
 
@@ -36,8 +40,8 @@ class GraphLayer(nnx.Module):
         self,
         *sizes: Any,
         rngs: nnx.Rngs,
-        dtype: Any = None,
-        param_dtype: Any = jnp.float32,
+        dtype: DTypeLike | None = None,
+        param_dtype: DTypeLike = jnp.float32,
         kernel_init: Initializer | None = None,
         attention_init: Initializer | None = None,
         bias_init: Initializer | None = None,
@@ -54,7 +58,12 @@ class GraphLayer(nnx.Module):
         self.rngs = nnx.data(rngs.dropout.fork() if dropped else None)
 
     def __call__(
-        self, graph: Any, x: Any, *, edge_features: Any = None, deterministic: bool | None = None
+        self,
+        graph: Graph,
+        x: Features,
+        *,
+        edge_features: SparseTensor | ArrayLike | None = None,
+        deterministic: bool | None = None,
     ) -> jax.Array:
         """Compute the layer for a graph and features x (nodes, in), or a pair for sources and targets.
 

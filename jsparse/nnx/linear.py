@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import DTypeError, ShapeError, represented
 from jsparse.nn.layer import check_sizes
@@ -16,7 +17,7 @@ from jsparse.nn.operands import dense_array, sparse_or_dense
 from jsparse.nnx.param import SparseParam
 from jsparse.ops.building.random import random
 from jsparse.ops.surgery.selection import known_count
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["BlockSparseLinear", "SparseLinear"]
 
@@ -59,8 +60,8 @@ class SparseLinear(nnx.Module):
         density: float,
         dynamic: bool = False,
         use_bias: bool = True,
-        dtype: Any = None,
-        param_dtype: Any = jnp.float32,
+        dtype: DTypeLike | None = None,
+        param_dtype: DTypeLike = jnp.float32,
         kernel_init: Initializer | None = None,
         bias_init: Initializer = nnx.initializers.zeros_init(),  # noqa: B008
         rngs: nnx.Rngs,
@@ -76,7 +77,7 @@ class SparseLinear(nnx.Module):
         self._set(weight.dynamic() if dynamic else weight, bias, dtype)
 
     @classmethod
-    def of(cls, kernel: SparseTensor, bias: Any = None, *, dtype: Any = None) -> SparseLinear:
+    def of(cls, kernel: SparseTensor, bias: ArrayLike | None = None, *, dtype: DTypeLike | None = None) -> SparseLinear:
         """The layer with a given kernel (in, out), such as a pruned one, and bias.
 
             >>> from flax import nnx
@@ -99,19 +100,19 @@ class SparseLinear(nnx.Module):
         layer._set(kernel, bias, dtype)
         return layer
 
-    def _set(self, kernel: SparseTensor, bias: Any, dtype: Any) -> None:
+    def _set(self, kernel: SparseTensor, bias: ArrayLike | None, dtype: DTypeLike | None) -> None:
         self.in_features, self.out_features = kernel.shape
         self.dtype = dtype
         self.kernel = SparseParam(kernel)
         self.bias = nnx.data(None if bias is None else nnx.Param(jnp.asarray(bias)))
 
-    def __call__(self, x: Any) -> jax.Array:
+    def __call__(self, x: TensorLike) -> jax.Array:
         """Compute x W + b of x (..., in_features), an array or a sparse tensor."""
         bias = None if self.bias is None else self.bias[...]
         x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
         return linear(x, self.kernel.tensor, bias, dtype=self.dtype)
 
-    def rewire(self, scores: Any, count: Any) -> None:
+    def rewire(self, scores: TensorLike, count: int) -> None:
         """Drop the `count` smallest entries, and store 0 at as many places of largest score: a step of RigL.
 
             >>> from flax import nnx
@@ -183,8 +184,8 @@ class BlockSparseLinear(nnx.Module):
         block: tuple[int, int],
         density: float,
         use_bias: bool = True,
-        dtype: Any = None,
-        param_dtype: Any = jnp.float32,
+        dtype: DTypeLike | None = None,
+        param_dtype: DTypeLike = jnp.float32,
         kernel_init: Initializer | None = None,
         bias_init: Initializer = nnx.initializers.zeros_init(),  # noqa: B008
         rngs: nnx.Rngs,
@@ -205,7 +206,7 @@ class BlockSparseLinear(nnx.Module):
         bias = bias_init(rngs.params(), (out_features,), param_dtype) if use_bias else None
         self.bias = nnx.data(None if bias is None else nnx.Param(bias))
 
-    def __call__(self, x: Any) -> jax.Array:
+    def __call__(self, x: TensorLike) -> jax.Array:
         """Compute x W + b of x (..., in_features), an array or a sparse tensor."""
         bias = None if self.bias is None else self.bias[...]
         x = sparse_or_dense(x, type(self).__name__, "x (..., in)")

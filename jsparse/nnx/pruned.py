@@ -15,7 +15,7 @@ from jsparse.nn.layer import check_sizes
 from jsparse.nn.operands import sparse_or_dense
 from jsparse.nn.sparsity import n_of_m
 from jsparse.nnx.linear import SparseLinear
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["Mask", "PrunedLinear"]
 
@@ -49,7 +49,7 @@ class PrunedLinear(nnx.Module):
         self.linear = nnx.Linear(in_features, out_features, rngs=rngs, **options)
         self.mask = Mask(jnp.ones((in_features, out_features), bool))
 
-    def __call__(self, x: Any) -> jax.Array:
+    def __call__(self, x: TensorLike) -> jax.Array:
         """Compute x (W ∘ M) + b of x (..., in_features), an array or a sparse tensor."""
         dtype = self.linear.dtype
         x = sparse_or_dense(x, "PrunedLinear", "x (..., in)", dtype=dtype)

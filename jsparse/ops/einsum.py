@@ -9,6 +9,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsparse.base.limits import MOST_BYTES, check_bytes, checked_nse
 from jsparse.compiler.schedule import Schedule
@@ -34,7 +35,7 @@ def einsum(
     nse: int | None = None,
     semiring: str | Semiring = "plus_times",
     schedule: Schedule | None = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> jax.Array | SparseTensor:
     """Compute a sum of products of sparse and dense tensors, in numpy's notation.
 
@@ -116,7 +117,7 @@ def _of_arrays(arguments: Sequence[Any], preferred: np.dtype | None, text: str) 
     taken = [as_array(x, text) if n in array_arguments else x for n, x in enumerate(arguments)]
     known = {n: x for n, x in enumerate(taken) if n not in array_arguments}
 
-    def computed(*arrays: Any) -> jax.Array:
+    def computed(*arrays: jax.Array) -> jax.Array:
         given = dict(zip(array_arguments, arrays, strict=True))
         return jnp.einsum(*({**known, **given}[n] for n in range(count)), preferred_element_type=preferred)
 

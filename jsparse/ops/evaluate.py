@@ -10,7 +10,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
+from jsparse.base.arrays import Array
 from jsparse.base.limits import checked_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
@@ -44,7 +46,7 @@ def evaluate(
     nse: int | None = None,
     semiring: str | Semiring = "plus_times",
     schedule: Schedule | Sequence[Schedule | None] | None = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     shape: tuple[int, ...] | None = None,
     **tensors: Any,
 ) -> jax.Array | SparseTensor:
@@ -229,7 +231,7 @@ def _desugared(
     return desugared(text, statement, tensors, _target_shape(text, before, shape))
 
 
-def _target_shape(text: str, before: Any, shape: Sequence[int] | None) -> tuple[int, ...] | None:
+def _target_shape(text: str, before: Array | None, shape: Sequence[int] | None) -> tuple[int, ...] | None:
     """The target's shape, from `shape` or its previous content; None if neither is given.
 
     Raises ShapeError if `shape` is no shape, or contradicts the previous content.
@@ -259,7 +261,7 @@ def parsed(text: str, sized: bool = True) -> Statement:
     return parse_statement(text, sized)
 
 
-def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> None:
+def _check_names(text: str, statement: Statement, tensors: dict[str, object]) -> None:
     names = list(dict.fromkeys(base_and_exponent(name)[0] for name in statement.tensors()))
     missing = [name for name in names if name not in tensors]
     if missing:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
+import jax
+from jax.typing import DTypeLike
+
 from jsparse.base.limits import checked_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import Semiring, semiring_named
@@ -21,6 +24,7 @@ from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.planned import plan_einsum
 from jsparse.planning.request import OutFormat
 from jsparse.planning.scheduled import as_schedules
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["ExplainedKernel", "Explanation", "ProgramExplanation", "explain"]
 
@@ -38,7 +42,7 @@ def explain(
     shape: tuple[int, ...] | None = None,
     semiring: str | Semiring = "plus_times",
     schedule: Schedule | Sequence[Schedule | None] | None = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     **tensors: Any,
 ) -> Explanation | ProgramExplanation: ...
 
@@ -51,7 +55,7 @@ def explain(
     shape: tuple[int, ...] | None = None,
     semiring: str | Semiring = "plus_times",
     schedule: Schedule | Sequence[Schedule | None] | None = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     **tensors: Any,
 ) -> Explanation | ProgramExplanation | Callable[..., ProgramExplanation]:
     """Explain how `einsum` (or, with named tensors, `evaluate`) computes these arguments. Nothing is computed.
@@ -109,7 +113,7 @@ def _explained_calls(text: str, tensors: dict[str, Any], options: dict[str, Any]
     nested = (inner for access in (statement.target, *statement.read()) for inner in access.nested())
     tables = {inner.tensor: tensors[inner.tensor] for inner in nested if inner.tensor in tensors}
 
-    def evaluate(**traced: Any) -> Any:
+    def evaluate(**traced: Any) -> SparseTensor | jax.Array:
         return evaluated(text, **options, **tables, **traced)
 
     evaluate.__name__ = text

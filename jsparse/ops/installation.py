@@ -116,7 +116,7 @@ def _wrapped(value: Any, width: int) -> list[str]:
     return lines
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)

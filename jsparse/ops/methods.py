@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
 from jsparse.ops.building import diagonals
 from jsparse.ops.elementwise import binary, bitwise, comparisons, operators
@@ -20,15 +22,17 @@ from jsparse.ops.shaping import axes, ordering, repeating, reshaping
 from jsparse.ops.surgery.prune import drop_zeros, prune
 from jsparse.ops.surgery.regrow import regrow
 from jsparse.ops.surgery.restrict import restrict
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["METHODS", "install"]
 
 
-def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[SparseTensor, Any], Any]:
+def _reflected(
+    function: Callable[[TensorLike, TensorLike], SparseTensor | jax.Array],
+) -> Callable[[SparseTensor, TensorLike], SparseTensor | jax.Array]:
     """The reflected operator, for a tensor on the right."""
 
-    def reflected(self: SparseTensor, other: Any) -> Any:
+    def reflected(self: SparseTensor, other: TensorLike) -> SparseTensor | jax.Array:
         return function(other, self)
 
     return reflected

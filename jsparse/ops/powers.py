@@ -6,12 +6,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jsparse.base.arrays import jax_array
+from jsparse.base.arrays import Array, jax_array
 from jsparse.formats import Pattern
 from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Statement
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
 __all__ = ["power", "with_powers"]
 
@@ -29,7 +29,7 @@ def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]
     return found
 
 
-def power(x: Any, exponent: float) -> Any:
+def power(x: PatternLike | Array, exponent: float) -> Any:
     """Raise a tensor of a statement to a power. In a sparse tensor, only stored entries are raised."""
     if isinstance(x, Pattern | DynamicPattern):
         return x  # a tensor of ones

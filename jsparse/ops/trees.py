@@ -11,7 +11,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["is_tensor", "moved_values", "values", "with_values"]
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: object) -> bool:
     """Whether `x` is a SparseTensor, for `is_leaf=` of jax.tree.map."""
     return isinstance(x, SparseTensor)
 
@@ -48,13 +48,13 @@ def with_values(tree: Any, values: Any) -> Any:
     return jax.tree.map(replaced, tree, values, is_leaf=is_tensor)
 
 
-def moved_values(values: Any, before: SparseTensor, after: SparseTensor) -> Any:
+def moved_values(values: jax.Array, before: SparseTensor, after: SparseTensor) -> jax.Array:
     """Move values, such as moments, from the entries of one tensor to the entries of another. New entries get 0.
 
     All axes of `values` but the last are batch axes.
     """
 
-    def moved(array: Any) -> Any:
+    def moved(array: jax.Array) -> jax.Array:
         return before.with_values(array).restrict(after).values
 
     for _ in range(values.ndim - 1):

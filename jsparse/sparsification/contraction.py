@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import jax
 import numpy as np
 
 from jsparse.errors import PatternError
@@ -14,14 +15,14 @@ from jsparse.ops.einsum import einsum
 from jsparse.sparsification.deferred import Deferred, dense
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
-from jsparse.sparsification.sparse_value import SparseValue, check_background, plain, whole
+from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, plain, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
 
 
 @sparse_rule("dot_general")
-def product(equation: Equation, lhs: Any, rhs: Any) -> Any:
+def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
     """Contract with a tensor. Dimensions along which it is repeated have no index in its term."""
     (left, right), out = _subscripts(equation, np.ndim(lhs), np.ndim(rhs))
     terms = [_term(equation, lhs, left), _term(equation, rhs, right)]
@@ -40,7 +41,7 @@ def product(equation: Equation, lhs: Any, rhs: Any) -> Any:
 
 
 @deferred_rule("dot_general")
-def product_of_arrays(equation: Equation, lhs: Any, rhs: Any) -> Any:
+def product_of_arrays(equation: Equation, lhs: jax.Array, rhs: jax.Array) -> Value:
     """Defer a product that is larger than its factors: a sparse tensor may need few of its elements."""
     if prod(equation.shape) <= np.size(dense(lhs)) + np.size(dense(rhs)):
         return NotImplemented
@@ -62,11 +63,11 @@ def _without_capacity(equation: Equation) -> PatternError:
     )
 
 
-def _unrepeated(x: Any) -> Any:
+def _unrepeated(x: Value) -> Any:
     return whole(x) if isinstance(x, SparseValue) else x
 
 
-def _term(equation: Equation, x: Any, letters: str) -> tuple[Any, str]:
+def _term(equation: Equation, x: Value, letters: str) -> tuple[Any, str]:
     if not isinstance(x, SparseValue):
         return dense(x), letters
     check_background(x, equation)

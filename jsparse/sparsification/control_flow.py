@@ -7,13 +7,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr
 
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern
 from jsparse.sparsification.deferred import dense
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
-from jsparse.sparsification.sparse_value import SparseValue, check_background, whole
+from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, whole
 from jsparse.sparsification.trees import Opened, settled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -21,7 +22,7 @@ __all__: list[str] = []
 
 
 @sparse_rule("scan")
-def scan(equation: Equation, *inputs: Any) -> list[Any]:
+def scan(equation: Equation, *inputs: Value) -> list[Value]:
     """Run the body in `jax.lax.scan`. Carries keep their pattern; what is scanned over is dense."""
     params = equation.params
     first, end = params["num_consts"], params["num_consts"] + params["num_carry"]
@@ -32,7 +33,7 @@ def scan(equation: Equation, *inputs: Any) -> list[Any]:
                 "scans over the rows of a SparseTensor", "Loop over A[i] in Python, or pass A.todense()."
             )
 
-    def body(carry: Sequence[Any], items: Sequence[Any]) -> Any:
+    def body(carry: Sequence[Value], items: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         found = settled(equation.interpret(params["jaxpr"], [*consts, *carry, *items]))
         out, collected = found[: len(carry)], found[len(carry) :]
         return _same_carry(equation, carry, out), [_collectable(equation, x) for x in collected]
@@ -42,7 +43,7 @@ def scan(equation: Equation, *inputs: Any) -> list[Any]:
     return [*last, *(_stacked(x, params["length"]) for x in collected)]
 
 
-def _collectable(equation: Equation, x: Any) -> Any:
+def _collectable(equation: Equation, x: Value) -> Value:
     """A result of each step, whose pattern has to be the same in all steps."""
     if not isinstance(x, SparseValue):
         return x
@@ -54,7 +55,7 @@ def _collectable(equation: Equation, x: Any) -> Any:
     return whole(x)
 
 
-def _stacked(x: Any, length: int) -> Any:
+def _stacked(x: Value, length: int) -> Value:
     """The value of results of `length` steps along a new first dimension, which is a dense level at the end."""
     if not isinstance(x, SparseValue):
         return x
@@ -66,17 +67,17 @@ def _stacked(x: Any, length: int) -> Any:
 
 
 @sparse_rule("while")
-def loop(equation: Equation, *inputs: Any) -> list[Any]:
+def loop(equation: Equation, *inputs: Value) -> list[Value]:
     """Run the loop in `jax.lax.while_loop`. Carries keep their pattern."""
     params = equation.params
     first, end = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     of_condition, of_body, begin = inputs[:first], inputs[first:end], settled(inputs[end:])
 
-    def condition(carry: Sequence[Any]) -> Any:
+    def condition(carry: Sequence[Value]) -> jax.Array:
         (found,) = equation.interpret(params["cond_jaxpr"], [*of_condition, *carry])
         return dense(found)
 
-    def body(carry: Sequence[Any]) -> Any:
+    def body(carry: Sequence[Value]) -> list[Value]:
         return _same_carry(equation, carry, settled(equation.interpret(params["body_jaxpr"], [*of_body, *carry])))
 
     found: list[Any] = jax.lax.while_loop(condition, body, _strong(begin))
@@ -84,11 +85,11 @@ def loop(equation: Equation, *inputs: Any) -> list[Any]:
 
 
 @sparse_rule("cond")
-def branches(equation: Equation, which: Any, *inputs: Any) -> list[Any]:
+def branches(equation: Equation, which: jax.Array, *inputs: Value) -> list[Value]:
     """Run one branch in `jax.lax.switch`. All of them give tensors on the same patterns."""
     opened = Opened.of(inputs)
 
-    def branch(closed: Any) -> Callable[..., list[Any]]:
+    def branch(closed: ClosedJaxpr) -> Callable[..., list[Value]]:
         return lambda *leaves: settled(equation.interpret(closed, opened.closed(leaves)))
 
     functions = [branch(closed) for closed in equation.params["branches"]]
@@ -101,7 +102,7 @@ def branches(equation: Equation, which: Any, *inputs: Any) -> list[Any]:
     return found
 
 
-def _same_carry(equation: Equation, before: Sequence[Any], after: Sequence[Any]) -> list[Any]:
+def _same_carry(equation: Equation, before: Sequence[Value], after: Sequence[Value]) -> list[Value]:
     """The carries after a step. Raises NotYetSupportedError unless they keep their structure."""
     for n, (x, y) in enumerate(zip(before, after, strict=True)):
         if isinstance(y, SparseValue):
@@ -111,7 +112,7 @@ def _same_carry(equation: Equation, before: Sequence[Any], after: Sequence[Any])
     return list(after)
 
 
-def _structure(x: Any) -> Any:
+def _structure(x: Value) -> Any:
     return jax.tree.structure(x)
 
 
@@ -122,7 +123,7 @@ def _different(equation: Equation, what: str, one: str, other: str) -> NotYetSup
     )
 
 
-def _shown(x: Any) -> str:
+def _shown(x: Value) -> str:
     if not isinstance(x, SparseValue):
         return "an array"
     tensor: SparseTensor = x.tensor
@@ -130,5 +131,5 @@ def _shown(x: Any) -> str:
     return f"a {kind}SparseTensor in {tensor.format.name} with nse={tensor.nse:,}"
 
 
-def _strong(values: Sequence[Any]) -> list[Any]:
+def _strong(values: Sequence[Value]) -> list[Value]:
     return [x if isinstance(x, SparseValue) else jnp.asarray(x) for x in values]

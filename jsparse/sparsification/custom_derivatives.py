@@ -14,21 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.sparsification.equation import Equation
-from jsparse.sparsification.sparse_value import SparseValue, whole
+from jsparse.sparsification.sparse_value import SparseValue, Value, whole
 from jsparse.sparsification.trees import Opened, conforming, entries, settled, tangent_tree, with_entries
 
 __all__ = ["with_pull", "with_push"]
 
 
-def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Any]:
+def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Value]:
     """Interpret a function whose forward derivative is its own."""
     opened, active, function = _opened(equation, called, inputs)
 
     @jax.custom_jvp
-    def call(*leaves: Any) -> list[Any]:
+    def call(*leaves: jax.Array) -> list[Value]:
         return function(leaves)
 
-    def push(primals: Sequence[Any], changes: Sequence[Any]) -> Any:
+    def push(primals: Sequence[jax.Array], changes: Sequence[jax.Array]) -> Any:
         values, moves = opened.closed(primals), opened.closed(changes)
         given = [with_entries(values[n], entries(moves[n])) for n in active]
         found = iter(equation.interpret(_push(equation, active), [*values, *given]))
@@ -40,7 +40,7 @@ def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[An
     return results
 
 
-def with_pull(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Any]:
+def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[Value]:
     """Interpret a function whose reverse derivative is its own."""
     opened, active, function = _opened(equation, called, inputs)
 
@@ -48,11 +48,11 @@ def with_pull(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[An
     def call(*leaves: Any) -> list[Any]:
         return function(leaves)
 
-    def forward(*leaves: Any) -> Any:
+    def forward(*leaves: jax.Array) -> Any:
         out = function(leaves)
         return out, (leaves, out)
 
-    def pull(kept: Any, changes: Sequence[Any]) -> Any:
+    def pull(kept: Any, changes: Sequence[jax.Array]) -> Any:
         leaves, out = kept
         values = opened.closed(leaves)
         pairs = [(x, change) for x, change in zip(out, changes, strict=True) if _has_derivative(x)]
@@ -74,21 +74,21 @@ def _opened(
     opened = Opened.of(given)
     active = [n for n, x in enumerate(given) if n not in opened.known and _has_derivative(x)]
 
-    def function(leaves: Sequence[Any]) -> list[Any]:
+    def function(leaves: Sequence[jax.Array]) -> list[Value]:
         found = settled(equation.interpret(called, opened.closed(leaves)))
         return [whole(x) if isinstance(x, SparseValue) else x for x in found]
 
     return opened, active, function
 
 
-def _has_derivative(x: Any) -> bool:
+def _has_derivative(x: Value) -> bool:
     return bool(jnp.issubdtype(x.dtype, jnp.inexact))
 
 
 def _push(equation: Equation, active: Sequence[int]) -> Any:
     """The jaxpr (operands, tangents of the active ones) ↦ tangents of the results that are no integers."""
 
-    def push(operands: Sequence[Any], changes: Sequence[Any]) -> list[Any]:
+    def push(operands: Sequence[jax.Array], changes: Sequence[jax.Array]) -> list[jax.Array]:
         primals = [operands[n] for n in active]
         out, found = jax.jvp(_of_active(equation, operands, active), primals, list(changes))
         return [change for x, change in zip(out, found, strict=True) if _has_derivative(x)]
@@ -100,7 +100,7 @@ def _push(equation: Equation, active: Sequence[int]) -> Any:
 def _pull(equation: Equation, active: Sequence[int]) -> Any:
     """The jaxpr (operands, cotangents of the results that are no integers) ↦ cotangents of the active operands."""
 
-    def pull(operands: Sequence[Any], changes: Sequence[Any]) -> Any:
+    def pull(operands: Sequence[jax.Array], changes: Sequence[jax.Array]) -> Any:
         out, pulled = jax.vjp(_of_active(equation, operands, active), *(operands[n] for n in active))
         rest = iter(changes)
         return pulled([next(rest) if _has_derivative(x) else np.zeros(x.shape, jax.dtypes.float0) for x in out])
@@ -109,8 +109,8 @@ def _pull(equation: Equation, active: Sequence[int]) -> Any:
     return jax.make_jaxpr(pull)(avals, [x for x in _structs(equation.out_avals) if _has_derivative(x)])
 
 
-def _of_active(equation: Equation, operands: Sequence[Any], active: Sequence[int]) -> Callable[..., list[Any]]:
-    def function(*chosen: Any) -> list[Any]:
+def _of_active(equation: Equation, operands: Sequence[jax.Array], active: Sequence[int]) -> Callable[..., list[Any]]:
+    def function(*chosen: jax.Array) -> list[jax.Array]:
         given = list(operands)
         for n, x in zip(active, chosen, strict=True):
             given[n] = x

@@ -13,12 +13,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsparse import _compat
+from jsparse.base.arrays import Array
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import DTYPES
+from jsparse.formats import Pattern
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["Deferred", "dense", "iota", "known_number", "repeated", "values_at"]
@@ -52,7 +56,7 @@ class Deferred:
         """The elements at the slots of a tensor."""
         return self._once(tensor.pattern, lambda: self.sample(tensor))
 
-    def full(self) -> Any:
+    def full(self) -> jax.Array:
         """All elements, as an array. Raises ShapeError if it is too large for memory."""
         check_bytes(self.shape, self.dtype, "an array of all elements", "Multiply it by a SparseTensor, or sum first.")
         return self._once(None, self.compute)
@@ -67,7 +71,7 @@ class Deferred:
             lambda tensor: self.at(tensor.transpose(inverse)),
         )
 
-    def _once(self, pattern: Any, compute: Callable[[], Any]) -> Any:
+    def _once(self, pattern: Pattern | DynamicPattern | None, compute: Callable[[], jax.Array]) -> jax.Array:
         """Compute something once for a pattern, in each trace: arrays of a loop's body are unknown outside."""
         trace = _compat.trace_state()
         for known, result in self._found:
@@ -83,7 +87,7 @@ def dense(x: Any) -> Any:
     return x.full() if isinstance(x, Deferred) else x
 
 
-def repeated(x: Any, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
+def repeated(x: Array, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
     """An array of `shape` that repeats `x`, whose dimensions become `dims`."""
     kept = [n for n, dim in enumerate(dims) if x.shape[n] == shape[dim]]
     array = x if len(kept) == len(x.shape) else x.reshape([x.shape[n] for n in kept])
@@ -97,7 +101,7 @@ def repeated(x: Any, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
     )
 
 
-def iota(shape: tuple[int, ...], dtype: Any, dimension: int) -> Deferred:
+def iota(shape: tuple[int, ...], dtype: DTypeLike, dimension: int) -> Deferred:
     """An array of the coordinates in one dimension."""
     return Deferred(
         shape,
@@ -107,7 +111,7 @@ def iota(shape: tuple[int, ...], dtype: Any, dimension: int) -> Deferred:
     )
 
 
-def values_at(x: Any, shape: tuple[int, ...], tensor: SparseTensor) -> Any:
+def values_at(x: Deferred | Array, shape: tuple[int, ...], tensor: SparseTensor) -> Array:
     """The elements of an array that broadcasts to `shape`, at the slots of a tensor of that shape."""
     if isinstance(x, Deferred) and x.shape == shape:
         return x.at(tensor)
@@ -125,7 +129,7 @@ def known_number(x: Any) -> Any:
     return np.asarray(array)[()]
 
 
-def _sampled(array: Any, dims: Sequence[int], tensor: SparseTensor) -> Any:
+def _sampled(array: Any, dims: Sequence[int], tensor: SparseTensor) -> Array:
     if not array.ndim:
         return array
     if array.dtype.name not in DTYPES:  # einsum has no kernels for it

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.notation import background as rules
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
@@ -22,6 +23,7 @@ from jsparse.sparsification.sparse_value import (
     ZERO,
     Background,
     SparseValue,
+    Value,
     as_array,
     broadcast,
     check_background,
@@ -48,14 +50,14 @@ def elementwise_of_arrays(equation: Equation, *inputs: Any) -> Any:
     if not any(isinstance(x, Deferred) for x in inputs) and any(np.shape(x) == shape for x in inputs):
         return NotImplemented
 
-    def sample(tensor: SparseTensor) -> Any:
+    def sample(tensor: SparseTensor) -> jax.Array:
         return _map(equation, tensor, [values_at(x, shape, tensor) for x in inputs]).values
 
     return Deferred(shape, equation.dtype, lambda: equation.results([dense(x) for x in inputs])[0], sample)
 
 
 @sparse_rule(*NAMES)
-def elementwise(equation: Equation, *inputs: Any) -> Any:
+def elementwise(equation: Equation, *inputs: Any) -> SparseValue | jax.Array:
     """Map stored entries, and arrays at these entries."""
     shape = equation.shape
     dims = tuple(range(len(shape)))
@@ -81,7 +83,7 @@ def elementwise(equation: Equation, *inputs: Any) -> Any:
     return SparseValue(_map(equation, target, values), shape, dims, background)
 
 
-def _agrees(x: Any, first: SparseValue) -> bool:
+def _agrees(x: Value, first: SparseValue) -> bool:
     """Whether an operand has the entries of the first tensor, or is one number."""
     if isinstance(x, SparseValue):
         return x is first or (x.dims == first.dims and on_one_pattern(x.tensor, first.tensor))
@@ -93,15 +95,15 @@ def _is_whole(x: Any, shape: tuple[int, ...]) -> bool:
     return not isinstance(x, SparseValue | Deferred) and np.shape(x) == shape
 
 
-def _scalar(x: Any) -> Any:
+def _scalar(x: Value) -> Any:
     """The array that a deferred one repeats: a scalar, say."""
     return x.repeats[0] if isinstance(x, Deferred) and x.repeats else x
 
 
-def _map(equation: Equation, tensor: SparseTensor, values: Sequence[Any]) -> SparseTensor:
+def _map(equation: Equation, tensor: SparseTensor, values: Sequence[Value]) -> SparseTensor:
     function = apply(equation)
 
-    def of_entries(*given: Any) -> Any:
+    def of_entries(*given: jax.Array) -> jax.Array:
         shape = np.broadcast_shapes(*(x.shape for x in given))
         return function(*(x if x.shape == shape else jnp.broadcast_to(x, shape) for x in given))
 
@@ -109,7 +111,7 @@ def _map(equation: Equation, tensor: SparseTensor, values: Sequence[Any]) -> Spa
     return SparseTensor._unchecked(mapped(of_entries, tensor.pattern, *values), tensor.pattern)
 
 
-def _target(equation: Equation, operands: Sequence[Any], background: Background) -> SparseTensor:
+def _target(equation: Equation, operands: Sequence[Value], background: Background) -> SparseTensor:
     """A tensor with the entries of the result."""
     if equation.name == "select_n" and isinstance(operands[0], SparseValue):
         which = operands[0].background.value  # where the condition stores nothing, the other cases play no part
@@ -131,7 +133,7 @@ def _ones(tensor: SparseTensor) -> SparseTensor:
     return tensor.with_values(jnp.ones(tensor.nse, jnp.float32))
 
 
-def _aligned(equation: Equation, x: Any, target: SparseTensor) -> Any:
+def _aligned(equation: Equation, x: Value, target: SparseTensor) -> Array:
     """The elements of an operand at the slots of `target`."""
     if not isinstance(x, SparseValue):
         return values_at(x, equation.shape, target)
@@ -146,7 +148,7 @@ def _aligned(equation: Equation, x: Any, target: SparseTensor) -> Any:
     return jnp.where(stored != 0, values, jnp.asarray(x.background.value, values.dtype))
 
 
-def background_of(equation: Equation, operands: Sequence[Any]) -> Background:
+def background_of(equation: Equation, operands: Sequence[Value]) -> Background:
     """The background of the result of an elementwise equation."""
     numbers = [x.background.value if isinstance(x, SparseValue) else known_number(x) for x in operands]
     value = _value(equation, numbers)
@@ -184,14 +186,14 @@ def _value(equation: Equation, numbers: Sequence[Any]) -> Any:
 SUMS = {"add": operators.add, "add_any": operators.add, "sub": operators.subtract}
 
 
-def is_factor(x: Any) -> bool:
+def is_factor(x: Value) -> bool:
     """Whether an operand of a product is a tensor, or an array that is repeated along dimensions it lacks."""
     if isinstance(x, SparseValue):
         return x.background.is_zero
     return bool(np.ndim(x)) if not isinstance(x, Deferred) else x.repeats is not None and x.repeats[0].ndim > 0
 
 
-def product_of(equation: Equation, factors: Sequence[Any]) -> SparseValue:
+def product_of(equation: Equation, factors: Sequence[Value]) -> SparseValue:
     """A product on the entries of all sparse factors. It is repeated along the dimensions that no factor has."""
     shape, terms = equation.shape, []
     for x in factors:
@@ -208,12 +210,12 @@ def product_of(equation: Equation, factors: Sequence[Any]) -> SparseValue:
     return SparseValue(found.astype(equation.dtype) if found.dtype != equation.dtype else found, shape, dims)
 
 
-def is_addend(x: Any, shape: tuple[int, ...]) -> bool:
+def is_addend(x: object, shape: tuple[int, ...]) -> bool:
     """Whether an operand of a sum is a tensor, or an array of all elements of the result."""
     return x.background.is_zero if isinstance(x, SparseValue) else _is_whole(x, shape)
 
 
-def sum_of(equation: Equation, addends: Sequence[Any]) -> Any:
+def sum_of(equation: Equation, addends: Sequence[Value]) -> Any:
     """A sum or difference: a tensor, or an array if an operand is one."""
     lhs, rhs = (whole(x).tensor if isinstance(x, SparseValue) else x for x in addends)
     return plain(SUMS[equation.name](lhs, rhs))

@@ -6,6 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr
+
 from jsparse import _compat
 from jsparse.errors import JsparseError, NotYetSupportedError
 
@@ -43,12 +47,12 @@ class Equation:
         return params
 
     @property
-    def in_avals(self) -> list[Any]:
+    def in_avals(self) -> list[jax.core.ShapedArray]:
         """Shape and dtype of each operand."""
         return [v.aval for v in self.source.invars]
 
     @property
-    def out_avals(self) -> list[Any]:
+    def out_avals(self) -> list[jax.core.ShapedArray]:
         """Shape and dtype of each result."""
         return [v.aval for v in self.source.outvars]
 
@@ -58,19 +62,19 @@ class Equation:
         return tuple(self.out_avals[0].shape)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         """The dtype of the first result."""
         return self.out_avals[0].dtype
 
-    def interpret(self, closed: Any, inputs: Sequence[Any]) -> list[Any]:
+    def interpret(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         """The results of a closed jaxpr among the parameters, by the rules of sparse values."""
         return self.evaluate(closed, inputs, self.nse, self.line)
 
-    def bind(self, *operands: Any) -> Any:
+    def bind(self, *operands: jax.Array) -> jax.Array:
         """Apply the primitive, one without functions as parameters, to arrays of any shape that it accepts."""
         return self.source.primitive.bind(*operands, **self.params)
 
-    def results(self, operands: Sequence[Any]) -> list[Any]:
+    def results(self, operands: Sequence[Any]) -> list[jax.Array]:
         """The results for arrays of the shapes of `in_avals`."""
         return _compat.equation_results(self.jaxpr, self.source, operands)
 

@@ -7,20 +7,23 @@ from math import prod
 from typing import Any
 
 import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
 
 from jsparse import _compat
 from jsparse.errors import JsparseError
 from jsparse.sparsification.deferred import dense
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import DEFERRED, SPARSE, unsupported
-from jsparse.sparsification.sparse_value import SparseValue
+from jsparse.sparsification.sparse_value import SparseValue, Value
 
 __all__ = ["interpret"]
 
 FOLDED = 1 << 16  # the most elements of an array that is computed while tracing
 
 
-def interpret(closed: Any, inputs: Sequence[Any], nse: int | None = None, called_from: str = "") -> list[Any]:
+def interpret(
+    closed: ClosedJaxpr, inputs: Sequence[Value], nse: int | None = None, called_from: str = ""
+) -> list[Value]:
     """The results of a closed jaxpr for values that are arrays, deferred arrays or sparse values.
 
     `nse` is the capacity of products whose pattern is only known at run time, `called_from` the line that calls.
@@ -29,7 +32,7 @@ def interpret(closed: Any, inputs: Sequence[Any], nse: int | None = None, called
     jaxpr: Any = live.jaxpr
     known: dict[Any, Any] = {}
 
-    def read(v: Any) -> Any:
+    def read(v: Var | Literal) -> Any:
         return _compat.literal(v) if isinstance(v, _compat.Literal) else known[v]
 
     known.update(zip(jaxpr.constvars, live.consts, strict=True))
@@ -43,7 +46,7 @@ def interpret(closed: Any, inputs: Sequence[Any], nse: int | None = None, called
     return [read(v) for v in jaxpr.outvars]
 
 
-def _last_uses(jaxpr: Any) -> dict[int, list[Any]]:
+def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Var]]:
     """The variables that each equation is the last one to use, by its number."""
     last = {v: n for n, source in enumerate(jaxpr.eqns) for v in source.invars if not isinstance(v, _compat.Literal)}
     for v in jaxpr.outvars:
@@ -55,7 +58,7 @@ def _last_uses(jaxpr: Any) -> dict[int, list[Any]]:
     return found
 
 
-def _results(equation: Equation, inputs: Sequence[Any]) -> list[Any]:
+def _results(equation: Equation, inputs: Sequence[Value]) -> list[Any]:
     is_sparse = any(isinstance(x, SparseValue) for x in inputs)
     rule = SPARSE.get(equation.name, unsupported) if is_sparse else DEFERRED.get(equation.name)
     try:
@@ -69,7 +72,7 @@ def _results(equation: Equation, inputs: Sequence[Any]) -> list[Any]:
     return found if isinstance(found, list) else [found]
 
 
-def _of_arrays(equation: Equation, arrays: Sequence[Any]) -> list[Any]:
+def _of_arrays(equation: Equation, arrays: Sequence[jax.Array]) -> list[jax.Array]:
     """Apply JAX's primitive. Small arrays of known integers (indices) are computed at once, so that they stay known."""
     known = not any(isinstance(x, jax.core.Tracer) for x in arrays) and not equation.source.effects
     if known and all(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Never
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +15,14 @@ from jsparse.ops.reductions.fullness import counts
 from jsparse.ops.shaping.ordering import sort
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
-from jsparse.sparsification.sparse_value import SparseValue, check_background, plain, tensor_of, whole
+from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, plain, tensor_of, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
 
 
 @sparse_rule("reduce_sum")
-def sums(equation: Equation, x: SparseValue) -> Any:
+def sums(equation: Equation, x: SparseValue) -> Value:
     """Sum the entries. An entry of a repeated tensor is counted once for each repeat."""
     axes = equation.params["axes"]
     if x.background.value is None:
@@ -36,7 +36,7 @@ def sums(equation: Equation, x: SparseValue) -> Any:
     return plain(found * times if times != 1 else found)
 
 
-def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> Any:
+def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
     """Sum stored entries, and the background as often as nothing is stored."""
     wide = np.dtype(unrounded(x.dtype.name))
     total = np.asarray(prod(x.shape[dim] for dim in axes)).astype(wide)  # integers wrap, as their sums do
@@ -50,7 +50,7 @@ NEUTRAL = {"reduce_max": -np.inf, "reduce_min": np.inf, "reduce_prod": 1, "reduc
 
 
 @sparse_rule(*METHODS)
-def extremes(equation: Equation, x: SparseValue) -> Any:
+def extremes(equation: Equation, x: SparseValue) -> Value:
     """Reduce stored entries, and the background where a part does not store all of its elements."""
     if equation.name in ("reduce_or", "reduce_and") and x.dtype != bool:
         raise equation.unsupported("combines bits of integers", "Pass A.todense() there.")
@@ -73,7 +73,7 @@ def extremes(equation: Equation, x: SparseValue) -> Any:
 
 
 @sparse_rule("argmax", "argmin")
-def arguments(equation: Equation, x: SparseValue) -> Any:
+def arguments(equation: Equation, x: SparseValue) -> Value:
     """Find the first index of an extreme element, which may be one that is not stored."""
     (axis,), name = equation.params["axes"], equation.name
     if x.background.value is None:
@@ -89,7 +89,7 @@ def arguments(equation: Equation, x: SparseValue) -> Any:
     return jnp.where(is_stored, index, at_tie).astype(equation.params["index_dtype"])
 
 
-def _first_unstored(tensor: SparseTensor, axis: int) -> Any:
+def _first_unstored(tensor: SparseTensor, axis: int) -> jax.Array:
     """The smallest coordinate along `axis` that is not stored, for each part; the size where all of them are.
 
     It is the number of stored coordinates that equal their rank in ascending order: all later ones exceed their rank.
@@ -112,7 +112,7 @@ def _first_unstored(tensor: SparseTensor, axis: int) -> Any:
 
 
 @sparse_rule("sort")
-def sorts(equation: Equation, *inputs: Any) -> Any:
+def sorts(equation: Equation, *inputs: Value) -> list[Value]:
     """Sort a tensor alone: its stored entries move to the ends of each part, around what is not stored."""
     x = inputs[0]
     if len(inputs) > 1 or not isinstance(x, SparseValue):
@@ -121,6 +121,6 @@ def sorts(equation: Equation, *inputs: Any) -> Any:
 
 
 @sparse_rule("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
-def scans(equation: Equation, *inputs: Any) -> Any:
+def scans(equation: Equation, *inputs: Value) -> Never:
     """Raise an error: the result has an element for each one of the dense array."""
     raise equation.unsupported("would give a dense array", "Pass A.todense() there.")

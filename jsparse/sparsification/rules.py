@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
 from jsparse.sparsification.equation import Equation
 
@@ -37,7 +37,7 @@ def _registered(table: dict[str, Rule], names: tuple[str, ...]) -> Callable[[Rul
     return register
 
 
-def unsupported(equation: Equation, *_: Any) -> Any:
+def unsupported(equation: Equation, *_: object) -> Never:
     """The rule of every other primitive."""
     raise equation.unsupported(
         "is not defined for a SparseTensor", "Pass A.todense() there, or compute it by a function of jsparse outside."

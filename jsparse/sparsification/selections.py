@@ -14,13 +14,14 @@ from jsparse.sparsification.deferred import dense, known_number
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
 from jsparse.sparsification.shapes import moved
-from jsparse.sparsification.sparse_value import SparseValue
+from jsparse.sparsification.sparse_value import SparseValue, Value
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
 
 
 @sparse_rule("slice")
-def sliced(equation: Equation, x: SparseValue) -> Any:
+def sliced(equation: Equation, x: SparseValue) -> Value:
     """Take a range of each dimension."""
     starts, limits = equation.params["start_indices"], equation.params["limit_indices"]
     strides = equation.params["strides"] or [1] * x.ndim
@@ -29,7 +30,7 @@ def sliced(equation: Equation, x: SparseValue) -> Any:
 
 
 @sparse_rule("split")
-def split(equation: Equation, x: SparseValue) -> list[Any]:
+def split(equation: Equation, x: SparseValue) -> list[Value]:
     """Cut into consecutive ranges of a dimension."""
     axis, end, parts = equation.params["axis"], 0, []
     for size in equation.params["sizes"]:
@@ -40,7 +41,7 @@ def split(equation: Equation, x: SparseValue) -> list[Any]:
 
 
 @sparse_rule("dynamic_slice")
-def sliced_at(equation: Equation, x: Any, *starts: Any) -> Any:
+def sliced_at(equation: Equation, x: Value, *starts: Any) -> Value:
     """Take a range of each dimension: where the start is not known, one coordinate or all of them."""
     if not isinstance(x, SparseValue):
         raise equation.unsupported("starts at an index that is a SparseTensor", "Index by arrays.")
@@ -59,7 +60,7 @@ def sliced_at(equation: Equation, x: Any, *starts: Any) -> Any:
                 f"starts at a traced index of dimension {dim}", "Slice at known indices, or pass A.todense()."
             )
 
-    def selected(tensor: Any) -> Any:
+    def selected(tensor: SparseTensor) -> SparseTensor:
         found = tensor[tuple(index)]
         if found.ndim == 0 or not added:
             return found.reshape(equation.shape) if not found.ndim else found
@@ -69,7 +70,7 @@ def sliced_at(equation: Equation, x: Any, *starts: Any) -> Any:
 
 
 @sparse_rule("gather")
-def taken(equation: Equation, x: Any, indices: Any) -> Any:
+def taken(equation: Equation, x: Value, indices: jax.Array) -> Value:
     """Take rows or columns at an array of indices, or elements at points: `A[rows]` and `A[rows, columns]`."""
     if isinstance(x, SparseValue):
         numbers, ndim = equation.params["dimension_numbers"], x.ndim
@@ -88,5 +89,5 @@ def taken(equation: Equation, x: Any, indices: Any) -> Any:
     )
 
 
-def _known(indices: Any) -> Any:
+def _known(indices: Value) -> Any:
     return indices if isinstance(indices, jax.core.Tracer) else np.asarray(indices)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.notation.background import dense_background
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.repeating import broadcast_to
-from jsparse.sparsification.deferred import repeated
+from jsparse.sparsification.deferred import Deferred, repeated
 from jsparse.sparsification.equation import Equation
 from jsparse.tensor.dense import dense_array
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["ZERO", "Background", "SparseValue", "as_array", "broadcast", "plain", "tensor_of", "whole"]
+__all__ = ["ZERO", "Background", "SparseValue", "Value", "as_array", "broadcast", "plain", "tensor_of", "whole"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class SparseValue:
     background: Background = ZERO
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         """The dtype of the elements."""
         return self.tensor.dtype
 
@@ -78,7 +80,11 @@ class SparseValue:
         return replace(self, tensor=tensor, background=background)
 
 
-def plain(x: Any) -> Any:
+Value: TypeAlias = SparseValue | Deferred | Array
+"""A value of the interpreter."""
+
+
+def plain(x: SparseTensor | Array) -> Value:
     """The value of a result of an operation: a SparseTensor, which is 0 where it stores nothing, or an array."""
     if not isinstance(x, SparseTensor):
         return x
@@ -107,7 +113,7 @@ def whole(x: SparseValue) -> SparseValue:
     return SparseValue(repeated, x.shape, tuple(range(x.ndim)), x.background)
 
 
-def as_array(x: SparseValue) -> Any:
+def as_array(x: SparseValue) -> jax.Array:
     """All elements of a value. Raises PatternError if the elements that are not stored are unknown."""
     tensor = whole(x).tensor
     if x.background.is_zero:

@@ -9,12 +9,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.base.limits import checked_nse
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.sparsification import calls, contraction, control_flow, elementwise, reductions, selections, shapes
 from jsparse.sparsification.deferred import dense
 from jsparse.sparsification.interpreter import interpret
-from jsparse.sparsification.sparse_value import SparseValue, plain, tensor_of
+from jsparse.sparsification.sparse_value import SparseValue, Value, plain, tensor_of
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -56,7 +57,7 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
             return fn(*args, **kwargs)
         traced = [n for n, x in enumerate(leaves) if isinstance(x, SparseTensor | jax.Array | np.ndarray)]
 
-        def of_arrays(*arrays: Any) -> Any:
+        def of_arrays(*arrays: jax.Array) -> list[Value]:
             given = list(leaves)
             for n, x in zip(traced, arrays, strict=True):
                 given[n] = x
@@ -71,15 +72,15 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
     return sparse
 
 
-def _is_sparse(x: Any) -> bool:
+def _is_sparse(x: object) -> bool:
     return isinstance(as_sparse_operand(x, "jsparse.sparsify"), SparseTensor)
 
 
-def _aval(x: Any) -> Any:
+def _aval(x: SparseTensor | Array) -> Any:
     if isinstance(x, SparseTensor):
         check_leaves(x, "an argument of jsparse.sparsify")
     return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
-def _result(x: Any) -> Any:
+def _result(x: Any) -> SparseTensor | jax.Array:
     return tensor_of(x) if isinstance(x, SparseValue) else jax.numpy.asarray(dense(x))

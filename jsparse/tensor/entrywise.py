@@ -24,7 +24,7 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 __all__ = ["compiled", "mapped"]
 
 
-def mapped(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any) -> Any:
+def mapped(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any) -> jax.Array:
     """Compute `function(*arrays)` elementwise: values of shape (nse,), 0 in padding, NaN if the pattern overflowed.
 
     Args:
@@ -60,7 +60,7 @@ def compiled(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *a
 
 
 @lru_cache(maxsize=1024)
-def _kept(function: Callable[..., Any], options: Any, types: Any, settings: Any) -> ElementwiseFunction:
+def _kept(function: Callable[..., Any], options: Any, types: Any, settings: object) -> ElementwiseFunction:
     avals = [jax.ShapeDtypeStruct((), dtype, weak_type=weak) for dtype, weak in types[1]]
     if not options:
         return traced(function, avals, is_compiled=True)[0]
@@ -69,7 +69,7 @@ def _kept(function: Callable[..., Any], options: Any, types: Any, settings: Any)
     return traced(with_options, avals, is_compiled=True)[0]
 
 
-def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[Any]) -> bool:
+def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array]) -> bool:
     """Whether functions of jax.numpy can be called on the arrays directly.
 
     Nothing may be traced. A dynamic pattern has to have padding that the host knows, and a capacity for which no
@@ -83,7 +83,9 @@ def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[Any]) -> 
     return known and not any(isinstance(x, jax.core.Tracer) for x in arrays) and _is_rare_length(pattern.nse)
 
 
-def _computed(function: Callable[..., Any], pattern: Pattern | DynamicPattern, arrays: Sequence[Any]) -> Any:
+def _computed(
+    function: Callable[..., Any], pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array]
+) -> jax.Array:
     """The values of an elementwise function on known arrays, whose length is new in most calls."""
     length = pattern.nse
     if isinstance(pattern, DynamicPattern):
@@ -99,7 +101,7 @@ def _is_rare_length(length: int) -> bool:
     return _round_length(length) != length and is_rare(length, 3e-5 + 2e-9 * length)
 
 
-def _at_round_length(function: Callable[..., Any], length: int, arrays: Sequence[Any]) -> Any:
+def _at_round_length(function: Callable[..., Any], length: int, arrays: Sequence[jax.Array]) -> jax.Array:
     """Call an elementwise function on arrays that are padded to one of a few lengths, each of which has a program."""
     whole = _round_length(length)
     found = function(*(x if x.ndim == 0 else padded(x, whole, neutral(x.dtype)) for x in arrays))
@@ -115,7 +117,7 @@ def _round_length(length: int) -> int:
 _elementwise: dict[int, weakref.ref[Any]] = {}  # id of a checked function or code → a reference to it
 
 
-def _is_elementwise(function: Callable[..., Any], arrays: Sequence[Any]) -> bool:
+def _is_elementwise(function: Callable[..., Any], arrays: Sequence[jax.Array]) -> bool:
     """Check a function once. Without closure and defaults it is known by its code, as lambdas are made again.
 
     Returns False if the function refers to traced values.
@@ -132,20 +134,20 @@ def _is_elementwise(function: Callable[..., Any], arrays: Sequence[Any]) -> bool
     return not any(isinstance(x, jax.core.Tracer) for x in constants)
 
 
-def _forget(number: int, _: Any) -> None:
+def _forget(number: int, _: object) -> None:
     _elementwise.pop(number, None)
 
 
-def _full(values: Any, pattern: Pattern | DynamicPattern) -> Any:
+def _full(values: jax.Array, pattern: Pattern | DynamicPattern) -> jax.Array:
     """The values with one element for each slot, also if the function has scalar arguments only."""
     return values if jnp.shape(values) == (pattern.nse,) else jnp.broadcast_to(values, (pattern.nse,))
 
 
-def _scalar(x: Any) -> jax.ShapeDtypeStruct:
+def _scalar(x: jax.Array) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((), x.dtype, weak_type=bool(getattr(x, "weak_type", False)))
 
 
-def _bound(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arrays: Any) -> Any:
+def _bound(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arrays: Any) -> jax.Array:
     """Bind the primitive. Scalars get an axis of size 1, which broadcasts along the slots."""
     padding = pattern.padding if isinstance(pattern, DynamicPattern) else None
     lead = pattern.arrays[0].ndim - 1 if isinstance(pattern, DynamicPattern) else 0
@@ -159,7 +161,7 @@ def _bound(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arr
     return out if out.shape == shape else jnp.broadcast_to(out, shape)
 
 
-def _checked(arrays: Any, pattern: Pattern | DynamicPattern) -> tuple[Any, ...]:
+def _checked(arrays: Any, pattern: Pattern | DynamicPattern) -> tuple[jax.Array, ...]:
     arrays = tuple(
         x if isinstance(x, jax.Array) else jax_array(x, "arguments of an elementwise function") for x in arrays
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Never
 
 import jax
 import jax.extend.random
@@ -46,7 +46,7 @@ class GradientIndex:
         return self.array.dtype
 
 
-def _refused(*_: Any) -> Any:
+def _refused(*_: object) -> Never:
     raise LeafError(
         "Expected a function of values, but it computes with an index array of the gradient of a dynamic tensor. Map "
         "over jsparse.values(gradient), wrap an optimizer in jsparse.optax.values_only, or compute with the tensors "
@@ -61,13 +61,13 @@ for _name in ("neg", "pos", "abs", "lt", "le", "gt", "ge", "float", "int", "arra
     setattr(GradientIndex, f"__{_name}__", _refused)
 
 
-def mark_of(array: Any) -> Any:
+def mark_of(array: jax.Array) -> jax.Array:
     """The mark of a gradient with this index array, an array of keys of shape (0,)."""
     return same_varying((array, _mark()))[1]
 
 
 @jax.jit
-def _mark() -> Any:
+def _mark() -> jax.Array:
     return jax.random.wrap_key_data(jnp.zeros((0, 1), jnp.uint32), impl=_kind_of_keys())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from jsparse.base.arrays import Array
 from jsparse.formats import Format, Pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
@@ -60,6 +61,6 @@ class Valued(Patterned):
     values: Any
 
     @classmethod
-    def _unchecked(cls, values: Any, pattern: Pattern | DynamicPattern) -> Self:
+    def _unchecked(cls, values: Array, pattern: Pattern | DynamicPattern) -> Self:
         """Make an object without checks: JAX's transformations also put tracers, shapes and sentinels into pytrees."""
         raise NotImplementedError

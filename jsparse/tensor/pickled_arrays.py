@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import copy_on_device, is_number, raw_bytes
+from jsparse.base.arrays import Array, copy_on_device, is_number, raw_bytes
 from jsparse.errors import LeafError
 
 __all__ = ["Packed", "packed", "unpacked"]
@@ -29,7 +29,7 @@ class Packed:
     on_device: bool
 
 
-def packed(leaf: Any) -> Any:
+def packed(leaf: jax.Array) -> Any:
     """Convert a leaf for pickling: concrete arrays of numbers become `Packed`; anything else stays as it is."""
     if not isinstance(leaf, jax.Array | np.ndarray) or isinstance(leaf, jax.core.Tracer):
         return leaf
@@ -38,7 +38,7 @@ def packed(leaf: Any) -> Any:
     return Packed(leaf.dtype.name, tuple(leaf.shape), raw_bytes(leaf).tobytes(), isinstance(leaf, jax.Array))
 
 
-def unpacked(leaf: Any) -> Any:
+def unpacked(leaf: Any) -> Array:
     """Invert `packed`. Raises LeafError if the data do not fit the dtype and the shape."""
     if not isinstance(leaf, Packed):
         return leaf

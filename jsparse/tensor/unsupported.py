@@ -80,40 +80,40 @@ class UnsupportedOperations:
             raise _comparison("!=")
         return self is not other
 
-    def __rpow__(self, other: Any) -> Never:
+    def __rpow__(self, other: object) -> Never:
         raise DTypeError(
             "x ** A is 1 wherever the SparseTensor A stores nothing. Write A.with_values(x ** A.values) for its stored "
             "entries, or x ** A.todense()."
         )
 
-    def __floordiv__(self, other: Any) -> Never:
+    def __floordiv__(self, other: object) -> Never:
         raise _on_values("A // x", "A.values // x")
 
-    def __rfloordiv__(self, other: Any) -> Never:
+    def __rfloordiv__(self, other: object) -> Never:
         raise _on_values("x // A", "x // A.values")
 
-    def __mod__(self, other: Any) -> Never:
+    def __mod__(self, other: object) -> Never:
         raise _on_values("A % x", "A.values % x")
 
-    def __rmod__(self, other: Any) -> Never:
+    def __rmod__(self, other: object) -> Never:
         raise _on_values("x % A", "x % A.values")
 
-    def __divmod__(self, other: Any) -> Never:
+    def __divmod__(self, other: object) -> Never:
         raise _on_values("divmod(A, x)", "A.values // x")
 
-    def __rdivmod__(self, other: Any) -> Never:
+    def __rdivmod__(self, other: object) -> Never:
         raise _on_values("divmod(x, A)", "x // A.values")
 
-    def __lshift__(self, other: Any) -> Never:
+    def __lshift__(self, other: object) -> Never:
         raise _on_values("A << x", "A.values << x")
 
-    def __rshift__(self, other: Any) -> Never:
+    def __rshift__(self, other: object) -> Never:
         raise _on_values("A >> x", "A.values >> x")
 
-    def __rlshift__(self, other: Any) -> Never:
+    def __rlshift__(self, other: object) -> Never:
         raise _on_values("x << A", "x << A.values")
 
-    def __rrshift__(self, other: Any) -> Never:
+    def __rrshift__(self, other: object) -> Never:
         raise _on_values("x >> A", "x >> A.values")
 
     def __invert__(self) -> Never:
@@ -123,7 +123,7 @@ class UnsupportedOperations:
             "A.map(jnp.invert) for stored entries only, or ~A.todense()."
         )
 
-    def __setitem__(self, index: Any, value: Any) -> Never:
+    def __setitem__(self, index: object, value: object) -> Never:
         raise DTypeError(
             "A SparseTensor is immutable. For stored entries write A.with_values(A.values.at[slot].set(x))."
         )

@@ -8,19 +8,26 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.convolutions.gcn import propagated, root_of_degrees
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen
-from jsparse.nn.operands import dense_array, operands, plus_bias, product, rounded, unrounded_sums, wide
+from jsparse.nn.operands import Features, dense_array, operands, plus_bias, product, rounded, unrounded_sums, wide
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["ChebConv", "cheb_conv"]
 
 
 def cheb_conv(
-    graph: Graph, x: Any, kernel: Any, bias: Any = None, *, normalize: bool = True, lambda_max: float | None = None
+    graph: Graph,
+    x: Features,
+    kernel: ArrayLike,
+    bias: ArrayLike | None = None,
+    *,
+    normalize: bool = True,
+    lambda_max: float | None = None,
 ) -> jax.Array:
     """Compute Σ over k < K of T_k(L̂) x W[k], plus b, for the Chebyshev polynomials T_k.
 
@@ -77,7 +84,7 @@ def _forward(shifted: Callable[[jax.Array], jax.Array], x: jax.Array, kernel: ja
     return found
 
 
-def _clenshaw(shifted: Callable[[jax.Array], jax.Array], x: Any, kernel: jax.Array) -> jax.Array:
+def _clenshaw(shifted: Callable[[jax.Array], jax.Array], x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
     """Σ T_k(L̂) y_k of y_k = x W[k] by s_k = y_k + 2 L̂ s_{k+1} - s_{k+2}, which ends with y_0 + L̂ s_1 - s_2 (Clenshaw,
     A note on the summation of Chebyshev series, 1955)."""
     order, inputs, out = kernel.shape
@@ -96,7 +103,7 @@ def _recurrence(
     return found if after is None else found - after
 
 
-def _check_bound(layer: str, normalize: bool, lambda_max: Any) -> None:
+def _check_bound(layer: str, normalize: bool, lambda_max: float | None) -> None:
     if lambda_max is None and not normalize:
         raise ShapeError(
             f"Expected lambda_max=, the largest eigenvalue of D - A, or a bound of it, in {layer} with "
@@ -144,6 +151,6 @@ class ChebConv(Layer):
             bias=bias_of(self.out_features, self.use_bias),
         )
 
-    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+    def _apply(self, p: Arrays, graph: Graph, x: Features) -> jax.Array:
         options: dict[str, Any] = {"normalize": self.normalize, "lambda_max": self.lambda_max}
         return cheb_conv(graph, x, p["kernel"], p.get("bias"), **options)

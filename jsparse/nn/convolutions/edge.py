@@ -131,7 +131,7 @@ class EdgeConv(Layer):
     def parameters(self) -> dict[str, Parameter]:
         return two_layers(2 * pair(self.in_features)[0], self.hidden_features, self.out_features)
 
-    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+    def _apply(self, p: Arrays, graph: Graph, x: Features) -> jax.Array:
         sides = x if isinstance(x, tuple) else (x, x)
         if not any(isinstance(one, SparseTensor) for one in sides):
             return edge_conv(graph, x, lambda both: rest(p, first(p, both, "EdgeConv")), reduction=self.reduction)

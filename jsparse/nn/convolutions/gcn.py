@@ -8,12 +8,13 @@ from functools import cache
 from typing import Any
 
 import jax
+from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import ShapeError
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
-from jsparse.nn.operands import check_bias, check_kernel, operands, product, rounded, unrounded_sums, wide
+from jsparse.nn.operands import Features, check_bias, check_kernel, operands, product, rounded, unrounded_sums, wide
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -22,7 +23,13 @@ __all__ = ["GCNConv", "gcn_conv", "propagated", "root_of_degrees"]
 
 
 def gcn_conv(
-    graph: Graph, x: Any, kernel: Any, bias: Any = None, *, self_loops: bool = True, normalize: bool = True
+    graph: Graph,
+    x: Features,
+    kernel: ArrayLike,
+    bias: ArrayLike | None = None,
+    *,
+    self_loops: bool = True,
+    normalize: bool = True,
 ) -> jax.Array:
     """Compute D^-1/2 (A + I) D^-1/2 x W + b, with the degrees D of A + I.
 
@@ -60,7 +67,7 @@ def gcn_conv(
     return rounded(found, graph, x, kernel, bias)
 
 
-def root_of_degrees(graph: Graph, self_loops: bool, dtype: Any) -> jax.Array:
+def root_of_degrees(graph: Graph, self_loops: bool, dtype: DTypeLike) -> jax.Array:
     """D^-1/2, and 0 for 0, (nodes, 1) in float32 or wider."""
     degrees = unrounded_sums(f"{indices_of(graph)}->i", graph)
     degrees = degrees.astype(wide_float(degrees.dtype, dtype)) + (1 if self_loops else 0)
@@ -73,7 +80,9 @@ def propagated(self_loops: bool) -> Callable[..., jax.Array]:
     or without it. Its result is not rounded."""
 
     @fuse
-    def propagated(graph: Any, x: jax.Array, scale: Any, kernel: Any, bias: Any) -> jax.Array:
+    def propagated(
+        graph: Graph, x: jax.Array, scale: Any, kernel: jax.Array | None, bias: jax.Array | None
+    ) -> jax.Array:
         at, own = indices_of(graph), x if scale is None else x.astype(scale.dtype) * scale
         if own.dtype == x.dtype:
             found = unrounded_sums(f"{at},jf->if", graph, own)
@@ -124,5 +133,5 @@ class GCNConv(Layer):
         source, _ = pair(self.in_features)
         return chosen(kernel=Parameter((source, self.out_features)), bias=bias_of(self.out_features, self.use_bias))
 
-    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+    def _apply(self, p: Arrays, graph: Graph, x: Features) -> jax.Array:
         return gcn_conv(graph, x, p["kernel"], p.get("bias"), self_loops=self.self_loops, normalize=self.normalize)

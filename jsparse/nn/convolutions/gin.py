@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph
@@ -20,7 +20,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["GINConv", "gin_conv"]
 
 
-def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], eps: Any = 0.0) -> jax.Array:
+def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], eps: ArrayLike = 0.0) -> jax.Array:
     """Compute mlp((1 + ε) x[i] + Σ A[i, j] x[j]).
 
         >>> A = jsparse.random(jax.random.key(0), (6, 6), density=0.5)
@@ -82,7 +82,7 @@ class GINConv(Layer):
         eps = {"eps": Parameter((), float(self.eps))} if self.train_eps else {}
         return two_layers(pair(self.in_features)[0], self.hidden_features, self.out_features) | eps
 
-    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+    def _apply(self, p: Arrays, graph: Graph, x: Features) -> jax.Array:
         eps, sides = p.get("eps", self.eps), x if isinstance(x, tuple) else (x,)
         if not any(isinstance(one, SparseTensor) for one in sides):
             return gin_conv(graph, x, lambda x: rest(p, first(p, x, "GINConv")), eps)

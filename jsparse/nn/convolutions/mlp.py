@@ -29,7 +29,7 @@ def check_widths(layer: str, inputs: Any, hidden: int | None, out: int | None) -
     check_sizes(layer, pairs=["in_features"], in_features=inputs, out_features=out, hidden_features=hidden)
 
 
-def first(p: Arrays, x: Any, layer: str) -> jax.Array:
+def first(p: Arrays, x: jax.Array, layer: str) -> jax.Array:
     """The product of x and the first kernel."""
     found: jax.Array = x @ check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
     return found

@@ -7,11 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.degrees import inverse
-from jsparse.graph.graphs import is_pattern
+from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
 from jsparse.nn.operands import Features, dense_sums, own_part, plus_bias, rounded, sides, sparse_graph, unrounded_sums
 from jsparse.ops.einsum import einsum
@@ -21,7 +22,13 @@ __all__ = ["RGCNConv", "basis_kernel", "rgcn_conv"]
 
 
 def rgcn_conv(
-    graph: Any, x: Features, kernel: Any, root: Any = None, bias: Any = None, *, normalize: bool = True
+    graph: Graph,
+    x: Features,
+    kernel: ArrayLike,
+    root: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    normalize: bool = True,
 ) -> jax.Array:
     """Compute Σ over relations r and neighbours j of A[r, i, j] x[j] W[r], plus x[i] R + b.
 
@@ -62,7 +69,7 @@ def rgcn_conv(
     return rounded(found, graph, source, kernel, None if root is None else target, root, bias)
 
 
-def basis_kernel(coefficients: Any, bases: Any) -> jax.Array:
+def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:
     """The kernels of relations as combinations of few bases: W[r] = Σ over b of c[r, b] B[b].
 
         >>> jsparse.nn.basis_kernel(jnp.ones((5, 2)), jnp.ones((2, 4, 3))).shape
@@ -83,7 +90,7 @@ def basis_kernel(coefficients: Any, bases: Any) -> jax.Array:
     return jnp.einsum("rb,bcf->rcf", coefficients, bases)
 
 
-def _means(graph: Any, dtype: Any) -> Any:
+def _means(graph: Any, dtype: DTypeLike) -> Any:
     """The graph whose rows add up to 1 for each relation, if they have entries, in float32 or wider.
 
     Its cotangents by the weights and by their sums nearly cancel, so weights are widened before both.
@@ -94,7 +101,7 @@ def _means(graph: Any, dtype: Any) -> Any:
     return einsum("rij,ri->rij", graph, inverse(sums))
 
 
-def _check(graph: Any, source: Any, target: Any, kernel: jax.Array) -> None:
+def _check(graph: Graph, source: jax.Array, target: jax.Array, kernel: jax.Array) -> None:
     blocks = kernel.shape[1] if kernel.ndim == 4 else 1
     inputs = kernel.shape[-2] * blocks if kernel.ndim in (3, 4) else -1
     nodes = (*target.shape[:1], *source.shape[:1])
@@ -171,6 +178,6 @@ class RGCNConv(Layer):
         root = Parameter((target, out)) if self.use_root else None
         return chosen(kernel=kernel, coefficients=coefficients, root=root, bias=bias_of(out, self.use_bias))
 
-    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+    def _apply(self, p: Arrays, graph: Graph, x: Features) -> jax.Array:
         kernel = p["kernel"] if self.num_bases is None else basis_kernel(p["coefficients"], p["kernel"])
         return rgcn_conv(graph, x, kernel, p.get("root"), p.get("bias"), normalize=self.normalize)

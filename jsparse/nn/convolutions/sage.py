@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.graph.graphs import Graph, one_of
@@ -23,12 +24,12 @@ SAGE_REDUCTIONS = ("mean", "sum", "max", "pool")
 def sage_conv(
     graph: Graph,
     x: Features,
-    kernel: Any,
-    root: Any = None,
-    bias: Any = None,
+    kernel: ArrayLike,
+    root: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
     *,
     reduction: str = "mean",
-    pool: tuple[Any, Any] | None = None,
+    pool: tuple[ArrayLike, ArrayLike] | None = None,
     normalize: bool = False,
 ) -> jax.Array:
     """Compute (reduction over neighbours j of A[i, j] x[j]) W + x[i] R + b.
@@ -134,7 +135,7 @@ class SAGEConv(Layer):
             bias=bias_of(self.out_features, self.use_bias),
         )
 
-    def _apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+    def _apply(self, p: Arrays, graph: Graph, x: Features) -> jax.Array:
         pool = (p["pool_kernel"], p["pool_bias"]) if self.reduction == "pool" else None
         rest: dict[str, Any] = {"reduction": self.reduction, "pool": pool, "normalize": self.normalize}
         return sage_conv(graph, x, p["kernel"], p.get("root"), p.get("bias"), **rest)

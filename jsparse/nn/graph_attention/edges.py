@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jsparse.base.memo import remembered
 from jsparse.errors import ShapeError, represented, shortened
@@ -139,7 +140,7 @@ def over_neighbors(scores: Any) -> SparseTensor:
     return found
 
 
-def per_head(x: Any, kernel: jax.Array) -> jax.Array:
+def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
     """x W[h] for each head h, (nodes, heads, dim), not rounded.
 
     It is one product of matrices: XLA transposes operands of others.
@@ -148,7 +149,7 @@ def per_head(x: Any, kernel: jax.Array) -> jax.Array:
     return product(x, kernel.reshape(inputs, heads * dim)).reshape(x.shape[0], heads, dim)
 
 
-def joined(found: jax.Array, concat: bool, bias: Any, layer: str) -> jax.Array:
+def joined(found: jax.Array, concat: bool, bias: ArrayLike | None, layer: str) -> jax.Array:
     """Heads side by side, (targets, heads · dim), or their mean, (targets, dim); with a bias."""
     targets, heads, dim = found.shape
     return plus_bias(found.reshape(targets, heads * dim) if concat else found.mean(1), bias, layer)
@@ -183,12 +184,12 @@ class AttentionLayer(Layer):
         """The number of features of the result."""
         return self.out_features * (self.heads if self.concat else 1)
 
-    def dropout(self, key: Any) -> dict[str, Any]:
+    def dropout(self, key: jax.Array | None) -> dict[str, Any]:
         """The arguments of dropout; without a key nothing is dropped."""
         return {"dropout_rate": 0.0 if key is None else self.dropout_rate, "dropout_key": key}
 
 
-def check_edge_kernel(features: SparseTensor | None, kernel: Any, like: jax.Array, layer: str) -> None:
+def check_edge_kernel(features: SparseTensor | None, kernel: ArrayLike | None, like: jax.Array, layer: str) -> None:
     """Raise ShapeError unless there is a kernel (edge_in, heads, dim) where there are features of edges."""
     if features is None:
         return

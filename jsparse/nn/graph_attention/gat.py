@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
@@ -27,6 +29,7 @@ from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise import functions
 from jsparse.ops.fuse import fuse
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["EdgeAttention", "GATConv", "gat_conv"]
@@ -43,18 +46,18 @@ class EdgeAttention(NamedTuple):
 def gat_conv(
     graph: Graph,
     x: Features,
-    kernel: Any,
-    attention_source: Any,
-    attention_target: Any,
-    bias: Any = None,
+    kernel: ArrayLike,
+    attention_source: ArrayLike,
+    attention_target: ArrayLike,
+    bias: ArrayLike | None = None,
     *,
-    kernel_target: Any = None,
+    kernel_target: ArrayLike | None = None,
     edges: EdgeAttention | None = None,
     concat: bool = True,
     negative_slope: float = 0.2,
     self_loops: bool = True,
     dropout_rate: float = 0.0,
-    dropout_key: Any = None,
+    dropout_key: jax.Array | None = None,
 ) -> jax.Array:
     """Compute Σ over neighbours j of w[i, j, h] (x[j] W[h]), where w is a softmax over j of scores.
 
@@ -126,7 +129,13 @@ def _scored(kernel: jax.Array, attention: jax.Array) -> jax.Array:
 def _attended(negative_slope: float) -> Callable[..., jax.Array]:
     @fuse
     def attended(
-        pattern: Any, target: jax.Array, source: jax.Array, sent: jax.Array, features: Any, of_edges: Any, kept: Any
+        pattern: Pattern | DynamicPattern,
+        target: jax.Array,
+        source: jax.Array,
+        sent: jax.Array,
+        features: SparseTensor | None,
+        of_edges: jax.Array | None,
+        kept: jax.Array | None,
     ) -> jax.Array:
         heads = pattern.extended([target.shape[1]])
         at = indices_of(pattern)
@@ -190,7 +199,15 @@ class GATConv(AttentionLayer):
             bias=bias_of(self.width, self.use_bias),
         )
 
-    def _apply(self, p: Arrays, graph: Any, x: Any, *, edge_features: Any = None, dropout_key: Any = None) -> jax.Array:
+    def _apply(
+        self,
+        p: Arrays,
+        graph: Graph,
+        x: Features,
+        *,
+        edge_features: SparseTensor | ArrayLike | None = None,
+        dropout_key: jax.Array | None = None,
+    ) -> jax.Array:
         edges = None
         if edge_features is not None:
             edges = EdgeAttention(edge_features, p["edge_kernel"], p["attention_edge"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
@@ -28,6 +29,7 @@ from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise import functions
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["GATv2Conv", "gatv2_conv"]
@@ -36,20 +38,20 @@ __all__ = ["GATv2Conv", "gatv2_conv"]
 def gatv2_conv(
     graph: Graph,
     x: Features,
-    kernel_source: Any,
-    kernel_target: Any,
-    attention: Any,
-    bias: Any = None,
+    kernel_source: ArrayLike,
+    kernel_target: ArrayLike,
+    attention: ArrayLike,
+    bias: ArrayLike | None = None,
     *,
-    bias_source: Any = None,
-    bias_target: Any = None,
-    edge_features: Any = None,
-    edge_kernel: Any = None,
+    bias_source: ArrayLike | None = None,
+    bias_target: ArrayLike | None = None,
+    edge_features: SparseTensor | ArrayLike | None = None,
+    edge_kernel: ArrayLike | None = None,
     concat: bool = True,
     negative_slope: float = 0.2,
     self_loops: bool = True,
     dropout_rate: float = 0.0,
-    dropout_key: Any = None,
+    dropout_key: jax.Array | None = None,
 ) -> jax.Array:
     """Compute Σ over neighbours j of w[i, j, h] (x[j] S[h]), where w is a softmax over j of scores.
 
@@ -102,7 +104,13 @@ def gatv2_conv(
 def _attended(negative_slope: float) -> Callable[..., jax.Array]:
     @fuse
     def attended(
-        pattern: Any, target: jax.Array, source: jax.Array, attention: jax.Array, features: Any, kernel: Any, kept: Any
+        pattern: Pattern | DynamicPattern,
+        target: jax.Array,
+        source: jax.Array,
+        attention: jax.Array,
+        features: SparseTensor | None,
+        kernel: jax.Array | None,
+        kept: jax.Array | None,
     ) -> jax.Array:
         heads = pattern.extended([target.shape[1]])
         wide, dtype = pattern.extended(list(target.shape[1:])), wide_float(source.dtype)
@@ -173,7 +181,15 @@ class GATv2Conv(AttentionLayer):
             bias=bias_of(self.width, self.use_bias),
         )
 
-    def _apply(self, p: Arrays, graph: Any, x: Any, *, edge_features: Any = None, dropout_key: Any = None) -> jax.Array:
+    def _apply(
+        self,
+        p: Arrays,
+        graph: Graph,
+        x: Features,
+        *,
+        edge_features: SparseTensor | ArrayLike | None = None,
+        dropout_key: jax.Array | None = None,
+    ) -> jax.Array:
         side = "source" if self.share_weights else "target"
         return gatv2_conv(
             graph,

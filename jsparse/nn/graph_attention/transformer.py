@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.errors import DTypeError, ShapeError, represented
+from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.attention import Projection
 from jsparse.nn.graph_attention.edges import (
@@ -35,6 +36,7 @@ from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["TransformerConv", "transformer_conv"]
@@ -48,12 +50,12 @@ def transformer_conv(
     value: Projection,
     root: Projection | None = None,
     *,
-    gate: Any = None,
-    edge_features: Any = None,
-    edge_kernel: Any = None,
+    gate: ArrayLike | None = None,
+    edge_features: SparseTensor | ArrayLike | None = None,
+    edge_kernel: ArrayLike | None = None,
     concat: bool = True,
     dropout_rate: float = 0.0,
-    dropout_key: Any = None,
+    dropout_key: jax.Array | None = None,
 ) -> jax.Array:
     """Compute Σ over neighbours j of w[i, j, h] (value[j] + e[i, j]), plus x[i] R.
 
@@ -98,7 +100,7 @@ def transformer_conv(
     return rounded(_beside(sums, target, root, gate), *given, *(() if root is None else (target, *root)), gate)
 
 
-def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: Any) -> jax.Array:
+def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: ArrayLike | None) -> jax.Array:
     """The sums beside what a node itself contributes, not rounded."""
     if root is None:
         if gate is not None:
@@ -114,7 +116,7 @@ def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: A
     return (1 - share) * sums + share * own
 
 
-def _projected(x: Any, projection: Projection, name: str) -> jax.Array:
+def _projected(x: jax.Array, projection: Projection, name: str) -> jax.Array:
     if not isinstance(projection, Projection):
         raise DTypeError(
             f"Expected a Projection(kernel, bias) as the {name} of transformer_conv, but got {represented(projection)}."
@@ -126,7 +128,13 @@ def _projected(x: Any, projection: Projection, name: str) -> jax.Array:
 
 @fuse
 def _attended(
-    pattern: Any, q: jax.Array, k: jax.Array, v: jax.Array, features: Any, of_edges: Any, kept: Any
+    pattern: Pattern | DynamicPattern,
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    features: SparseTensor | None,
+    of_edges: jax.Array | None,
+    kept: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array | None]:
     """The weighted sums of values, and the weighted sums of the features of edges."""
     heads = pattern.extended([q.shape[1]])
@@ -197,7 +205,15 @@ class TransformerConv(AttentionLayer):
             edge_kernel=None if self.edge_features is None else Parameter((self.edge_features, *heads)),
         )
 
-    def _apply(self, p: Arrays, graph: Any, x: Any, *, edge_features: Any = None, dropout_key: Any = None) -> jax.Array:
+    def _apply(
+        self,
+        p: Arrays,
+        graph: Graph,
+        x: Features,
+        *,
+        edge_features: SparseTensor | ArrayLike | None = None,
+        dropout_key: jax.Array | None = None,
+    ) -> jax.Array:
         root = Projection(p["root"], p.get("root_bias")) if self.use_root else None
         return transformer_conv(
             graph,

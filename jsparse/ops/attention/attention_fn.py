@@ -7,7 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike, DTypeLike
 
+from jsparse.base.arrays import Array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern
@@ -16,6 +18,7 @@ from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra
 from jsparse.planning.bare_pattern import is_sparse, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import PatternLike
 
 __all__ = ["AttentionFn", "attention_fn"]
 
@@ -34,18 +37,18 @@ class AttentionFn:
 
     def __call__(
         self,
-        query: Any,
-        key: Any,
-        value: Any,
-        bias: Any = None,
-        mask: Any = None,
+        query: Array,
+        key: Array,
+        value: Array,
+        bias: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
         broadcast_dropout: bool = True,
-        dropout_rng: Any = None,
+        dropout_rng: jax.Array | None = None,
         dropout_rate: float = 0.0,
         deterministic: bool = False,
-        dtype: Any = None,
-        precision: Any = None,
-        module: Any = None,
+        dtype: DTypeLike | None = None,
+        precision: jax.lax.PrecisionLike = None,
+        module: object = None,
         is_causal: bool = False,
     ) -> jax.Array:
         """Compute attention of arrays (..., length, heads, dim). See `attention_fn`."""
@@ -77,7 +80,7 @@ class AttentionFn:
         return self.pattern, mask
 
 
-def attention_fn(mask: Any = None, *, scale: float | None = None) -> AttentionFn:
+def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None) -> AttentionFn:
     """Make the `attention_fn` of Flax's attention layers from a sparse mask.
 
         >>> from flax import linen, nnx
@@ -112,7 +115,9 @@ def attention_fn(mask: Any = None, *, scale: float | None = None) -> AttentionFn
     return AttentionFn(pattern, scale)
 
 
-def _kept(query: Any, pattern: Pattern | DynamicPattern, rate: float, key: Any, broadcast: bool) -> Extra | None:
+def _kept(
+    query: Any, pattern: Pattern | DynamicPattern, rate: float, key: jax.Array | None, broadcast: bool
+) -> Extra | None:
     """The dropout factor of each weight, 0 or 1 / (1 - rate); the same for all batches and heads if `broadcast`."""
     axes = [not broadcast] * (query.ndim - 2)
     axes[-1] = axes[-1] and pattern.ndim == 2  # if each head has a pattern, entries differ

@@ -7,7 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
+from jsparse.base.arrays import Array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
@@ -15,7 +17,7 @@ from jsparse.ops.attention.fused import Extra, attended
 from jsparse.planning.bare_pattern import is_sparse, pattern_of
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
 __all__ = ["checked_pattern", "dot_product_attention", "over_lengths"]
 
@@ -70,7 +72,7 @@ def dot_product_attention(
     return over_lengths(query, key, value, pattern, bias, scale=scale, is_causal=is_causal)
 
 
-def checked_pattern(mask: Any, query: Any, key: Any, value: Any) -> Pattern | DynamicPattern:
+def checked_pattern(mask: PatternLike, query: Array, key: Array, value: Array) -> Pattern | DynamicPattern:
     """The pattern of a sparse mask. Raises ShapeError if shapes do not fit."""
     pattern = pattern_of(mask)
     shapes = f"query {query.shape}, key {key.shape}, value {value.shape} and a mask of shape {tuple(mask.shape)}"
@@ -94,8 +96,8 @@ def over_lengths(
     key: Any,
     value: Any,
     pattern: Pattern | DynamicPattern,
-    bias: Any = None,
-    dense_mask: Any = None,
+    bias: SparseTensor | ArrayLike | None = None,
+    dense_mask: ArrayLike | None = None,
     *,
     scale: float | None = None,
     is_causal: bool = False,
@@ -124,7 +126,7 @@ def over_lengths(
     return attended(query, key, value, pattern, scale, added, kept, lengths_first=True, is_causal=is_causal)
 
 
-def _dense(x: Any, shape: tuple[int, ...], name: str) -> Extra:
+def _dense(x: jax.Array, shape: tuple[int, ...], name: str) -> Extra:
     """An array that broadcasts to `shape`, without the axes along which it has size 1."""
     try:
         fits = np.broadcast_shapes(x.shape, shape) == shape

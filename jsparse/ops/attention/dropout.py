@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,13 +11,15 @@ from jsparse.errors import ShapeError, represented
 __all__ = ["check_rate", "dropout_factors"]
 
 
-def check_rate(rate: Any, what: str) -> None:
+def check_rate(rate: float, what: str) -> None:
     """Raise ShapeError unless the rate of dropout is a number from 0 to 1."""
     if not isinstance(rate, int | float | np.number) or not 0 <= rate <= 1:
         raise ShapeError(f"Expected dropout_rate to be a number from 0 to 1 in {what}, but got {represented(rate)}.")
 
 
-def dropout_factors(shape: tuple[int, ...], rate: float, key: Any, what: str, name: str = "key") -> jax.Array | None:
+def dropout_factors(
+    shape: tuple[int, ...], rate: float, key: jax.Array | None, what: str, name: str = "key"
+) -> jax.Array | None:
     """The factors of dropout, 0 or 1 / (1 - rate); None for a rate of 0.
 
     Raises ShapeError for a rate out of range, and without a key. Its argument is called `dropout_{name}`.

@@ -81,9 +81,9 @@ class _Plan:
 
 
 def attended(
-    q: Any,
-    k: Any,
-    v: Any,
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
     pattern: Pattern | DynamicPattern,
     scale: float | None,
     added: Sequence[Extra] = (),
@@ -113,7 +113,15 @@ def attended(
 def _attention(pattern: Pattern | None, plan: _Plan) -> Callable[..., Any]:
     """The fused function of (q, k, v, dynamic pattern, added, kept, scale). A static pattern is part of it."""
 
-    def one(q: Any, k: Any, v: Any, mask: Any, added: Any, kept: Any, scale: Any) -> Any:
+    def one(
+        q: jax.Array,
+        k: jax.Array,
+        v: jax.Array,
+        mask: Pattern | DynamicPattern | None,
+        added: Any,
+        kept: jax.Array | None,
+        scale: jax.Array,
+    ) -> jax.Array:
         return _attend(plan, q, k, v, mask if pattern is None else pattern, added, kept, scale)
 
     function: Callable[..., Any] = one
@@ -133,10 +141,18 @@ def _attention(pattern: Pattern | None, plan: _Plan) -> Callable[..., Any]:
 def _in_groups(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
     """The function over heads of queries. Each head of keys serves `heads / shared` heads of queries."""
 
-    def split(x: Any) -> Any:
+    def split(x: Any) -> jax.Array:
         return x.reshape(plan.shared, -1, *x.shape[1:])
 
-    def grouped(q: Any, k: Any, v: Any, mask: Any, added: Any, kept: Any, scale: Any) -> Any:
+    def grouped(
+        q: jax.Array,
+        k: jax.Array,
+        v: jax.Array,
+        mask: Pattern | DynamicPattern | None,
+        added: Any,
+        kept: jax.Array | None,
+        scale: jax.Array,
+    ) -> jax.Array:
         of_added, of_kept = plan.axes(-1)
         added = tuple(x if axis is None else split(x) for x, axis in zip(added, of_added, strict=True))
         out = function(split(q), k, v, mask, added, kept if of_kept is None else split(kept), scale)
@@ -154,7 +170,16 @@ def _lengths_first(function: Callable[..., Any]) -> Callable[..., Any]:
     return exchanged
 
 
-def _attend(plan: _Plan, q: Any, k: Any, v: Any, mask: Any, added: Any, kept: Any, scale: Any) -> Any:
+def _attend(
+    plan: _Plan,
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    mask: Any,
+    added: Any,
+    kept: jax.Array | None,
+    scale: jax.Array,
+) -> Any:
     """Attention on one pattern, whose first dimension is the head unless a single head is computed."""
     h, dtype = "" if plan.by_head else "h", wide_float(q.dtype)
     scores: Any = einsum(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
@@ -178,7 +203,7 @@ def _attend(plan: _Plan, q: Any, k: Any, v: Any, mask: Any, added: Any, kept: An
     return einsum(f"{h}ij,{h}jd->{h}id", weights, v, preferred_element_type=dtype)
 
 
-def _at_entries(kind: _Kind, array: Any, h: str, mask: Any) -> Any:
+def _at_entries(kind: _Kind, array: jax.Array, h: str, mask: Pattern | DynamicPattern) -> jax.Array:
     """The elements of an array at the entries of the mask; a number if it is the same for all of them."""
     if kind.dense is None:
         return array
@@ -187,7 +212,7 @@ def _at_entries(kind: _Kind, array: Any, h: str, mask: Any) -> Any:
     return _sampled(f"x[{','.join(names)}]", h, mask, x=array) if names else array
 
 
-def _sampled(text: str, h: str, mask: Any, **arrays: Any) -> Any:
+def _sampled(text: str, h: str, mask: Any, **arrays: Any) -> jax.Array:
     """The values of a statement on the mask."""
     target = f"S[{'h,' * bool(h)}i,j]"
     sampled: Any = evaluate(f"{target} = {text}", out_format=mask, shape=tuple(mask.shape), **arrays)

@@ -6,28 +6,29 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra, attended
 from jsparse.planning.bare_pattern import pattern_of
-from jsparse.tensor.dynamic_pattern import same_entries
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
 __all__ = ["sparse_attention"]
 
 
 def sparse_attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    mask: PatternLike,
     *,
-    bias: Any = None,
+    bias: SparseTensor | ArrayLike | None = None,
     scale: float | None = None,
     dropout_rate: float = 0.0,
-    dropout_key: Any = None,
+    dropout_key: jax.Array | None = None,
 ) -> jax.Array:
     """Attention in which query i sees the keys j that a pattern stores.
 
@@ -74,14 +75,16 @@ def sparse_attention(
     return attended(q, k, v, pattern, scale, added, kept)
 
 
-def _kept(q: Any, pattern: Any, rate: float, key: Any) -> Extra | None:
+def _kept(q: jax.Array, pattern: Pattern | DynamicPattern, rate: float, key: jax.Array | None) -> Extra | None:
     """The dropout factor of each weight, 0 or 1 / (1 - rate); None for a rate of 0."""
     lead = q.shape[:-2] if pattern.ndim == 2 else q.shape[:-3]
     kept = dropout_factors((*lead, pattern.nse), rate, key, "sparse_attention")
     return None if kept is None else Extra(kept, (*(True for _ in lead), *(False for _ in q.shape[len(lead) : -2])))
 
 
-def _check(q: Any, k: Any, v: Any, mask: Any, pattern: Any) -> None:
+def _check(
+    q: jax.Array, k: jax.Array, v: jax.Array, mask: PatternLike, pattern: Pattern | DynamicPattern | None
+) -> None:
     if pattern is None or mask.ndim not in (2, 3):
         raise ShapeError(
             f"Expected a mask of shape (n, m) or (heads, n, m), a Pattern or a SparseTensor, in "
@@ -99,7 +102,9 @@ def _check(q: Any, k: Any, v: Any, mask: Any, pattern: Any) -> None:
         raise ShapeError(f"Expected a head of queries for each pattern of the mask, but got {shapes}.")
 
 
-def _check_bias(bias: Any, values: Any, pattern: Any, q: Any) -> None:
+def _check_bias(
+    bias: SparseTensor | ArrayLike | None, values: Any, pattern: Pattern | DynamicPattern, q: jax.Array
+) -> None:
     """Raise an error unless there is a bias for each stored entry, or for each head and each stored entry."""
     if bias is None:
         return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from jsparse.base.arrays import jax_array
+from jsparse.base.arrays import Array, jax_array
 from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened
@@ -21,14 +22,14 @@ from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.relocation.remaining_format import remaining_format
 from jsparse.tensor.dense import dense_levels
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike
 
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
 
 SPARE_SLOTS = 4  # a diagonal that is summed has at most this many slots per entry of the tensor
 
 
-def diag(v: Any, k: int = 0, *, format: Format | str | None = None) -> Any:
+def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> SparseTensor | jax.Array:
     """Make a matrix with a vector on its diagonal number k, or take that diagonal of a matrix, as jnp.diag does.
 
         >>> jsparse.diag(jnp.ones(1000)) @ A       # an array of any values: all of them are stored
@@ -62,7 +63,7 @@ def _matrix_of(vector: SparseTensor, k: int, format: Format | str | None) -> Spa
     return relocated([vector], Relocation((_OnDiagonal(max(-k, 0), max(k, 0)),), (size, size), target))
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> SparseTensor | jax.Array:
     """Take a diagonal of two dimensions, as jnp.diagonal does. It becomes the last dimension of the result.
 
     The diagonal of a matrix is an array. The diagonal of a tensor with more dimensions is a SparseTensor.
@@ -82,7 +83,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return found.todense() if found.is_dynamic else found.values
 
 
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def trace(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> SparseTensor | jax.Array:
     """Sum a diagonal of two dimensions, as jnp.trace does.
 
     The trace of a matrix is an array of shape (). The trace of any other tensor is sparse or dense as in
@@ -130,7 +131,7 @@ def _of_diagonal(format: Format, rows: int, columns: int) -> Format:
     return remaining.transposed([*(n for n, dim in enumerate(kept) if dim != one), kept.index(one)])
 
 
-def tril(a: Any, k: int = 0) -> SparseTensor:
+def tril(a: SparseLike, k: int = 0) -> SparseTensor:
     """Keep the entries on and below diagonal number k of the last two dimensions, as jnp.tril does.
 
     The result has the tensor's format and only the entries that are kept; a dynamic one has the same nse.
@@ -142,7 +143,7 @@ def tril(a: Any, k: int = 0) -> SparseTensor:
     return _triangle(a, as_integer(k, "the k of jsparse.tril"), True, "tril")
 
 
-def triu(a: Any, k: int = 0) -> SparseTensor:
+def triu(a: SparseLike, k: int = 0) -> SparseTensor:
     """Keep the entries on and above diagonal number k of the last two dimensions, as jnp.triu does. See `tril`.
 
     >>> jsparse.triu(A, 1)  # strictly above the main diagonal
@@ -150,7 +151,7 @@ def triu(a: Any, k: int = 0) -> SparseTensor:
     return _triangle(a, as_integer(k, "the k of jsparse.triu"), False, "triu")
 
 
-def _triangle(a: Any, k: int, below: bool, what: str) -> SparseTensor:
+def _triangle(a: SparseLike, k: int, below: bool, what: str) -> SparseTensor:
     tensor = as_tensor(a, what)
     if tensor.ndim < 2:
         raise ShapeError(
@@ -168,7 +169,7 @@ class _OnDiagonal(CoordinateMap):
     below: int
     above: int
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
         return [rows[0] + self.below, rows[0] + self.above]
 
 
@@ -183,7 +184,7 @@ class _Diagonal(CoordinateMap):
     others: tuple[int, ...]
     length: int
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
         at = rows[self.row] - max(-self.offset, 0)
         on = (at >= 0) & (at < self.length) & (rows[self.column] - max(self.offset, 0) == at)
         return [*(rows[dim] for dim in self.others), xnp.where(on, at, -1)]
@@ -197,7 +198,7 @@ class _Triangle(CoordinateMap):
     k: int
     below: bool
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
         *others, row, column = rows
         number = column - row
         kept = number <= self.k if self.below else number >= self.k

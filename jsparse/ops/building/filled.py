@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsparse.base.arrays import given_dtype
 from jsparse.base.limits import check_bytes
@@ -23,7 +23,7 @@ __all__ = ["eye", "float_or", "zeros"]
 
 
 def eye(
-    n: int, m: int | None = None, k: int = 0, *, dtype: Any = None, format: Format | str | None = None
+    n: int, m: int | None = None, k: int = 0, *, dtype: DTypeLike | None = None, format: Format | str | None = None
 ) -> SparseTensor:
     """Make the matrix of shape (n, m) with ones on its diagonal number k, as jnp.eye does.
 
@@ -45,7 +45,9 @@ def eye(
     return _constant(1, [along + max(-by, 0), along + max(by, 0)] if count else [along, along], shape, dtype, format)
 
 
-def zeros(shape: int | Sequence[int], dtype: Any = None, format: Format | str | None = None) -> SparseTensor:
+def zeros(
+    shape: int | Sequence[int], dtype: DTypeLike | None = None, format: Format | str | None = None
+) -> SparseTensor:
     """Make a tensor without stored entries (with zeros in the slots of dense levels, if the format has some).
 
         >>> jsparse.zeros((10**9, 10**9), "float32").nse
@@ -62,7 +64,7 @@ def zeros(shape: int | Sequence[int], dtype: Any = None, format: Format | str | 
 
 
 def _constant(
-    value: int, rows: Sequence[np.ndarray], shape: tuple[int, ...], dtype: Any, format: Format | str | None
+    value: int, rows: Sequence[np.ndarray], shape: tuple[int, ...], dtype: DTypeLike | None, format: Format | str | None
 ) -> SparseTensor:
     """The tensor with one value at the distinct coordinates `rows`, and zeros in other slots."""
     kind = float_or(dtype)
@@ -82,7 +84,7 @@ def _filled(value: int, nse: int, built: Built, dtype: np.dtype) -> np.ndarray:
     return built.summed(np.full(built.count, value, dtype))
 
 
-def float_or(dtype: Any) -> np.dtype:
+def float_or(dtype: DTypeLike | None) -> np.dtype:
     """The dtype that was asked for, as JAX has it, or JAX's default float. Raises DTypeError unless it is numeric."""
     found = given_dtype(float if dtype is None else dtype, "a dtype of numbers")
     return np.dtype(jnp.empty((), found).dtype)  # it warns about a dtype that needs x64

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import jax_array
+from jsparse.base.arrays import Array, jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format, Pattern
@@ -23,12 +24,12 @@ from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.joining import as_row, summed_capacity
 from jsparse.ops.shaping.reshaping import ravel, reshaped
 from jsparse.tensor.leaves import with_sound_leaves
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike
 
 __all__ = ["block_diag", "kron", "outer"]
 
 
-def block_diag(mats: Iterable[Any], *, format: Format | str | None = None) -> SparseTensor:
+def block_diag(mats: Iterable[SparseLike], *, format: Format | str | None = None) -> SparseTensor:
     """Make the block diagonal matrix of several matrices, as scipy.sparse.block_diag does. Vectors are rows.
 
         >>> jsparse.block_diag([A, B]).shape
@@ -55,7 +56,7 @@ def block_diag(mats: Iterable[Any], *, format: Format | str | None = None) -> Sp
     return relocated(blocks, Relocation(maps, shape, target, (), summed_capacity(blocks, shape, target)))
 
 
-def kron(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
+def kron(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) -> SparseTensor | jax.Array:
     """Compute the Kronecker product of two tensors, sparse or dense, as jnp.kron does.
 
     It is an einsum, reshaped. The result stores the product of each entry of `a` with each entry of `b`, where a dense
@@ -95,7 +96,7 @@ def _format_of_kron(
     return target if format is not None else affordable(target, shape, entries)
 
 
-def outer(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
+def outer(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) -> SparseTensor | jax.Array:
     """Compute the outer product of two vectors, sparse or dense, as jnp.outer does. Other tensors are raveled before.
 
     The result is sparse if an operand is. It then stores the product of every two entries, and has a dense level for a
@@ -130,14 +131,14 @@ def _product_capacity(tensors: Sequence[SparseTensor]) -> int | None:
     return tensors[0].nse * tensors[1].nse
 
 
-def _operand(x: Any, what: str) -> Any:
+def _operand(x: TensorLike, what: str) -> Any:
     given = as_sparse_operand(x, f"jsparse.{what}")
     if isinstance(given, SparseTensor):
         return with_sound_leaves(given, lambda: f"an operand of jsparse.{what}")
     return jax_array(given, f"the operands of jsparse.{what} to be arrays of numbers or SparseTensors")
 
 
-def _with_rank(x: Any, ndim: int) -> Any:
+def _with_rank(x: SparseTensor | jax.Array, ndim: int) -> Any:
     """The operand with dimensions of size 1 in front, up to the rank."""
     missing = ndim - x.ndim
     if not missing:
@@ -145,7 +146,7 @@ def _with_rank(x: Any, ndim: int) -> Any:
     return expand_dims(x, tuple(range(missing))) if isinstance(x, SparseTensor) else x.reshape((1,) * missing + x.shape)
 
 
-def are_known(*operands: Any) -> bool:
+def are_known(*operands: SparseTensor | Array) -> bool:
     """Whether all operands are tensors on static patterns, whose values are known."""
     return all(isinstance(x, SparseTensor) and isinstance(x.pattern, Pattern) and is_known(x.values) for x in operands)
 

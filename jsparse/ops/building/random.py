@@ -10,7 +10,9 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
+from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import from_coordinate_blocks
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Format, Pattern
@@ -32,12 +34,12 @@ SMALL = 64
 
 
 def random(
-    key: Any,
+    key: jax.Array,
     shape: int | Sequence[int],
     *,
     nse: int | None = None,
     density: float | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     format: Format | str | None = None,
     sampler: Sampler | None = None,
 ) -> SparseTensor:
@@ -73,7 +75,7 @@ def random(
 
 
 def _random(
-    key: Any, sizes: tuple[int, ...], count: int, dtype: np.dtype, layout: Format, sampler: Sampler | None
+    key: jax.Array, sizes: tuple[int, ...], count: int, dtype: np.dtype, layout: Format, sampler: Sampler | None
 ) -> SparseTensor:
     for_places, for_values = jax.random.split(key)
     coords = _places(for_places, sizes, count)
@@ -115,7 +117,7 @@ def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> in
     return count
 
 
-def _default(key: Any, count: int, dtype: np.dtype) -> Any:
+def _default(key: jax.Array, count: int, dtype: np.dtype) -> Array:
     """Sample more values than necessary, so that few different programs are compiled, and take the first ones."""
     shape = (_power_of_two(count),)
     if jnp.issubdtype(dtype, jnp.integer):
@@ -133,7 +135,7 @@ def _power_of_two(n: int) -> int:
     return 1 << max(n - 1, SMALL - 1).bit_length()
 
 
-def _places(key: Any, sizes: tuple[int, ...], count: int) -> Any:
+def _places(key: jax.Array, sizes: tuple[int, ...], count: int) -> Array:
     """The coordinates of `count` distinct elements, shape (ndim, count).
 
     Known numbers are sorted by numpy, which gives the same places and compiles no program.
@@ -152,22 +154,22 @@ def _places(key: Any, sizes: tuple[int, ...], count: int) -> Any:
 
 
 @partial(jax.jit, static_argnames="draws", inline=True)
-def _drawn(key: Any, sizes: Any, draws: int) -> Any:
+def _drawn(key: jax.Array, sizes: jax.Array, draws: int) -> jax.Array:
     return jax.random.randint(key, (sizes.shape[0], draws), 0, sizes[:, None], sizes.dtype)
 
 
-def _known(x: Any) -> Any:
+def _known(x: Array) -> Any:
     return x if isinstance(x, jax.core.Tracer) else np.asarray(x)
 
 
-def _shuffled(bits: Any, sizes: tuple[int, ...], count: int, dtype: np.dtype) -> Any:
+def _shuffled(bits: Array, sizes: tuple[int, ...], count: int, dtype: np.dtype) -> np.ndarray:
     """The first `count` elements in the order of random bits."""
     xnp: Any = np if isinstance(bits, np.ndarray) else jnp
     first = xnp.lexsort(tuple(bits[:, : prod(sizes)]))[:count]
     return xnp.stack(xnp.unravel_index(first, sizes)).astype(dtype)
 
 
-def _first_distinct(candidates: Any, count: int) -> Any:
+def _first_distinct(candidates: Array, count: int) -> Array:
     """The first `count` distinct columns."""
     xnp: Any = np if isinstance(candidates, np.ndarray) else jnp
     order = xnp.lexsort(tuple(candidates))  # stable, so of equal columns the first one stays first

@@ -88,7 +88,7 @@ class _Calls:
         self._values.append((call, place, value))
         return value
 
-    def _computed(self, call: Call, place: Place) -> Any:
+    def _computed(self, call: Call, place: Place) -> SparseTensor | jax.Array:
         accesses = tuple(dict.fromkeys(self.places.accesses(*call.factors)))
         bare = frozenset(filter(self.operands.is_bare, accesses))
         given = tuple(access for access in accesses if access not in bare)
@@ -103,7 +103,7 @@ class _Calls:
         values = compiled(evaluated, place.pattern, *arrays, points=points)
         return SparseTensor._unchecked(self._poisoned(accesses, place, values), place.pattern)
 
-    def _poisoned(self, accesses: Sequence[Access], place: Place, values: Any) -> Any:
+    def _poisoned(self, accesses: Sequence[Access], place: Place, values: jax.Array) -> jax.Array:
         """The values, or NaN if the pattern of an operand overflowed: functions may hide the operand's own NaN."""
         for access in accesses:
             pattern = self.operands.pattern(access)
@@ -113,5 +113,5 @@ class _Calls:
 
 
 @partial(jax.jit, static_argnames="points", inline=True)
-def _at_all_points(*arrays: Any, points: Points) -> Any:
+def _at_all_points(*arrays: jax.Array, points: Points) -> jax.Array:
     return jnp.asarray(evaluated(*arrays, points=points))

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement
@@ -21,6 +22,7 @@ from jsparse.planning.planned import plan_statement
 from jsparse.planning.request import OutFormat
 from jsparse.planning.typed_product import checked_sizes
 from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import PatternLike
 
 __all__ = ["Operands", "Place", "operands_of"]
 
@@ -91,7 +93,7 @@ class Operands:
         value = as_array(self.tensors[access.tensor], self.text) if is_whole else self._sampled(access, own, "dense")
         return jnp.expand_dims(value, [n for n, v in enumerate(place.indices) if v not in own])
 
-    def presence(self, place: Place, access: Access) -> Any:
+    def presence(self, place: Place, access: Access) -> jax.Array:
         """An array as `at` returns it, nonzero exactly where the access has an entry, or reads within range."""
         pattern = self.pattern(access)
         if not access.nested() and pattern is not None:
@@ -108,10 +110,10 @@ class Operands:
         statement = Statement(Access(_SAMPLE, tuple(indices)), terms)
         return plan_statement(self.text, statement, tensors, None, None, shape=self.shape(indices)).run().pattern
 
-    def _with_ones(self, tensor: Any) -> Operands:
+    def _with_ones(self, tensor: PatternLike | Array) -> Operands:
         return replace(self, tensors={**self.tensors, _ONES: tensor})
 
-    def _sampled(self, access: Access, indices: tuple[IndexVar, ...], out_format: Any) -> Any:
+    def _sampled(self, access: Access, indices: tuple[IndexVar, ...], out_format: OutFormat) -> Any:
         statement = Statement(Access(_SAMPLE, indices), (Product(1, (access,)),))
         rewritten = desugared(self.text, statement, self.tensors, None)
         tensors, shape = {**self.tensors, **rewritten.relations}, self.shape(indices)
@@ -119,7 +121,11 @@ class Operands:
 
 
 def operands_of(
-    text: str, statement: Statement, tensors: Mapping[str, Any], out_format: OutFormat, shape: Sequence[int] | None
+    text: str,
+    statement: Statement,
+    tensors: Mapping[str, PatternLike | Array],
+    out_format: OutFormat,
+    shape: Sequence[int] | None,
 ) -> Operands:
     """The operands of a statement with calls.
 
@@ -155,5 +161,5 @@ def _direct(access: Access, shape: Sequence[int]) -> tuple[Access, tuple[int, ..
     return Access(access.tensor, tuple(access.indices[dim] for dim in dims)), tuple(shape[dim] for dim in dims)
 
 
-def _shape(x: Any) -> tuple[int, ...]:
+def _shape(x: PatternLike | Array) -> tuple[int, ...]:
     return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from jsparse.errors import DTypeError, shortened
@@ -47,7 +48,7 @@ class Points:
     numbers: Numbers = ()
 
 
-def evaluated(*arrays: Any, points: Points) -> Any:
+def evaluated(*arrays: jax.Array, points: Points) -> jax.Array:
     """The values of a call.
 
     `arrays` are the values of its operands, then an array for each pattern in `points.flags`, nonzero where the pattern
@@ -74,14 +75,14 @@ def conditional(points: Points) -> frozenset[int]:
 
 
 class _Evaluation:
-    def __init__(self, points: Points, arrays: Sequence[Any]) -> None:
+    def __init__(self, points: Points, arrays: Sequence[jax.Array]) -> None:
         self.points = points
         count = len(points.operands)
         self.values = dict(zip(points.operands, arrays, strict=False))
         self.flags = {n: x != 0 for n, x in zip(points.flags, arrays[count:], strict=True)}
         self.known = supports(points.calls, points.keys, points.numbers)
 
-    def call(self, call: Call) -> Any:
+    def call(self, call: Call) -> jax.Array:
         arguments = [reduce(operator.add, map(self.product, terms)) for terms in call.arguments]
         try:
             return meaning(call.function)(*arguments)
@@ -99,7 +100,7 @@ class _Evaluation:
         value = reduce(operator.mul, values)
         return self.scaled(self.where_present(term.factors, value) if len(term.factors) > 1 else value, term)
 
-    def scaled(self, value: Any, term: Product) -> Any:
+    def scaled(self, value: jax.Array, term: Product) -> jax.Array:
         number = term.coefficient
         if number == 1 and isinstance(number, int):
             return value
@@ -107,7 +108,7 @@ class _Evaluation:
         check_coefficients(str(self.points.call), [number], dtype)
         return -value if number == -1 else value * (_number(number) if jnp.issubdtype(dtype, jnp.inexact) else number)
 
-    def factor(self, access: Access) -> Any:
+    def factor(self, access: Access) -> jax.Array:
         if not access.is_call:
             return self.values[access]
         value = self.call(self.known.called(access))
@@ -136,12 +137,12 @@ class _Evaluation:
         return self.known.of(self.known.called(access))
 
 
-def _number(x: Any) -> Any:
+def _number(x: complex) -> Any:
     """A number of a statement. An integer out of the range of int32 becomes a float."""
     return float(x) if isinstance(x, int) and abs(x) > 2**31 - 1 else x
 
 
-def _power(x: Any, exponent: float) -> Any:
+def _power(x: jax.Array, exponent: float) -> jax.Array:
     """Raise values to a power. Negative powers of integers are floats."""
     if exponent == -1:
         return 1 / x

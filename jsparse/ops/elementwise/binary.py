@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import jax
 import numpy as np
 
 from jsparse.base.arrays import jax_array
@@ -13,12 +14,12 @@ from jsparse.ops.elementwise.called import called
 from jsparse.ops.elementwise.map import value_operands
 from jsparse.tensor.entrywise import compiled, mapped
 from jsparse.tensor.leaves import check_leaves
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["clip", "maximum", "minimum", "power", "where"]
 
 
-def maximum(A: Any, B: Any) -> Any:
+def maximum(A: TensorLike, B: TensorLike) -> Any:
     """Compute the larger of two operands elementwise, where entries that are not stored are 0, as numpy does.
 
     Args:
@@ -34,7 +35,7 @@ def maximum(A: Any, B: Any) -> Any:
     return called("maximum", "jsparse.maximum(A, B)", (A, B))
 
 
-def minimum(A: Any, B: Any) -> Any:
+def minimum(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
     """Compute the smaller of two operands elementwise. See `maximum`.
 
     >>> jsparse.minimum(A, B)
@@ -42,7 +43,7 @@ def minimum(A: Any, B: Any) -> Any:
     return called("minimum", "jsparse.minimum(A, B)", (A, B))
 
 
-def clip(A: Any, min: Any = None, max: Any = None) -> Any:
+def clip(A: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Any:
     """Limit the stored entries of a SparseTensor to the interval from `min` to `max`, as `jnp.clip` does.
 
         >>> jsparse.clip(A, -1, 1)
@@ -61,7 +62,7 @@ def clip(A: Any, min: Any = None, max: Any = None) -> Any:
     return called("clip", "jsparse.clip(A, min, max)", (A, min, max))
 
 
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> SparseTensor | jax.Array:
     """Choose `x` where the condition is True and `y` elsewhere, as numpy does. Entries that are not stored are 0.
 
         >>> jsparse.where(A > 0.5, A, 0.0)  # on the entries of A
@@ -83,7 +84,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return called("where", "jsparse.where(condition, x, y)", (condition, x, y), lambda: advice)
 
 
-def power(tensor: Any, exponent: Any) -> Any:
+def power(tensor: Any, exponent: Any) -> SparseTensor | jax.Array:
     """Compute `A ** p` for the stored entries. Where nothing is stored the result stores nothing, for any p.
 
     Args:
@@ -110,5 +111,5 @@ def power(tensor: Any, exponent: Any) -> Any:
     return SparseTensor._unchecked(raised, tensor.pattern)
 
 
-def _array(x: Any) -> Any:
+def _array(x: Any) -> jax.Array:
     return jax_array(x, "the operands of an elementwise function to be tensors or numbers")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import jax
 
 from jsparse.errors import DTypeError
 from jsparse.ops.elementwise.called import called
 from jsparse.ops.elementwise.operators import as_operand
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["bitwise_and", "bitwise_or", "bitwise_xor"]
 
 
-def bitwise_and(lhs: Any, rhs: Any) -> Any:
+def bitwise_and(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A & B` elementwise: a SparseTensor on the entries that all sparse operands store.
 
         >>> A = jsparse.asarray([[0, 3], [-2, 0]])
@@ -26,7 +26,7 @@ def bitwise_and(lhs: Any, rhs: Any) -> Any:
     return _called("bitwise_and", "&", lhs, rhs)
 
 
-def bitwise_or(lhs: Any, rhs: Any) -> Any:
+def bitwise_or(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A | B` elementwise: a SparseTensor on the entries that either stores, or an array if one is dense.
 
         >>> A = jsparse.asarray([[0, 3], [-2, 0]])
@@ -38,12 +38,12 @@ def bitwise_or(lhs: Any, rhs: Any) -> Any:
     return _called("bitwise_or", "|", lhs, rhs)
 
 
-def bitwise_xor(lhs: Any, rhs: Any) -> Any:
+def bitwise_xor(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A ^ B` elementwise, by the rules of `A | B`."""
     return _called("bitwise_xor", "^", lhs, rhs)
 
 
-def _called(name: str, symbol: str, lhs: Any, rhs: Any) -> Any:
+def _called(name: str, symbol: str, lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Apply a bitwise function. Raises DTypeError if an operand is neither bool nor integer."""
     for x in (lhs, rhs):
         dtype = (x if isinstance(x, SparseTensor) else as_operand(x)).dtype

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from jsparse.base.limits import checked_nse
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import PatternError
@@ -13,12 +15,12 @@ from jsparse.formats import Pattern
 from jsparse.ops.elementwise.broadcast import multiplied, summed
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["add", "multiply", "subtract"]
 
 
-def add(a: Any, b: Any, *, nse: int | None = None) -> Any:
+def add(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> Any:
     """Compute `a + b` with numpy's broadcasting.
 
         >>> total, _ = jax.lax.scan(lambda C, A: (jsparse.add(C, A, nse=C.nse), None), C, stacked)
@@ -38,7 +40,7 @@ def add(a: Any, b: Any, *, nse: int | None = None) -> Any:
     return _combined("+", operator.add, a, b, nse)
 
 
-def subtract(a: Any, b: Any, *, nse: int | None = None) -> Any:
+def subtract(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor | jax.Array:
     """Compute `a - b`, by the rules of `add`.
 
     >>> jsparse.subtract(A, B).shape
@@ -47,7 +49,7 @@ def subtract(a: Any, b: Any, *, nse: int | None = None) -> Any:
     return _combined("-", operator.sub, a, b, nse)
 
 
-def multiply(a: Any, b: Any, *, nse: int | None = None) -> Any:
+def multiply(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor | jax.Array:
     """Compute `a * b`, by the rules of `add`, but on the intersection of the patterns.
 
         >>> jsparse.multiply(A, B, nse=A.nse).shape
@@ -59,7 +61,13 @@ def multiply(a: Any, b: Any, *, nse: int | None = None) -> Any:
     return _combined("*", operator.mul, a, b, nse)
 
 
-def _combined(symbol: str, combine: Callable[[Any, Any], Any], a: Any, b: Any, nse: int | None) -> Any:
+def _combined(
+    symbol: str,
+    combine: Callable[[SparseTensor, SparseTensor], SparseTensor | jax.Array],
+    a: TensorLike,
+    b: TensorLike,
+    nse: int | None,
+) -> SparseTensor | jax.Array:
     a, b = (as_sparse_operand(x, f"a {symbol} b") for x in (a, b))
     nse = checked_nse(nse, f"a {symbol} b")
     if nse is None:
@@ -87,7 +95,7 @@ def _on_new_pattern(symbol: str, a: SparseTensor, b: SparseTensor, nse: int) -> 
     return multiplied(a, b, format, nse) if symbol == "*" else summed(symbol, a, b, format, nse)
 
 
-def _with_capacity(result: SparseTensor, a: Any, nse: int) -> SparseTensor:
+def _with_capacity(result: SparseTensor, a: SparseTensor, nse: int) -> SparseTensor:
     if isinstance(result.pattern, Pattern):
         return result.asformat(result.format, nse=nse)  # checks the bound
     result = result.dynamic(nse)

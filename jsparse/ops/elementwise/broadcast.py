@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.notation import Access
@@ -32,12 +33,12 @@ __all__ = [
 
 
 def multiplied(
-    lhs: Any,
-    rhs: Any,
+    lhs: SparseTensor,
+    rhs: SparseTensor | jax.Array,
     out_format: Format | None = None,
     nse: int | None = None,
     symbol: str = "*",
-) -> Any:
+) -> SparseTensor | jax.Array:
     """Compute `lhs * rhs`. The result is sparse if both are, or if one is and broadcasting does not repeat it.
 
     `out_format` and `nse` are the format and the capacity of a result with a new pattern, as in `jsparse.einsum`.
@@ -50,7 +51,13 @@ def multiplied(
     return plan_statement(f"A {symbol} B", statement, tensors, out_format, nse).run()
 
 
-def summed(symbol: str, lhs: Any, rhs: Any, out_format: Format | None = None, nse: int | None = None) -> Any:
+def summed(
+    symbol: str,
+    lhs: SparseTensor | jax.Array,
+    rhs: SparseTensor | jax.Array,
+    out_format: Format | None = None,
+    nse: int | None = None,
+) -> SparseTensor | jax.Array:
     """Compute `lhs + rhs` or `lhs - rhs`. The result is sparse if both are and broadcasting repeats neither.
 
     See `multiplied` for `out_format` and `nse`.
@@ -86,17 +93,19 @@ def sampled(what: str, tensor: SparseTensor, array: jax.Array) -> jax.Array:
     return found
 
 
-def is_sparse(symbol: str, x: Any, lhs: Any, rhs: Any) -> bool:
+def is_sparse(
+    symbol: str, x: SparseTensor | jax.Array, lhs: SparseTensor | jax.Array, rhs: SparseTensor | jax.Array
+) -> bool:
     """Whether `x` is sparse and broadcasting repeats none of its dimensions. New dimensions become dense levels."""
     return isinstance(x, SparseTensor) and keeps(x, broadcast_shape(symbol, lhs, rhs))
 
 
-def keeps(x: Any, shape: Sequence[int]) -> bool:
+def keeps(x: SparseTensor, shape: Sequence[int]) -> bool:
     """Whether broadcasting to `shape` repeats no dimension of `x`."""
     return tuple(shape[len(shape) - x.ndim :]) == tuple(x.shape)
 
 
-def check_size(symbol: str, lhs: Any, rhs: Any) -> None:
+def check_size(symbol: str, lhs: SparseTensor | jax.Array, rhs: SparseTensor | jax.Array) -> None:
     """Raise PatternError if a dense result has more elements than each dense operand."""
     shape = broadcast_shape(symbol, lhs, rhs)
     given = [x.shape for x in (lhs, rhs) if not isinstance(x, SparseTensor)]
@@ -105,7 +114,7 @@ def check_size(symbol: str, lhs: Any, rhs: Any) -> None:
     raise dense_background(f"A {symbol} x", None, shape=shape)
 
 
-def broadcast_shape(symbol: str, lhs: Any, rhs: Any) -> tuple[int, ...]:
+def broadcast_shape(symbol: str, lhs: SparseTensor | Array, rhs: SparseTensor | Array) -> tuple[int, ...]:
     return common_shape(f"A {symbol} B", lhs.shape, rhs.shape)
 
 
@@ -126,7 +135,9 @@ def common_shape(what: str, first: Sequence[int], *shapes: Sequence[int]) -> tup
     return found
 
 
-def _aligned(symbol: str, lhs: Any, rhs: Any) -> tuple[Access, tuple[Access, Access], dict[str, Any]]:
+def _aligned(
+    symbol: str, lhs: SparseTensor | jax.Array, rhs: SparseTensor | jax.Array
+) -> tuple[Access, tuple[Access, Access], dict[str, SparseTensor | jax.Array]]:
     """The access to the result, the accesses to A and B, and the two operands."""
     shape = broadcast_shape(symbol, lhs, rhs)
     names = tuple(f"i{n}" for n in range(len(shape)))
@@ -134,7 +145,9 @@ def _aligned(symbol: str, lhs: Any, rhs: Any) -> tuple[Access, tuple[Access, Acc
     return Access("C", names), (a, b), {"A": left, "B": right}
 
 
-def _access(name: str, x: Any, names: Sequence[str], shape: tuple[int, ...]) -> tuple[Access, Any]:
+def _access(
+    name: str, x: SparseTensor | jax.Array, names: Sequence[str], shape: tuple[int, ...]
+) -> tuple[Access, SparseTensor | jax.Array]:
     """The access to `x`, and `x` with the dimensions that the access has.
 
     A dimension of size 1 that broadcasting repeats does not get the result's index. In a sparse tensor it gets an index

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jsparse.base.arrays import check_python_int, jax_array
+from jsparse.base.arrays import Array, check_python_int, jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import shortened
 from jsparse.notation import Access, Product, Statement
@@ -26,14 +26,16 @@ from jsparse.ops.elementwise.map import on_one_pattern, result_pattern, value_op
 from jsparse.ops.shaping.axes import squeeze
 from jsparse.planning.planned import plan_statement
 from jsparse.tensor.entrywise import compiled
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["called"]
 
 NAMES = "ABCDE"
 
 
-def called(function: str, what: str, operands: Sequence[Any], advice: Callable[[], str] = str) -> Any:
+def called(
+    function: str, what: str, operands: Sequence[Any], advice: Callable[[], str] = str
+) -> SparseTensor | jax.Array:
     """Apply a function of the table to tensors, arrays and numbers, with numpy's broadcasting and meaning.
 
     The result is a SparseTensor if it is known to be 0 wherever the tensors store nothing. It then stores the entries
@@ -81,7 +83,7 @@ def _of_values(function: str, what: str, given: Sequence[Any]) -> SparseTensor:
     return SparseTensor._unchecked(found, result_pattern(*tensors))
 
 
-def _cause(given: Sequence[Any], numbers: Sequence[Background]) -> str:
+def _cause(given: Sequence[SparseTensor | Array], numbers: Sequence[Background]) -> str:
     """A sentence that names the first operand that is no known number; empty if there is none."""
     for x, number in zip(given, numbers, strict=True):
         if number is UNKNOWN:
@@ -107,8 +109,12 @@ def _number(x: Any) -> Background:
 
 
 def _statement(
-    function: str, what: str, given: Sequence[Any], numbers: Sequence[Background], shape: tuple[int, ...]
-) -> Any:
+    function: str,
+    what: str,
+    given: Sequence[SparseTensor | Array],
+    numbers: Sequence[Background],
+    shape: tuple[int, ...],
+) -> SparseTensor:
     """The function as a statement, over operands that broadcast to a shape."""
     names = tuple(f"i{n}" for n in range(len(shape)))
     tensors, arguments = dict[str, Any](), []
@@ -130,7 +136,7 @@ def _statement(
     return plan_statement(what, plain, made, None, None, shape=shape).run()
 
 
-def _operand(x: Any, what: str) -> Any:
+def _operand(x: TensorLike, what: str) -> Any:
     """A tensor, an array, or a Python number as it is. Raises DTypeError for anything else."""
     x = as_sparse_operand(x, what)
     return x if isinstance(x, SparseTensor | int | float | complex) else jax_array(x, f"the operands of {what}")

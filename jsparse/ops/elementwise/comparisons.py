@@ -13,14 +13,14 @@ import numpy as np
 from jsparse.errors import represented
 from jsparse.notation.functions import COMPARISONS
 from jsparse.ops.elementwise.called import called
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["equal", "greater", "greater_equal", "less", "less_equal", "not_equal"]
 
 COMPLEMENTS = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
-def equal(A: Any, x: Any) -> Any:
+def equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A == x` elementwise for a number x other than 0: a bool SparseTensor on the pattern of A.
 
     The operator `==` compares tensors by identity instead.
@@ -33,7 +33,7 @@ def equal(A: Any, x: Any) -> Any:
     return _compared("==", A, x)
 
 
-def not_equal(A: Any, x: Any) -> Any:
+def not_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A != x` elementwise for x = 0: a bool SparseTensor on the pattern of A. See `equal`.
 
     >>> jsparse.not_equal(A, 0).dtype
@@ -42,7 +42,7 @@ def not_equal(A: Any, x: Any) -> Any:
     return _compared("!=", A, x)
 
 
-def less(A: Any, x: Any) -> Any:
+def less(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A < x` elementwise for a number x ≤ 0: a bool SparseTensor on the pattern of A, as the operator does.
 
         >>> A < -1
@@ -53,7 +53,7 @@ def less(A: Any, x: Any) -> Any:
     return _compared("<", A, x)
 
 
-def less_equal(A: Any, x: Any) -> Any:
+def less_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A <= x` elementwise for a number x < 0. See `less`.
 
     >>> A <= -1
@@ -61,7 +61,7 @@ def less_equal(A: Any, x: Any) -> Any:
     return _compared("<=", A, x)
 
 
-def greater(A: Any, x: Any) -> Any:
+def greater(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A > x` elementwise for a number x ≥ 0. See `less`.
 
     >>> A > 0.5
@@ -69,7 +69,7 @@ def greater(A: Any, x: Any) -> Any:
     return _compared(">", A, x)
 
 
-def greater_equal(A: Any, x: Any) -> Any:
+def greater_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A >= x` elementwise for a number x > 0. See `less`.
 
     >>> A >= 0.5
@@ -77,7 +77,7 @@ def greater_equal(A: Any, x: Any) -> Any:
     return _compared(">=", A, x)
 
 
-def _compared(symbol: str, lhs: Any, rhs: Any) -> Any:
+def _compared(symbol: str, lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     return called(symbol, f"A {symbol} x", (lhs, rhs), lambda: _advice(symbol, rhs))
 
 

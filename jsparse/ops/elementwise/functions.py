@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import jax
+
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.notation.functions import FUNCTIONS, Function
 from jsparse.ops.elementwise.called import called
@@ -39,7 +41,7 @@ def _function(row: Function) -> Callable[..., Any]:
 def _of_entries(row: Function) -> Callable[..., Any]:
     """The public function of one argument: it maps the stored entries of a SparseTensor, and is JAX's for an array."""
 
-    def applied(A: Any, *args: Any, **options: Any) -> Any:
+    def applied(A: Any, *args: Any, **options: Any) -> SparseTensor | jax.Array:
         A = as_sparse_operand(A, f"jsparse.{row.name}")
         if not isinstance(A, SparseTensor):
             return row.function(A, *args, **options)
@@ -70,7 +72,7 @@ def _of_entries(row: Function) -> Callable[..., Any]:
 def _of_two(row: Function) -> Callable[..., Any]:
     """The public function of two operands, which broadcast."""
 
-    def applied(A: Any, B: Any) -> Any:
+    def applied(A: SparseTensor, B: Any) -> SparseTensor | jax.Array:
         return called(row.name, f"jsparse.{row.name}(A, B)", (A, B))
 
     rest = (
@@ -93,13 +95,13 @@ def _of_two(row: Function) -> Callable[..., Any]:
     return applied
 
 
-def _values(f: Callable[..., Any], tensor: SparseTensor, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _values(f: Callable[..., Any], tensor: SparseTensor, args: tuple[Any, ...], options: dict[str, Any]) -> jax.Array:
     if all(isinstance(x, bool | int | float | str | None) for x in (*args, *options.values())):
         positional = {f"argument{n}": x for n, x in enumerate(args)}
         return compiled(_applied, tensor.pattern, tensor.values, f=f, **positional, **options)
     return mapped(lambda values: f(values, *args, **options), tensor.pattern, tensor.values)
 
 
-def _applied(values: Any, f: Callable[..., Any], **options: Any) -> Any:
+def _applied(values: jax.Array, f: Callable[..., Any], **options: Any) -> jax.Array:
     positional = [options.pop(name) for name in list(options) if name.startswith("argument")]
     return f(values, *positional, **options)

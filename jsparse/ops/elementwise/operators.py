@@ -18,7 +18,7 @@ from jsparse.ops.elementwise.broadcast import divided, multiplied, summed
 from jsparse.ops.elementwise.map import on_one_pattern, result_pattern, value_operands
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.leaves import check_leaves
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = [
     "absolute",
@@ -77,7 +77,7 @@ def conj(self: SparseTensor) -> SparseTensor:
     return _entrywise(jnp.conj, self) if jnp.issubdtype(self.dtype, jnp.complexfloating) else self
 
 
-def matmul(lhs: Any, rhs: Any) -> Any:
+def matmul(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `lhs @ rhs` as numpy defines it, with at least one sparse operand. Batch dimensions broadcast.
 
     Raises ShapeError if the contracted dimensions differ, batch dimensions do not broadcast or an operand is a scalar.
@@ -94,7 +94,7 @@ def matmul(lhs: Any, rhs: Any) -> Any:
     return einsum(_matmul_subscripts(lhs.shape, rhs.shape), lhs, rhs)
 
 
-def multiply(tensor: SparseTensor, other: Any) -> Any:
+def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Array:
     """Compute `tensor * other` for a scalar, or an array or tensor that broadcasts with it.
 
     The result is sparse unless broadcasting repeats a dimension of the tensor. If `other` is dense, the result lies on
@@ -109,7 +109,7 @@ def multiply(tensor: SparseTensor, other: Any) -> Any:
     return multiplied(tensor, other)
 
 
-def divide(tensor: Any, other: Any) -> Any:
+def divide(tensor: Any, other: Any) -> SparseTensor | jax.Array:
     """Compute `A / x`, or `x / A`, for the stored entries of A: the result lies on its pattern.
 
     The other operand is a scalar, a dense array that broadcasts to the shape of A, or a SparseTensor. Where A stores
@@ -130,22 +130,22 @@ def divide(tensor: Any, other: Any) -> Any:
     return divided(tensor, other)
 
 
-def _divided_by(tensor: SparseTensor, numerator: Any) -> SparseTensor:
+def _divided_by(tensor: SparseTensor, numerator: SparseTensor | jax.Array) -> SparseTensor:
     """Compute `numerator / tensor` for the stored entries."""
     if _is_scalar(numerator, tensor.ndim):
         return _entrywise(_reverse_divided, tensor, numerator.reshape(()))
     return divided(tensor, numerator, by_tensor=True)
 
 
-def _reverse_divided(values: Any, numerator: Any) -> Any:
+def _reverse_divided(values: jax.Array, numerator: jax.Array) -> jax.Array:
     return numerator / values
 
 
-def _is_scalar(other: Any, ndim: int) -> bool:
+def _is_scalar(other: SparseTensor | jax.Array, ndim: int) -> bool:
     return not isinstance(other, SparseTensor) and other.size == 1 and other.ndim <= ndim
 
 
-def add(lhs: Any, rhs: Any) -> Any:
+def add(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `lhs + rhs` with numpy's broadcasting, for at least one sparse operand.
 
     The result is a SparseTensor on the union of the patterns if both are sparse, and an array if one is dense.
@@ -156,12 +156,14 @@ def add(lhs: Any, rhs: Any) -> Any:
     return _combined("+", operator.add, lhs, rhs)
 
 
-def subtract(lhs: Any, rhs: Any) -> Any:
+def subtract(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `lhs - rhs`, by the rules of `add`."""
     return _combined("-", operator.sub, lhs, rhs)
 
 
-def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> Any:
+def _combined(
+    symbol: str, combine: Callable[[SparseTensor, SparseTensor], SparseTensor], lhs: Any, rhs: Any
+) -> SparseTensor | jax.Array:
     if isinstance(rhs, int | float | complex) and not rhs:
         return _with_zero(lhs, rhs)
     if isinstance(lhs, int | float | complex) and not lhs:  # Python's sum() begins with 0
@@ -172,7 +174,7 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: An
     return summed(symbol, lhs, rhs)
 
 
-def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: Any) -> SparseTensor:
+def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: jax.Array) -> SparseTensor:
     """Apply `function(values, *others)` to the stored values; see `tensor.entrywise`."""
     check_leaves(tensor, "an operator's operand", tangents=True)
     return SparseTensor._unchecked(compiled(function, tensor.pattern, tensor.values, *others), tensor.pattern)
@@ -203,7 +205,7 @@ def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
     return f"{lhs}{row}j,{rhs}j{column}->{lhs or rhs}{row}{column}"
 
 
-def as_operand(value: Any) -> Any:
+def as_operand(value: TensorLike) -> SparseTensor | jax.Array:
     """Convert `value` to a SparseTensor if it is sparse in any library, else to an array. Numbers stay weakly typed."""
     value = as_sparse_operand(value, "an operator")
     if isinstance(value, jax.Array | SparseTensor):

@@ -73,7 +73,7 @@ def _inner(name: str, params: Mapping[str, Any], place: Place) -> Iterable[tuple
     return [(inner, there) for param in params.values() for inner in _jaxprs(param)]
 
 
-def _jaxprs(param: Any) -> Iterator[Jaxpr | ClosedJaxpr]:
+def _jaxprs(param: object) -> Iterator[Jaxpr | ClosedJaxpr]:
     if isinstance(param, Jaxpr | ClosedJaxpr):
         yield param
     elif isinstance(param, tuple | list):

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from jax.extend.core import JaxprEqn
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from jsparse._compat import Primitive
 from jsparse.compiler.dtypes import is_complex
@@ -194,7 +194,7 @@ def _apart(step: Step, others: Explain) -> Iterator[ExplainedKernel]:
         yield from others(equation)
 
 
-def _chain(closed: Any, cut: str) -> ExplainedKernel:
+def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:
     chain = translated(closed)
     if isinstance(chain, ChainError):
         raise chain

@@ -212,6 +212,6 @@ def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assig
     return Assignment(assignment.target, tuple(factor for factor, x in named if not _is_relation(x)))
 
 
-def _is_relation(value: Any) -> bool:
+def _is_relation(value: object) -> bool:
     """Whether a value is an index relation: the user's, or the coordinates of an operand's entries."""
     return is_index_relation(value) or isinstance(value, EntryCoordinates)

@@ -18,7 +18,7 @@ from jsparse.primitives.host import is_in_memory, on_device
 __all__ = ["gathered", "split"]
 
 
-def gathered(values: Any, slots: Positions) -> jax.Array:
+def gathered(values: jax.Array, slots: Positions) -> jax.Array:
     """Compute `values[slots]`, and 0 where a slot is -1, differentiable in the values.
 
     Known values are gathered without XLA, which would compile a program for each number of slots.
@@ -36,7 +36,7 @@ def gathered(values: Any, slots: Positions) -> jax.Array:
     return moved
 
 
-def split(values: Any, bounds: Sequence[int]) -> list[jax.Array]:
+def split(values: jax.Array | None, bounds: Sequence[int]) -> list[jax.Array]:
     """The values from each bound to the next one."""
     if is_in_memory(values):
         known = np.asarray(values)

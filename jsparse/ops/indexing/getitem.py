@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jsparse.base import _native
+from jsparse.base.arrays import Array
 from jsparse.base.limits import checked_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Pattern
@@ -50,7 +53,9 @@ def getitem(self: SparseTensor, index: Any) -> Any:
     return select(self, read_index(items, self.shape), None)
 
 
-def take(self: SparseTensor, indices: Any, axis: int | None = None, *, nse: int | None = None) -> Any:
+def take(
+    self: SparseTensor, indices: ArrayLike | Sequence[int], axis: int | None = None, *, nse: int | None = None
+) -> Any:
     """Select coordinates of one dimension, as `jnp.take` does. The result is differentiable in the values.
 
         >>> A.take([4, 0, 0], axis=0)         # rows 4, 0 and 0
@@ -81,7 +86,7 @@ def take(self: SparseTensor, indices: Any, axis: int | None = None, *, nse: int 
     return select(self, read_index((*[slice(None)] * dim, item), self.shape), nse)
 
 
-def _axis(axis: Any, ndim: int) -> int:
+def _axis(axis: int | None, ndim: int) -> int:
     """The dimension that `axis` of `take` names. Raises ShapeError if it names none."""
     if axis is None and ndim == 1:
         return 0
@@ -99,7 +104,7 @@ def _axis(axis: Any, ndim: int) -> int:
     return dim % ndim
 
 
-def _integers(indices: Any) -> Any:
+def _integers(indices: object) -> Array:
     """Indices as an array: numpy's if they are known, JAX's if some are traced."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(indices)):
         return jnp.asarray(indices)

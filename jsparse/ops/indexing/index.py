@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError, shortened
 from jsparse.ops.indexing.items import Shape, expanded, read_item, unsupported, width
 from jsparse.ops.indexing.selection import Label, Selection
@@ -104,7 +105,7 @@ def _wrapped(at: int, dim: int, shape: Shape) -> int:
     return at % shape[dim]
 
 
-def _tables(part: Any, dim: int, shape: Shape) -> Sequence[Any]:
+def _tables(part: Array, dim: int, shape: Shape) -> Sequence[Array]:
     """The index table of each dimension that an array indexes, within the dimension if it is known."""
     if isinstance(part, jax.core.Tracer):
         return [part]
@@ -124,7 +125,7 @@ def _tables(part: Any, dim: int, shape: Shape) -> Sequence[Any]:
     return [signed]
 
 
-def _outside(what: str, dim: int, shape: Shape, at: Any) -> ShapeError:
+def _outside(what: str, dim: int, shape: Shape, at: object) -> ShapeError:
     size = shape[dim]
     return ShapeError(
         f"Expected {what} from {-size} to {size - 1} for dimension {dim} of a tensor of shape {shortened(shape)}, but "
@@ -142,7 +143,7 @@ def _broadcast(tables: dict[int, Any]) -> tuple[dict[int, Any], Shape]:
     return {dim: _repeated(table, common) for dim, table in tables.items()}, common
 
 
-def _repeated(table: Any, shape: Shape) -> Any:
+def _repeated(table: Array, shape: Shape) -> Array:
     if table.shape == shape:
         return table
     return (jnp if isinstance(table, jax.core.Tracer) else np).broadcast_to(table, shape)

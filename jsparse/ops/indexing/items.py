@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import is_integer
+from jsparse.base.arrays import Array, is_integer
 from jsparse.base.limits import check_constant
 from jsparse.errors import NotYetSupportedError, ShapeError, shortened
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -36,7 +36,7 @@ def read_item(item: Any) -> Any:
         raise unsupported(f"an index of type {type(item).__name__}") from error
 
 
-def _array(item: Any) -> Any:
+def _array(item: Any) -> Array:
     """An array or a list of integers or bools."""
     traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(item))
     try:

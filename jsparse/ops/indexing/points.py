@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from jsparse.convert.dynamic_creation import index_like
 from jsparse.formats import Level, Pattern
@@ -16,6 +17,7 @@ from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.gathered import gathered
 from jsparse.primitives.host import is_on_host, is_rare
 from jsparse.primitives.routine import expand
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import check_leaves, check_pattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -41,11 +43,11 @@ def coords(self: SparseTensor) -> Any:
 
 
 @jax.jit
-def _expanded(pattern: Any) -> Any:
+def _expanded(pattern: DynamicPattern) -> jax.Array:
     return expand(pattern.arrays, pattern.type)
 
 
-def at_coords(self: SparseTensor, coords: Any) -> jax.Array:
+def at_coords(self: SparseTensor, coords: npt.ArrayLike) -> jax.Array:
     """Read the elements at given coordinates, in their order. The result is differentiable in the values.
 
         >>> A.at_coords([[0, 2, 2], [1, 0, 9]])  # A[0, 1], A[2, 0], and 0 if A has no column 9

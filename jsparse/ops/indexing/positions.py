@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from jax.typing import DTypeLike
 
 __all__ = ["Positions", "as_array", "concatenated", "count", "taken"]
 
@@ -17,7 +18,7 @@ def count(positions: Positions) -> int:
     return positions.stop - positions.start if isinstance(positions, slice) else len(positions)
 
 
-def as_array(positions: Positions, dtype: Any = np.int64) -> np.ndarray:
+def as_array(positions: Positions, dtype: DTypeLike = np.int64) -> np.ndarray:
     """The positions as an array."""
     if isinstance(positions, slice):
         return np.arange(positions.start, positions.stop, dtype=dtype)

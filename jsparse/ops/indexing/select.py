@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import prod
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +27,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["select"]
 
 
-def select(tensor: SparseTensor, index: Index, nse: int | None) -> Any:
+def select(tensor: SparseTensor, index: Index, nse: int | None) -> SparseTensor | jax.Array:
     """Select from a tensor: elements at points become an array, all other selections a SparseTensor.
 
     `nse` is the capacity of a result with a dynamic pattern, and an upper bound for a static one.
@@ -113,7 +112,12 @@ def select_mapped(tensor: SparseTensor, selectors: Sequence[Strided], nse: int |
 
 @partial(jax.jit, static_argnames=("sizes", "whole", "nse"))
 def _mapped(
-    tensor: SparseTensor, starts: Any, steps: Any, sizes: tuple[int, ...], whole: tuple[bool, ...], nse: int | None
+    tensor: SparseTensor,
+    starts: jax.Array,
+    steps: jax.Array,
+    sizes: tuple[int, ...],
+    whole: tuple[bool, ...],
+    nse: int | None,
 ) -> SparseTensor:
     """Select from a tensor whose dimensions are in storage order.
 

@@ -41,7 +41,9 @@ def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None
 
 
 @partial(jax.jit, static_argnames=("text", "format", "nse"))
-def _taken(tensor: SparseTensor, arrays: dict[str, Any], text: str, format: Format | str, nse: int | None) -> Any:
+def _taken(
+    tensor: SparseTensor, arrays: dict[str, Any], text: str, format: Format | str, nse: int | None
+) -> SparseTensor | jax.Array:
     made = evaluate(text, A=tensor, **arrays, out_format=format, nse=nse)
     if isinstance(made, SparseTensor) and not made.is_dynamic:  # it is known to be empty
         return made.dynamic(nse)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -78,7 +77,7 @@ def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
 
 
 def random_blocks(
-    key: Any, n: int, block: int, per_row: int, m: int | None = None, *, format: FormatLike = "csr"
+    key: jax.Array, n: int, block: int, per_row: int, m: int | None = None, *, format: FormatLike = "csr"
 ) -> Pattern:
     """Random blocks, as BigBird has them together with a window and global tokens (Zaheer et al., 2020).
 
@@ -130,7 +129,7 @@ CROWDED = 4  # all numbers are shuffled if there are at most this many for each 
 SPARE = 8  # draws of each row, in addition to three for every two numbers
 
 
-def distinct(key: Any, rows: int, size: int, count: int) -> np.ndarray:
+def distinct(key: jax.Array, rows: int, size: int, count: int) -> np.ndarray:
     """Ascending numbers (rows, count) int64, distinct in each row, from [0, size); every set is equally likely."""
     if not rows or not count:
         return np.zeros((rows, count), np.int64)
@@ -147,20 +146,20 @@ def distinct(key: Any, rows: int, size: int, count: int) -> np.ndarray:
     return found
 
 
-def _shuffled(key: Any, rows: int, size: int, count: int) -> np.ndarray:
+def _shuffled(key: jax.Array, rows: int, size: int, count: int) -> np.ndarray:
     words = _bits(key, (2, rows, size)).astype(np.uint64)
     first = np.argpartition(words[0] << np.uint64(32) | words[1], count - 1, axis=1)[:, :count]
     return np.sort(first.astype(np.int64), axis=1)
 
 
-def _drawn(key: Any, rows: int, draws: int, size: int) -> np.ndarray:
+def _drawn(key: jax.Array, rows: int, draws: int, size: int) -> np.ndarray:
     """(rows, draws) numbers below `size`: 64 random bits as a fraction of 2**64, times `size`, without the fraction."""
     high, low = _bits(key, (2, rows, draws)).astype(np.uint64)
     scale = np.uint64(size)
     return ((high * scale + (low * scale >> np.uint64(32))) >> np.uint64(32)).astype(np.int64)
 
 
-def _bits(key: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _bits(key: jax.Array, shape: tuple[int, ...]) -> np.ndarray:
     """Random uint32. More are made than necessary, so that few different programs are compiled."""
     count = int(np.prod(shape))
     return np.asarray(jax.random.bits(key, (1 << (count - 1).bit_length(),), np.uint32))[:count].reshape(shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,7 @@ CSR = Format.of("csr", 2)
 _ADVICE = "Make a smaller pattern."
 
 
-def sizes(n: Any, m: Any = None) -> tuple[int, int]:
+def sizes(n: int, m: int | None = None) -> tuple[int, int]:
     """The shape (n, m), m by default n. Raises PatternError if they are no sizes, ShapeError for too many rows."""
     rows, columns = sizes_of((n, n if m is None else m))
     width = np.dtype(np.int32 if max(rows, columns) < 2**31 else np.int64).itemsize
@@ -42,7 +42,7 @@ def row_numbers(rows: int) -> np.ndarray:
     return np.arange(rows, dtype=np.int64)
 
 
-def as_count(x: Any, name: str, what: str, least: int = 0) -> int:
+def as_count(x: int, name: str, what: str, least: int = 0) -> int:
     """An argument as an integer. Raises ShapeError unless it is a known integer, `least` or more."""
     count = as_integer(x, f"{name} of jsparse.pattern.{what}")
     if count < least:

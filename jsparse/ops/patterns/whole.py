@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from jsparse.base.arrays import host_array
 from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
@@ -94,7 +95,7 @@ def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pat
     return Pattern._trusted(dims, layout, ()) if layout.is_dense else exactly("full", whole.rows(), dims, layout)
 
 
-def from_mask(mask: Any, *, format: FormatLike | None = None) -> Pattern:
+def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:
     """The pattern of the elements at which a mask is not zero.
 
         >>> jsparse.pattern.from_mask([[True, False], [True, True]]).nse

@@ -64,7 +64,7 @@ def _arg(name: str, extreme: str, tensor: SparseTensor, axis: int | None, keepdi
     positions = tensor.with_values(_positions(tensor, reduced, dtype))
     none = np.iinfo(dtype).max
 
-    def candidate(value: Any, winner: Any, position: Any) -> Any:
+    def candidate(value: jax.Array, winner: jax.Array, position: jax.Array) -> SparseTensor | jax.Array:
         is_winner = (value == winner) | ((value != value) & (winner != winner))
         return jnp.where(is_winner, position, none)
 
@@ -87,7 +87,7 @@ def _index_dtype(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> np.
     return np.dtype(np.int64)
 
 
-def _positions(tensor: SparseTensor, reduced: Sequence[int], dtype: np.dtype) -> Any:
+def _positions(tensor: SparseTensor, reduced: Sequence[int], dtype: np.dtype) -> jax.Array:
     """The row-major index of each slot among the reduced dimensions."""
     total: Any = jnp.zeros(tensor.nse, dtype)
     for at in reduced:
@@ -95,7 +95,7 @@ def _positions(tensor: SparseTensor, reduced: Sequence[int], dtype: np.dtype) ->
     return total
 
 
-def _coordinates(tensor: SparseTensor, dim: int) -> Any:
+def _coordinates(tensor: SparseTensor, dim: int) -> jax.Array:
     """The coordinate of each slot in one dimension."""
     size, inner = tensor.shape[dim], letters_of(tensor.ndim)
     if size <= max(LARGEST_ARANGE, 4 * tensor.nse):

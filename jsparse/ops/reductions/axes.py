@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from jsparse.errors import ShapeError, shortened
@@ -44,7 +45,7 @@ def reduced_size(tensor: SparseTensor, reduced: Sequence[int], name: str) -> int
     return total
 
 
-def with_kept_axes(result: Any, reduced: Sequence[int], ndim: int, keepdims: bool) -> Any:
+def with_kept_axes(result: SparseTensor | jax.Array, reduced: Sequence[int], ndim: int, keepdims: bool) -> Any:
     """The result with the reduced dimensions as dimensions of size 1, if `keepdims`."""
     if not keepdims:
         return result

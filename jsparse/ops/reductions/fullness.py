@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -31,7 +32,7 @@ def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:
     return "some"
 
 
-def counts(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
+def counts(tensor: SparseTensor, reduced: Sequence[int]) -> SparseTensor | jax.Array:
     """The number of entries that each part stores, as an integer array."""
     counted: Any = tensor.pattern
     return einsum(subscripts_of(tensor, reduced), counted, out_format="dense", preferred_element_type=jnp.int32)

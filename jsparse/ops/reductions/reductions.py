@@ -6,12 +6,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
 
 from jsparse.base.arrays import given_dtype
 from jsparse.compiler.dtypes import part, unrounded
 from jsparse.ops.reductions.axes import reduced_axes, reduced_size, with_kept_axes
 from jsparse.ops.reductions.fullness import counts, fullness
 from jsparse.ops.reductions.stored import check_ordered, reduced_sum, stored_extreme, stored_product, wide_sum
+from jsparse.planning.request import OutFormat
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
@@ -19,8 +22,13 @@ __all__ = ["all", "any", "max", "mean", "min", "prod", "sum"]
 
 
 def sum(
-    self: SparseTensor, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, out_format: Any = None
-) -> Any:
+    self: SparseTensor,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    *,
+    keepdims: bool = False,
+    out_format: OutFormat = None,
+) -> SparseTensor | jax.Array:
     """Sum over `axis`: one dimension, several, or all (None).
 
         >>> A.sum(axis=1)
@@ -45,7 +53,12 @@ def sum(
 
 
 def mean(
-    self: SparseTensor, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, stored: bool = False
+    self: SparseTensor,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    *,
+    keepdims: bool = False,
+    stored: bool = False,
 ) -> jax.Array:
     """Compute the mean over `axis`, as an array: of all elements, or with `stored=True` of the stored entries.
 
@@ -92,7 +105,12 @@ def min(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored
 
 
 def prod(
-    self: SparseTensor, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, stored: bool = False
+    self: SparseTensor,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    *,
+    keepdims: bool = False,
+    stored: bool = False,
 ) -> jax.Array:
     """Compute the product over `axis`, as an array: of all elements, or with `stored=True` of the stored entries.
 
@@ -151,7 +169,7 @@ def _extreme(name: str, tensor: SparseTensor, axis: Axis, keepdims: bool, stored
     return _kept(found, reduced, tensor, keepdims)
 
 
-def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: Any, other: Any) -> Any:
+def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: jax.Array, other: jax.Array) -> jax.Array:
     """`full` for the parts that store all of their elements, `other` for the rest."""
     stored = fullness(tensor, reduced)
     if stored != "some":
@@ -160,7 +178,7 @@ def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: Any, other
     return jnp.where(counts(tensor, reduced) == total, full, _poisoned(other, full))
 
 
-def _poisoned(other: Any, full: Any) -> Any:
+def _poisoned(other: jax.Array, full: jax.Array) -> jax.Array:
     """`other`, or NaN where the stored entries give NaN (they contain one, or the pattern overflowed)."""
     return jnp.where(jnp.isnan(full), full, other) if jnp.issubdtype(full.dtype, jnp.inexact) else other
 
@@ -174,12 +192,12 @@ def _nonzero(tensor: SparseTensor) -> SparseTensor:
     return tensor.map(lambda v: v != 0)
 
 
-def _accumulated(own: Any, requested: Any) -> Any:
+def _accumulated(own: np.dtype, requested: DTypeLike | None) -> np.dtype:
     """The requested dtype, or by default the dtype of jnp.sum for entries of the dtype `own`."""
     if requested is not None:
         return given_dtype(requested, "dtype= of a reduction")
     return jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), own)).dtype
 
 
-def _kept(found: Any, reduced: tuple[int, ...], tensor: SparseTensor, keepdims: bool) -> jax.Array:
+def _kept(found: jax.Array, reduced: tuple[int, ...], tensor: SparseTensor, keepdims: bool) -> jax.Array:
     return with_kept_axes(found, reduced, tensor.ndim, keepdims)

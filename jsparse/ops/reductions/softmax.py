@@ -21,14 +21,14 @@ from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME
 from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 from jsparse.tensor.leaves import check_leaves
-from jsparse.tensor.sparse_tensor import Axis, SparseTensor
+from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
 __all__ = ["logsumexp", "softmax"]
 
 SPARE = 1 << 20  # a row statistic may have this many elements, or 4 for each slot
 
 
-def softmax(A: Any, axis: Axis = -1) -> Any:
+def softmax(A: TensorLike, axis: Axis = -1) -> Any:
     """Compute the softmax of the stored entries along `axis`: exp(x) / Σ exp(x), on the pattern of A.
 
     Entries that are not stored count as -inf: they contribute nothing, and stay out of the result.
@@ -60,7 +60,7 @@ def softmax(A: Any, axis: Axis = -1) -> Any:
     return SparseTensor._unchecked(with_checkpoint_name(values, CHECKPOINT_NAME), A.pattern)
 
 
-def logsumexp(A: Any, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
+def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
     """Compute log Σ exp(x) of the stored entries along `axis`, as an array: -inf where nothing is stored.
 
         >>> jsparse.logsumexp(A, axis=1)
@@ -95,7 +95,7 @@ def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTenso
     return tensor, tuple(inner[at] for at in reduced_axes(axis, tensor.ndim))
 
 
-def _spec(tensor: SparseTensor) -> tuple[tuple[Any, ...], Spec]:
+def _spec(tensor: SparseTensor) -> tuple[tuple[jax.Array, ...], Spec]:
     """The operands, and the spec of an einsum that maps the values to themselves."""
     inner, order = letters_of(tensor.ndim), tensor.format.order
     names = tuple(inner[dim] for dim in order)
@@ -126,7 +126,7 @@ def _by_sparse_sums(tensor: SparseTensor, over: tuple[str, ...]) -> SparseTensor
     rows = f"({', '.join(kept)}) -> ({levels})"
     ones = tensor.map(jnp.ones_like)
 
-    def at_entries(statistic: Any) -> SparseTensor:
+    def at_entries(statistic: SparseTensor | jax.Array) -> SparseTensor:
         return _sparse(einsum(f"{inner},{kept}->{inner}", ones, statistic)).restrict(tensor)
 
     maxima = _sparse(einsum(f"{inner}->{kept}", tensor, semiring="max_plus", out_format=rows, nse=nse))
@@ -136,6 +136,6 @@ def _by_sparse_sums(tensor: SparseTensor, over: tuple[str, ...]) -> SparseTensor
     return powers.map(lambda p, s: jnp.where(s == 0, 0, p / jnp.where(s == 0, 1, s)), at_entries(sums))
 
 
-def _sparse(x: Any) -> SparseTensor:
+def _sparse(x: SparseTensor | jax.Array) -> SparseTensor:
     assert isinstance(x, SparseTensor)
     return x

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import Semiring
@@ -14,6 +15,7 @@ from jsparse.errors import DTypeError
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import subscripts_of
 from jsparse.ops.reductions.run import as_run
+from jsparse.planning.request import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["check_ordered", "reduced_sum", "stored_extreme", "stored_product", "wide_sum"]
@@ -22,7 +24,9 @@ SEMIRINGS = {"min": Semiring("min", "+"), "max": Semiring("max", "+")}
 PRODUCT = Semiring("*", "*")
 
 
-def reduced_sum(tensor: SparseTensor, reduced: Sequence[int], dtype: Any, out_format: Any) -> Any:
+def reduced_sum(
+    tensor: SparseTensor, reduced: Sequence[int], dtype: DTypeLike, out_format: OutFormat
+) -> SparseTensor | jax.Array:
     """The sum over dimensions. The result is dense if the levels that remain are all dense."""
     if not tensor.ndim:
         return tensor.values[0].astype(dtype)
@@ -72,6 +76,6 @@ def check_ordered(name: str, tensor: SparseTensor) -> None:
         )
 
 
-def _array(x: Any) -> jax.Array:
+def _array(x: SparseTensor | jax.Array) -> jax.Array:
     assert not isinstance(x, SparseTensor)
     return x

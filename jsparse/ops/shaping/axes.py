@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
+from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.retype import extended_type
@@ -15,12 +17,12 @@ from jsparse.ops.relocation.operands import as_axes, as_axis, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.relocation.remaining_format import remaining_format
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.sparse_tensor import Axis, SparseTensor
+from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
 __all__ = ["expand_dims", "moveaxis", "squeeze", "swapaxes"]
 
 
-def expand_dims(a: Any, axis: int | Sequence[int]) -> SparseTensor:
+def expand_dims(a: SparseLike, axis: int | Sequence[int]) -> SparseTensor:
     """Insert dimensions of size 1, as jnp.expand_dims does. They are dense levels; the index arrays are shared.
 
         >>> jsparse.expand_dims(A, 0).shape
@@ -44,7 +46,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> SparseTensor:
     return SparseTensor._unchecked(tensor.values, wider.transposed(axes))
 
 
-def squeeze(a: Any, axis: Axis = None) -> Any:
+def squeeze(a: SparseLike, axis: Axis = None) -> Any:
     """Remove dimensions of size 1, as jnp.squeeze does: the dimensions `axis`, or all (None).
 
     Dimensions that dense levels store are removed without touching the index arrays; otherwise the pattern is made
@@ -104,11 +106,11 @@ class _Kept(CoordinateMap):
 
     dims: tuple[int, ...]
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
         return [rows[dim] for dim in self.dims]
 
 
-def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> SparseTensor:
+def moveaxis(a: SparseLike, source: int | Sequence[int], destination: int | Sequence[int]) -> SparseTensor:
     """Move dimensions to other places, as jnp.moveaxis does. Values and index arrays are shared.
 
         >>> jsparse.moveaxis(A, 0, -1)
@@ -130,7 +132,7 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
     return tensor.transpose(order)
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> SparseTensor:
+def swapaxes(a: SparseLike, axis1: int, axis2: int) -> SparseTensor:
     """Exchange two dimensions, as jnp.swapaxes does. Values and index arrays are shared.
 
         >>> jsparse.swapaxes(A, 0, 1)  # A.T of a matrix

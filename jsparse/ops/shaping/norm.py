@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -17,12 +17,12 @@ from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.run import as_run
 from jsparse.ops.relocation.operands import as_axes, as_tensor
 from jsparse.tensor.entrywise import compiled
-from jsparse.tensor.sparse_tensor import Axis, SparseTensor
+from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
 __all__ = ["norm"]
 
 
-def norm(a: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> jax.Array:
+def norm(a: SparseLike, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> jax.Array:
     """Compute the norm of a vector or a matrix, or of each one along `axis`, as jnp.linalg.norm does. Gives an array.
 
         >>> jsparse.norm(A)            # the root of the sum of squares
@@ -73,7 +73,7 @@ def _of_vectors(tensor: SparseTensor, ord: Any, axis: int) -> jax.Array:
     return _summed(_map(_power, abs(tensor), exponent=float(ord)), (axis,)) ** (1 / ord)
 
 
-def _of_matrices(tensor: SparseTensor, ord: Any, axes: Sequence[int]) -> jax.Array:
+def _of_matrices(tensor: SparseTensor, ord: float | str | None, axes: Sequence[int]) -> jax.Array:
     if ord not in (1, -1, np.inf, -np.inf):
         raise NotYetSupportedError(
             f"Expected ord of jsparse.norm for matrices to be None, 'fro', 1, -1, inf or -inf, but got "
@@ -114,21 +114,21 @@ def _summed(tensor: SparseTensor, axes: Sequence[int]) -> jax.Array:
     return found
 
 
-def _map(function: Any, tensor: SparseTensor, **options: Any) -> SparseTensor:
+def _map(function: Callable[..., jax.Array], tensor: SparseTensor, **options: Any) -> SparseTensor:
     return SparseTensor._unchecked(compiled(function, tensor.pattern, tensor.values, **options), tensor.pattern)
 
 
-def _square(x: Any) -> Any:
+def _square(x: jax.Array) -> jax.Array:
     return (x * x.conj()).real
 
 
-def _nonzero(x: Any) -> Any:
+def _nonzero(x: jax.Array) -> jax.Array:
     return (x != 0).astype(x.real.dtype)
 
 
-def _one(x: Any) -> Any:
+def _one(x: jax.Array) -> jax.Array:
     return jnp.ones(x.shape, np.int32)
 
 
-def _power(x: Any, exponent: float) -> Any:
+def _power(x: jax.Array, exponent: float) -> jax.Array:
     return x**exponent

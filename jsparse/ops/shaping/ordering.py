@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from types import ModuleType
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.base.limits import checked_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Format, Pattern
@@ -22,12 +24,12 @@ from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.relocation.values import is_known
 from jsparse.ops.surgery.selection import coordinates, known_count, selected
 from jsparse.tensor.dense import dense_array, dense_levels
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
 __all__ = ["nonzero", "sort", "top_k"]
 
 
-def top_k(a: Any, k: Any, axis: int = -1, *, nse: int | None = None) -> SparseTensor:
+def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None = None) -> SparseTensor:
     """Keep the k largest stored entries of each row along `axis`; rows with fewer keep all.
 
     Of equal entries the first ones are kept, and NaN is the largest number, as in jax.lax.top_k. The result has the
@@ -61,7 +63,7 @@ def top_k(a: Any, k: Any, axis: int = -1, *, nse: int | None = None) -> SparseTe
     return selected(tensor, kept, checked_nse(nse, "top_k"), capacity)
 
 
-def sort(a: Any, axis: int = -1) -> SparseTensor:
+def sort(a: SparseLike, axis: int = -1) -> SparseTensor:
     """Sort all elements along `axis`, stored or not, as jnp.sort does.
 
     In each row the negative entries come first, then the zeros, then the other entries; NaN is last. So there are as
@@ -80,7 +82,7 @@ def sort(a: Any, axis: int = -1) -> SparseTensor:
     return relocated([tensor], Relocation((one,), tensor.shape, without_ranges(tensor.format)))
 
 
-def nonzero(a: Any) -> tuple[np.ndarray, ...]:
+def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
     """The coordinates of the stored entries that are not 0, an integer array for each dimension, as jnp.nonzero does.
 
     The coordinates are in C order. NaN is not 0.
@@ -116,12 +118,12 @@ def _trailing(format: Format, shape: tuple[int, ...]) -> int:
 
 
 @partial(jax.jit, static_argnames="axis", inline=True)
-def _traced_largest(tensor: SparseTensor, count: Any, axis: int) -> Any:
+def _traced_largest(tensor: SparseTensor, count: jax.Array, axis: int) -> Array:
     rows: Any = jnp.asarray(coordinates(tensor.pattern))
     return _largest(rows, jax.lax.stop_gradient(tensor.values), count, axis, jnp)
 
 
-def _largest(rows: Rows, values: Any, count: Any, axis: int, xnp: Any) -> Any:
+def _largest(rows: Rows, values: Array, count: jax.Array | int, axis: int, xnp: ModuleType) -> Array:
     """The mask of the `count` largest entries of each row along `axis`."""
     rank, size, _ = _ranks(rows, -rows[axis], values, axis, xnp)
     return size - rank <= count
@@ -135,14 +137,14 @@ class _Sorted(CoordinateMap):
     axis: int
     size: int
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array, xnp: ModuleType) -> Rows:
         found = _ranks(rows, rows[self.axis], values, self.axis, xnp)
         rank, count, negative = (x.astype(rows[self.axis].dtype) for x in found)  # places may exceed int32
         place = xnp.where(rank < negative, rank, rank + (self.size - count))
         return [place.astype(row.dtype) if dim == self.axis else row for dim, row in enumerate(rows)]
 
 
-def _ranks(rows: Rows, ties: Any, values: Any, axis: int, xnp: Any) -> tuple[Any, Any, Any]:
+def _ranks(rows: Rows, ties: Array, values: Array, axis: int, xnp: ModuleType) -> tuple[Array, Array, Array]:
     """For each entry: its rank in its row, the number of entries of the row, and how many of them are negative.
 
     Entries are ordered by value, and equal ones by `ties`. Rows are along `axis`.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from types import ModuleType
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.base.limits import check_bytes
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Pattern
@@ -21,12 +23,12 @@ from jsparse.ops.relocation.values import is_known, on_device
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
 __all__ = ["broadcast_to", "repeat", "tile"]
 
 
-def repeat(a: Any, repeats: int, axis: int | None = None) -> SparseTensor:
+def repeat(a: SparseLike, repeats: int, axis: int | None = None) -> SparseTensor:
     """Repeat each element along `axis`, as jnp.repeat does; without an axis, repeat the elements of `ravel(a)`.
 
     The result stores every repeated entry.
@@ -48,7 +50,7 @@ def repeat(a: Any, repeats: int, axis: int | None = None) -> SparseTensor:
     return _copied(tensor, [count if dim == at else 1 for dim in range(tensor.ndim)], neighbours=True)
 
 
-def tile(a: Any, reps: int | Sequence[int]) -> SparseTensor:
+def tile(a: SparseLike, reps: int | Sequence[int]) -> SparseTensor:
     """Repeat the whole tensor along each dimension, as jnp.tile does. The result stores every repeated entry.
 
     Dimensions that `reps` adds are dense levels, which repeat no index array.
@@ -70,7 +72,7 @@ def tile(a: Any, reps: int | Sequence[int]) -> SparseTensor:
     return _copied(tensor, [*[1] * -added, *counts], neighbours=False)
 
 
-def broadcast_to(a: Any, shape: int | Sequence[int]) -> SparseTensor:
+def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
     """Repeat dimensions of size 1, and add dimensions in front, as jnp.broadcast_to does.
 
     The result stores every repeated entry. Added dimensions are dense levels, which repeat no index array.
@@ -140,7 +142,7 @@ class _Copies(CoordinateMap):
     counts: tuple[int, ...]
     neighbours: bool
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
         number, moved = xnp.arange(prod(self.counts)), []
         for dim in reversed(range(len(rows))):
             row, count = rows[dim], self.counts[dim]

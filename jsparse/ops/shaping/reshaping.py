@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from types import ModuleType
 from typing import Any
 
+import jax
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.named import NAMES, has_name
@@ -23,12 +26,12 @@ from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.tensor.dense import dense_array, dense_levels
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
 __all__ = ["Reshaped", "ravel", "reshape", "reshaped"]
 
 
-def reshape(a: Any, shape: int | Sequence[int], order: str = "C") -> Any:
+def reshape(a: SparseLike, shape: int | Sequence[int], order: str = "C") -> SparseTensor | jax.Array:
     """Reshape in C order, as jnp.reshape does. One size may be -1, which stands for what is left.
 
     Every stored entry is kept, and nothing dense is made. The formats coo and csf stay. A matrix in another named
@@ -45,7 +48,7 @@ def reshape(a: Any, shape: int | Sequence[int], order: str = "C") -> Any:
     return _reshape(as_tensor(a, "reshape"), shape, order)
 
 
-def reshape_method(self: SparseTensor, *shape: Any, order: str = "C") -> Any:
+def reshape_method(self: SparseTensor, *shape: Any, order: str = "C") -> SparseTensor | jax.Array:
     """Reshape in C order: `A.reshape(m, n)` or `A.reshape((m, n))`. One size may be -1. See `jsparse.reshape`.
 
     >>> A.reshape(100, -1).shape
@@ -65,7 +68,7 @@ def ravel(a: Any) -> SparseTensor:
     return _reshape(as_tensor(a, "ravel"), (-1,), "C")
 
 
-def _reshape(tensor: SparseTensor, shape: Any, order: str) -> Any:
+def _reshape(tensor: SparseTensor, shape: int | Sequence[int], order: str) -> Any:
     if order != "C":
         raise NotYetSupportedError(
             f"Expected order='C' to reshape a SparseTensor, but got {represented(order)}. For Fortran order write "
@@ -82,7 +85,7 @@ def _reshape(tensor: SparseTensor, shape: Any, order: str) -> Any:
     return reshaped(tensor, sizes)
 
 
-def _completed(shape: Any, old: tuple[int, ...]) -> tuple[int, ...]:
+def _completed(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[int, ...]:
     """The shape, with -1 replaced by a size. Raises ShapeError unless it has as many elements as the old shape."""
     given = shape if isinstance(shape, Sequence) else (shape,)
     sizes = [as_integer(size, "each size of a shape") for size in given]
@@ -194,7 +197,7 @@ class Reshaped(CoordinateMap):
         """The largest position."""
         return max((prod(self.old[dim] for dim in old) for old, _ in self.groups), default=0)
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
         moved: list[Any] = [None] * (len(self.new) - self.own)
         for old, new in self.groups:
             position = _merged([rows[dim] for dim in old], [self.old[dim] for dim in old], rows[0] * 0)
@@ -204,7 +207,7 @@ class Reshaped(CoordinateMap):
         return [*moved, *rows[len(self.old) - self.own :]]
 
 
-def _merged(rows: Sequence[Any], sizes: Sequence[int], zero: Any) -> Any:
+def _merged(rows: Sequence[Array], sizes: Sequence[int], zero: Array) -> Array:
     """The position in C order in a tensor of these sizes."""
     position = zero
     for row, size in zip(rows, sizes, strict=True):

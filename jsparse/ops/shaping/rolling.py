@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from types import ModuleType
 
+from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import Composed, CoordinateMap, Rows
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.shaping.reshaping import Reshaped
-from jsparse.tensor.sparse_tensor import Axis, SparseTensor
+from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
 __all__ = ["flip", "roll"]
 
 
-def flip(a: Any, axis: Axis = None) -> SparseTensor:
+def flip(a: SparseLike, axis: Axis = None) -> SparseTensor:
     """Reverse the order of the elements along `axis`, one or several, or all (None), as jnp.flip does.
 
     The result has the tensor's format and nse.
@@ -33,7 +34,7 @@ def flip(a: Any, axis: Axis = None) -> SparseTensor:
     return _permuted(tensor, flipped, axes)
 
 
-def roll(a: Any, shift: int | Sequence[int], axis: Axis = None) -> SparseTensor:
+def roll(a: SparseLike, shift: int | Sequence[int], axis: Axis = None) -> SparseTensor:
     """Shift the elements along `axis`, as jnp.roll does: elements that leave at one end come back at the other.
 
     Without an axis the tensor is rolled as if it had one dimension. The result has the tensor's format, but compressed
@@ -91,7 +92,7 @@ class _Flipped(CoordinateMap):
 
     sizes: tuple[int | None, ...]
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
         return [row if size is None else size - 1 - row for row, size in zip(rows, self.sizes, strict=True)]
 
 
@@ -101,11 +102,11 @@ class _Rolled(CoordinateMap):
 
     shifts: tuple[tuple[int, int] | None, ...]
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
         return [row if by is None else _rolled(row, *by, xnp) for row, by in zip(rows, self.shifts, strict=True)]
 
 
-def _rolled(row: Any, shift: int, size: int, xnp: Any) -> Any:
+def _rolled(row: Array, shift: int, size: int, xnp: ModuleType) -> Array:
     return row + xnp.where(row < size - shift, shift, shift - size).astype(row.dtype)  # never above the size
 
 

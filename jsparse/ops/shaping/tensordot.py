@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+import jax
+from jax.typing import DTypeLike
 
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.operands import as_axes, as_integer
 from jsparse.planning.request import OutFormat
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["tensordot"]
 
 
 def tensordot(
-    a: Any,
-    b: Any,
-    axes: int | Sequence[Any] = 2,
+    a: TensorLike,
+    b: TensorLike,
+    axes: int | Sequence[int | Sequence[int]] = 2,
     *,
     out_format: OutFormat = None,
     nse: int | None = None,
-    preferred_element_type: Any = None,
-) -> Any:
+    preferred_element_type: DTypeLike | None = None,
+) -> SparseTensor | jax.Array:
     """Sum products over dimensions of two tensors, sparse or dense, as jnp.tensordot does. It is one einsum.
 
         >>> jsparse.tensordot(A, B.T, axes=1)         # A @ B.T of matrices

@@ -8,16 +8,19 @@ that bit. This reads the array once for each bit, and is faster than a sort or `
 from __future__ import annotations
 
 import math
+from types import ModuleType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
+
 __all__ = ["largest", "magnitudes", "ordered"]
 
 
-def ordered(x: Any) -> Any:
+def ordered(x: Array) -> Array:
     """Map real numbers to unsigned integers with the same order. 0 and -0 are equal, NaN is above or below all."""
     xp, x = _namespace(x), _widened(x)
     if x.dtype.kind == "u":
@@ -29,7 +32,7 @@ def ordered(x: Any) -> Any:
     return xp.where(bits & sign, ~bits, bits | sign)
 
 
-def magnitudes(x: Any) -> Any:
+def magnitudes(x: Array) -> Array:
     """Map numbers to unsigned integers in the order of their absolute values. NaN is above all numbers."""
     xp, x = _namespace(x), _widened(x)
     if x.dtype.kind == "i":
@@ -37,7 +40,7 @@ def magnitudes(x: Any) -> Any:
     return x if x.dtype.kind == "u" else _bits(xp.abs(x))
 
 
-def largest(keys: Any, valid: Any, k: Any) -> Any:
+def largest(keys: Any, valid: Any, k: Any) -> Array:
     """The mask of the k largest `valid` keys, or of all valid keys if there are at most k.
 
     Of equal keys the first ones are chosen. For numpy arrays the mask is a numpy array, and nothing is compiled.
@@ -57,7 +60,7 @@ def largest(keys: Any, valid: Any, k: Any) -> Any:
     return (above | (ties & first)) & (k > 0)
 
 
-def _end(mask: Any, k: Any) -> Any:
+def _end(mask: Array, k: jax.Array) -> jax.Array:
     """An index with k True elements of the mask before it, or the length if there are fewer.
 
     Elements are counted by rows first, and only those of one row are numbered: `jnp.cumsum` over all of them would cost
@@ -79,11 +82,11 @@ def _end_on_host(mask: np.ndarray, k: Any) -> int:
     return int(indices[k]) if 0 <= k < len(indices) else mask.size
 
 
-def _kth(keys: Any, valid: Any, k: Any, count: Any) -> Any:
+def _kth(keys: Any, valid: Array, k: jax.Array, count: Any) -> jax.Array:
     """The largest number x such that at least k valid keys are x or more; 0 if there are fewer than k."""
     bits, one = 8 * keys.dtype.itemsize, np.array(1, keys.dtype)
 
-    def step(n: Any, found: Any) -> Any:
+    def step(n: jax.Array, found: jax.Array) -> jax.Array:
         larger = found | (one << (bits - 1 - n).astype(keys.dtype))
         enough = ((keys >= larger) & valid).sum(dtype=count) >= k
         return jnp.where(enough, larger, found)
@@ -91,17 +94,17 @@ def _kth(keys: Any, valid: Any, k: Any, count: Any) -> Any:
     return jax.lax.fori_loop(0, bits, step, jnp.zeros((), keys.dtype))
 
 
-def _kth_on_host(keys: np.ndarray, valid: np.ndarray, k: int) -> Any:
+def _kth_on_host(keys: np.ndarray, valid: np.ndarray, k: int) -> np.ndarray:
     among = keys[valid]
     at = len(among) - k
     return np.partition(among, at)[at] if 0 <= at < len(among) else np.zeros((), keys.dtype)
 
 
-def _namespace(x: Any) -> Any:
+def _namespace(x: Array) -> ModuleType:
     return np if isinstance(x, np.ndarray) else jnp
 
 
-def _widened(x: Any) -> Any:
+def _widened(x: Array) -> Array:
     """`x` in a dtype of whole bytes that numpy itself has, so that it can be viewed as integers."""
     if x.dtype == np.bool_:
         return x.astype(np.uint8)
@@ -111,6 +114,6 @@ def _widened(x: Any) -> Any:
     return x if x.dtype.kind in "fc" else x.astype(np.float32)  # bfloat16 and narrower floats
 
 
-def _bits(x: Any) -> Any:
+def _bits(x: Array) -> Array:
     unsigned = np.dtype(f"uint{8 * x.dtype.itemsize}")
     return x.view(unsigned) if isinstance(x, np.ndarray) else jax.lax.bitcast_convert_type(x, unsigned)

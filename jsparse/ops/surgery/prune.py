@@ -8,21 +8,27 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from jsparse.base.arrays import jax_array
+from jsparse.base.arrays import Array, jax_array
 from jsparse.base.limits import checked_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.ops.surgery.largest import largest, magnitudes
 from jsparse.ops.surgery.restrict import restrict
 from jsparse.ops.surgery.selection import capacity_for, is_traced, known_count, selected, used_slots
 from jsparse.tensor.leaves import check_leaves
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["drop_zeros", "prune"]
 
 
 def prune(
-    self: SparseTensor, keep: Any = None, *, mask: Any = None, threshold: Any = None, nse: int | None = None
+    self: SparseTensor,
+    keep: ArrayLike | None = None,
+    *,
+    mask: TensorLike | None = None,
+    threshold: ArrayLike | None = None,
+    nse: int | None = None,
 ) -> SparseTensor:
     """Drop stored entries: all but the largest, all but those that a mask names, or all below a threshold.
 
@@ -82,19 +88,19 @@ def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
     return selected(self, _known(self.values) != 0, checked_nse(nse, "A.drop_zeros"), self.nse)
 
 
-def _known(values: Any) -> Any:
+def _known(values: jax.Array) -> Any:
     """Values without derivatives; on the host, where nothing is compiled, if they are not traced."""
     return jax.lax.stop_gradient(values) if is_traced(values) else np.asarray(values)
 
 
-def _largest(values: Any, used: Any, count: Any) -> Any:
+def _largest(values: Array, used: Array, count: Array | int) -> Array:
     if is_traced(values, used, count) or not isinstance(used, np.ndarray):
         return _compiled_largest(values, used, count)
     return largest(magnitudes(values), used, count)
 
 
 @partial(jax.jit, inline=True)
-def _compiled_largest(values: Any, used: Any, count: Any) -> Any:
+def _compiled_largest(values: jax.Array, used: jax.Array, count: jax.Array) -> Array:
     return largest(magnitudes(values), used, count)
 
 
@@ -111,7 +117,7 @@ def _count(keep: Any, nse: int) -> tuple[Any, int]:
     return np.int64(min(known, nse)), min(known, nse)
 
 
-def _of_mask(tensor: SparseTensor, mask: Any) -> Any:
+def _of_mask(tensor: SparseTensor, mask: TensorLike) -> Array:
     if isinstance(mask, SparseTensor):
         _check_bools(mask)
         mask = restrict(mask, tensor).values
@@ -125,7 +131,7 @@ def _of_mask(tensor: SparseTensor, mask: Any) -> Any:
     return mask
 
 
-def _check_bools(mask: Any) -> None:
+def _check_bools(mask: SparseTensor | Array) -> None:
     if mask.dtype != np.bool_:
         raise DTypeError(f"Expected mask= of A.prune to hold bools, but got {mask.dtype}. Write mask=(m != 0).")
 

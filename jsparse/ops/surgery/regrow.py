@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import host_array
+from jsparse.base.arrays import Array, host_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert.dynamic_creation import assembled
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
@@ -22,12 +22,12 @@ from jsparse.primitives.host import on_device
 from jsparse.primitives.routine import nonzero
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.leaves import check_leaves
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["regrow"]
 
 
-def regrow(self: SparseTensor, scores: Any, k: Any, *, nse: int | None = None) -> SparseTensor:
+def regrow(self: SparseTensor, scores: Any, k: jax.Array | int, *, nse: int | None = None) -> SparseTensor:
     """Add the `k` coordinates with the largest scores that are not stored yet, with value 0.
 
         >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
@@ -83,7 +83,9 @@ def _capacity(base: SparseTensor, k: int) -> int:
 
 
 @partial(jax.jit, static_argnames="most", inline=True)
-def _with_new(base: SparseTensor, scores: Any, k: Any, most: int) -> tuple[Any, Any]:
+def _with_new(
+    base: SparseTensor, scores: SparseTensor | jax.Array, k: jax.Array, most: int
+) -> tuple[jax.Array, jax.Array]:
     """The coordinates and values of the tensor's entries and of k new entries. There are at most `most` new ones.
 
     Unused columns are out of range.
@@ -94,7 +96,7 @@ def _with_new(base: SparseTensor, scores: Any, k: Any, most: int) -> tuple[Any, 
     return jnp.concatenate([coords, new], axis=1), values
 
 
-def _new_entries(base: SparseTensor, scores: Any, k: Any, most: int) -> Any:
+def _new_entries(base: SparseTensor, scores: SparseTensor | jax.Array, k: jax.Array, most: int) -> Array:
     """The coordinates of the new entries, shape (ndim, n)."""
     assert isinstance(base.pattern, DynamicPattern)
     ones = SparseTensor._unchecked(base.pattern.in_use(jnp.ones(base.nse, np.bool_)), base.pattern)
@@ -109,7 +111,7 @@ def _new_entries(base: SparseTensor, scores: Any, k: Any, most: int) -> Any:
     return coordinates(DynamicPattern(type_, nonzero(mask, type_)))
 
 
-def _chosen(scores: Any, free: Any, k: Any) -> Any:
+def _chosen(scores: Array, free: Array, k: Array | int) -> Array:
     """The mask of the k largest scores of free coordinates."""
     if not isinstance(scores, np.ndarray):
         scores = jax.lax.stop_gradient(scores)
@@ -118,7 +120,7 @@ def _chosen(scores: Any, free: Any, k: Any) -> Any:
     return largest(ordered(scores), free, k)
 
 
-def _of_static(tensor: SparseTensor, scores: Any, k: int) -> SparseTensor:
+def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array | int) -> SparseTensor:
     """The static result. It is made on the host, where nothing is compiled for a pattern."""
     pattern = tensor.pattern
     assert isinstance(pattern, Pattern)
@@ -149,7 +151,7 @@ def _stored(rows: list[np.ndarray], given: list[np.ndarray], shape: tuple[int, .
     return stored[slots[len(rows[0]) :]]
 
 
-def _as_scores(scores: Any, shape: tuple[int, ...]) -> Any:
+def _as_scores(scores: TensorLike, shape: tuple[int, ...]) -> SparseTensor | Array:
     expected = "scores of A.regrow to be an array of real numbers or a SparseTensor"
     if isinstance(scores, SparseTensor):
         check_leaves(scores, "scores in A.regrow")

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import assembled
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Pattern
@@ -23,7 +24,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["capacity_for", "coordinates", "in_capacity", "is_traced", "known_count", "selected", "used_slots"]
 
 
-def is_traced(*arrays: Any) -> bool:
+def is_traced(*arrays: object) -> bool:
     """Whether an array is traced, so that its content is known at run time only."""
     return any(isinstance(array, jax.core.Tracer) for array in arrays)
 
@@ -43,14 +44,14 @@ def known_count(x: Any) -> tuple[Any, int | None]:
     return (count, count) if count >= 0 else (None, None)
 
 
-def coordinates(pattern: Pattern | DynamicPattern) -> Any:
+def coordinates(pattern: Pattern | DynamicPattern) -> Array:
     """The coordinates (ndim, nse) of all slots in storage order. In padding they are out of range."""
     if isinstance(pattern, Pattern):
         return pattern.to_coords()
     return expand(pattern.arrays, pattern.type)
 
 
-def used_slots(pattern: Pattern | DynamicPattern) -> Any:
+def used_slots(pattern: Pattern | DynamicPattern) -> Array:
     """The mask (nse,) of the slots that are no padding. It is a numpy array for a static pattern."""
     if isinstance(pattern, Pattern):
         return np.ones(pattern.nse, np.bool_)
@@ -74,7 +75,7 @@ def capacity_for(entries: int, pattern: Pattern | DynamicPattern) -> int | None:
     return sufficient_nse(DynamicType(pattern.shape, pattern.format, entries), pattern.format)
 
 
-def selected(tensor: SparseTensor, kept: Any, nse: int | None, capacity: int) -> SparseTensor:
+def selected(tensor: SparseTensor, kept: Array, nse: int | None, capacity: int) -> SparseTensor:
     """The tensor of the entries in slots that the bool mask `kept` (nse,) marks, in the same format.
 
     If pattern and mask are static, so is the result, and `nse` is an upper bound that is checked. Otherwise the result
@@ -95,7 +96,7 @@ def selected(tensor: SparseTensor, kept: Any, nse: int | None, capacity: int) ->
 
 
 @partial(jax.jit, inline=True)
-def _without_others(pattern: DynamicPattern, values: Any, kept: Any) -> tuple[Any, Any]:
+def _without_others(pattern: DynamicPattern, values: jax.Array, kept: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The coordinates and values of all entries, those that are not kept moved out of range."""
     coords = expand(pattern.arrays, pattern.type)
     outside = np.array(pattern.shape, pattern.index_dtype)[:, None]
