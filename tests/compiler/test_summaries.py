@@ -1,6 +1,6 @@
 """Summaries that know what has been computed for others: the same as a summary that computes everything itself."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from compiler.cases import CASES
@@ -10,8 +10,13 @@ from jsparse.compiler.schedule.cost import Prices
 from jsparse.compiler.schedule.search import candidates
 from jsparse.compiler.schedule.summary import Summary
 
-FIELDS = {"problem", "loops", "steps", "number", "concordant"}
-PROPERTIES = [name for name, value in vars(Summary).items() if isinstance(value, lazy) and name != "shape"]
+FIELDS = {field.name for field in fields(Summary)}
+PROPERTIES = [
+    name
+    for record in Summary.__mro__
+    for name, value in vars(record).items()
+    if isinstance(value, lazy) and name != "shape"
+]
 
 
 def check(nest):

@@ -17,7 +17,7 @@ from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stor
 from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, LAST_CACHE_BYTES, REGISTER_BYTES
 from jsparse.compiler.schedule.own_copies import copies_reason
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.summary import OF_VECTOR, UNDIVIDED, Summary, Transformation
+from jsparse.compiler.schedule.summary import StatementFacts, Summary, Transformation
 from jsparse.compiler.schedule.sums_first import dense_first, summed_first
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
 from jsparse.compiler.schedule.transformations.pos import Pos
@@ -66,7 +66,7 @@ def candidates(
             are left out. By default none are.
     """
     start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
-    vectors, probes = _vectors(start, outer), dict[IndexVar | None, Summary]()
+    vectors = _vectors(start, outer)
     for walk in dict.fromkeys(_walks(start, patterns, as_stored)):
         first = tuple(v for v in outer if v in walk)
         if walk[: len(first)] != first:  # the loops that statements share stand outside of all others
@@ -74,8 +74,7 @@ def candidates(
         if orders and any(order is not None and walked_as(order, walk) != order for order in orders):
             continue
         for vector in vectors:
-            # Properties that depend on `vector` alone are computed once: each probe takes them over from the last one.
-            probe = probes[vector] = _probe(start, walk, vector, probes.get(vector))
+            probe = _probe(start, walk, vector)
             if is_open is not None and not is_open(probe):  # branch and bound, see `select._priced`
                 continue
             for steps, loops in _alternatives(probe, patterns, outer):
@@ -108,22 +107,15 @@ def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]
     return [*found, *([] if any(_stands_innermost(start, v) for v in found) else [None])]
 
 
-def _probe(
-    start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None, other: Summary | None = None
-) -> Summary:
-    """A nest with the patterns' variables outermost, in the order `walk`, that answers questions about candidates.
-
-    `other` is an earlier probe with the same variable in lanes.
-    """
+def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) -> Summary:
+    """A nest with the patterns' variables outermost, in the order `walk`, that answers questions about candidates."""
     problem = start.problem
     rest = (v for v in start.order if v not in walk)
     order = problem.without_derived((*walk, *rest)) if problem.derived else (*walk, *rest)
     loops = tuple(v for v in order if v != vector)
     steps = () if vector is None else (Vectorize(vector),)
-    probe = Summary(problem, loops, steps, concordant=start.concordant)
-    if not problem.derived:
-        probe.told(walk=walk, vector=vector, **UNDIVIDED)
-    return probe.knowing(start) if other is None else probe.knowing(other, OF_VECTOR)
+    probe = Summary(problem, 0, loops, steps, steps, start.concordant).knowing(start, StatementFacts)
+    return probe if problem.derived else probe.with_facts(walk=walk, vector=vector)
 
 
 def _extended(start: Summary, steps: Steps) -> Summary | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,50 +21,36 @@ from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.formats.level import Level
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["UNDIVIDED", "Summary", "Transformation", "Walked"]
-
-# Properties that depend on the problem alone; on the variable in lanes, too; and on the order of patterns' variables.
-OF_PROBLEM = (
-    "statement", "derived", "free_vars", "pattern_vars", "dense", "batch", "factors", "factor_vars", "is_product",
-    "sums_first", "itemsize",
-)  # fmt: skip
-OF_VECTOR = (*OF_PROBLEM, "vector", "scalar", "free_dense_vars", "contracted", "moved_dense")
-OF_ORDER = (
-    *OF_VECTOR, "walk", "tail", "head", "scatters", "inner_lanes", "saves_in_lanes", "gathered", "single", "entry_vars",
-    "fused",
-)  # fmt: skip
-# Properties that depend on the dtypes and on the storage orders of the problem.
-OF_STORAGE = ("itemsize", "moved_dense", "single", "entry_vars", "chain", "reduces_innermost", "shape")
-# Properties of a nest without steps that split, fuse, or walk positions.
-UNDIVIDED: dict[str, Any] = {"splits": {}, "outer": {}, "fused": {}, "positions": frozenset()}
-# Steps that leave loops and lanes as they are, and the properties that they change nevertheless.
-LAST = {
-    "merge_by": ("shape", "chain", "reduces_innermost"),
-    "promote": ("shape", "adds_in_memory"),
-    **dict.fromkeys(("parallelize", "prefetch", "scatter", "specialize", "widen"), ("shape",)),
-}
+__all__ = ["LoopFacts", "OrderFacts", "StatementFacts", "Summary", "Transformation", "Walked"]
 
 
-class Transformation(Protocol):
+class Transformation:
     """One step of a schedule: a frozen value with a line of text.
 
     Attributes:
         keyword: the first word of the line.
+        keeps_loops: whether the step leaves loops, lanes and sums as they are, so that it is no part of the structure.
     """
 
+    __slots__ = ()
     keyword: ClassVar[str]
+    keeps_loops: ClassVar[bool] = False
 
     def check(self, nest: Summary) -> str | None:
         """Why the step is illegal on a nest, in the words of the nest; None if it is legal."""
+        raise NotImplementedError
 
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
         """The names of the nest's loops after the step."""
+        return nest.loops
 
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step, which must be legal."""
+        raise NotImplementedError
 
-    def renumbered(self, numbers: Sequence[int]) -> Transformation:
+    def renumbered(self, numbers: Sequence[int]) -> Self:
         """The same step, with pattern n renamed to pattern `numbers[n]`."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,167 +69,21 @@ class Walked:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """The nest of one statement: the loops' names, outermost first, and the steps that made it.
+class StatementFacts:
+    """Facts that depend on the statement alone.
 
     Attributes:
         problem: the problem; the given one until storage orders are chosen.
-        loops: the names of the loops, without lookups and lanes. In an assembly, the loops over the target's indices.
-        steps: the transformations so far.
         number: the number of the statement.
-        concordant: whether patterns will be stored in the order in which loops walk them. Else they are walked as the
-            problem has them, and searched where loops contradict that.
     """
 
     problem: Problem
-    loops: tuple[str, ...]
-    steps: tuple[Transformation, ...] = ()
-    number: int = 0
-    concordant: bool = False
-
-    @staticmethod
-    def canonical(problem: Problem, number: int = 0, concordant: bool = False) -> Summary:
-        """The summary of the canonical nest."""
-        statement = problem.statements[number]
-        ordered = tuple(map(str, problem.target.indices))
-        loops = ordered if problem.ordered else canonical_order(problem, statement)
-        nest = Summary(problem, loops, (), number, concordant)
-        nest.told(order=loops, vector=None, **UNDIVIDED)
-        return nest
-
-    def then(self, step: Transformation) -> Summary:
-        """The summary after a step."""
-        steps = (*self.steps, step)
-        if step.keyword in LAST:
-            return self._but(LAST[step.keyword], steps=steps)
-        return Summary(self.problem, step.loops_after(self), steps, self.number, self.concordant).knowing(self)
-
-    def instead(self, loops: tuple[str, ...], steps: tuple[Transformation, ...]) -> Summary:
-        """The summary with other loops and steps, which keep the order of the patterns' variables, the variable in
-        lanes and the fused loops."""
-        return Summary(self.problem, loops, steps, self.number, self.concordant).knowing(self, OF_ORDER)
-
-    def told(self, **known: Any) -> None:
-        """Tell the summary some of its properties, so that it does not compute them."""
-        self.__dict__.update(known)
-
-    def knowing(self, other: Summary, names: Sequence[str] = OF_PROBLEM) -> Summary:
-        """The same summary, with properties that have been computed for another summary of the same problem.
-
-        `OF_VECTOR` names the properties that summaries with equal vector variables have in common, and `OF_ORDER` the
-        properties if the orders of the patterns' variables are equal, too.
-        """
-        known = other.__dict__
-        self.__dict__.update({name: known[name] for name in names if name in known})
-        return self
-
-    def on(self, problem: Problem) -> Summary:
-        """The same nest over a problem in the chosen storage orders."""
-        unknown = () if problem is self.problem else OF_STORAGE
-        return self._but(unknown, problem=problem, concordant=False)
-
-    def _but(self, unknown: Sequence[str], **fields: Any) -> Summary:
-        """A copy with other fields, which keeps all computed properties except those named in `unknown`."""
-        copy = Summary.__new__(Summary)
-        copy.__dict__.update(self.__dict__, **fields)
-        for name in unknown:
-            copy.__dict__.pop(name, None)
-        return copy
-
-    def found(self, keyword: str) -> list[Any]:
-        """The steps with that keyword, in order."""
-        return [step for step in self.steps if step.keyword == keyword]
-
-    def first(self, keyword: str) -> Any:
-        """The first step with that keyword; None if there is none."""
-        for step in self.steps:  # half the time of `next` with a generator: checks and prices ask dozens of times
-            if step.keyword == keyword:
-                return step
-        return None
-
-    # Loops
+    number: int
 
     @lazy
     def statement(self) -> Statement:
         """The statement that the nest executes."""
         return self.problem.statements[self.number]
-
-    @lazy
-    def splits(self) -> dict[IndexVar, int]:
-        """The size of the split of each variable that is split."""
-        return {step.loop: step.size for step in self.found("split")}
-
-    @lazy
-    def outer(self) -> dict[str, IndexVar]:
-        """The outer loops of splits, by name: the variable that each divides."""
-        return {outer_name(self.problem, var): var for var in self.splits}
-
-    @lazy
-    def positions(self) -> frozenset[IndexVar]:
-        """The variables whose loops run over positions."""
-        return frozenset(step.loop for step in self.found("pos"))
-
-    @lazy
-    def fused(self) -> dict[str, tuple[IndexVar, IndexVar]]:
-        """The fused loops, by name: the two variables that each binds."""
-        return {step.name: (step.outer, step.inner) for step in self.found("fuse")}
-
-    def variables_of(self, loop: str) -> tuple[IndexVar, ...]:
-        """The variables that a loop binds, or divides."""
-        return self.fused.get(loop) or (self.outer.get(loop, loop),)
-
-    @lazy
-    def vector(self) -> IndexVar | None:
-        """The dense variable that runs in vector lanes, if any."""
-        return next((step.loop for step in self.found("vectorize") if not step.lanes), None)
-
-    @lazy
-    def lanes(self) -> int:
-        """The elements of a register tile; 0 if nothing runs in lanes."""
-        return 0 if self.vector is None else self.splits[self.vector]
-
-    @lazy
-    def order(self) -> tuple[IndexVar, ...]:
-        """The variables in the order in which loops bind them, the variable in lanes last."""
-        scalar = [name for name in self.loops if name not in self.outer]
-        if self.fused:
-            scalar = [v for name in scalar for v in self.variables_of(name)]
-        return (*scalar, self.vector) if self.vector is not None else tuple(scalar)
-
-    @lazy
-    def summed(self) -> tuple[IndexVar, ...]:
-        """The loops whose sum is computed before the factors that lack them are multiplied in."""
-        step = self.first("precompute")
-        return () if step is None else step.loops
-
-    @lazy
-    def shape(self) -> AssemblyShape:
-        """The shape of an ordered assembly."""
-        shape = canonical_assembly(self.problem)
-        for step in self.steps:
-            shape = step.shaped(shape, self.problem) if hasattr(step, "shaped") else shape
-        return shape
-
-    def walked(self, var: IndexVar) -> Walked | None:
-        """The level that the loop over a variable walks; None if it runs over every coordinate."""
-        if self.concordant:
-            names = self.problem.level_variables
-            met = (n for n in self.statement.patterns if var in names[n])
-            found = [self._walked(n, walked_as(names[n], self.walk), var) for n in met]
-            # If another level meets a full one, coordinates are located in the full one.
-            return min(found, key=lambda x: x.level is not None and x.level.kind.is_full, default=None)
-        for _, loop in self.chain:
-            domain = loop.domain
-            if loop.var == var and not loop.is_lookup:
-                if not isinstance(domain, LevelIteration):
-                    return None
-                return self._walked(domain.pattern, self.problem.level_variables[domain.pattern], var)
-        return None
-
-    def _walked(self, pattern: int, names: tuple[IndexVar, ...], var: IndexVar) -> Walked:
-        level = names.index(var)
-        as_stored = names == self.problem.level_variables[pattern]
-        return Walked(pattern, names[:level], self.problem.patterns[pattern].levels[level] if as_stored else None)
 
     @lazy
     def derived(self) -> tuple[DerivedVar, ...]:
@@ -253,36 +93,83 @@ class Summary:
         own = self.problem.variables_of(self.statement)
         return tuple(derived for derived in self.problem.derived if derived.var in own)
 
-    # Index variables
-
     @lazy
     def free_vars(self) -> frozenset[IndexVar]:
         """The free index variables: the target's, and the variables that derived ones of the target derive from."""
         return self.problem.with_parts(self.statement.target.variables())
 
     @lazy
-    def walk(self) -> tuple[IndexVar, ...]:
-        """The patterns' variables, in the order in which loops bind them."""
-        levels = self.pattern_vars
-        return tuple(v for v in self._bound if v in levels)
-
-    @lazy
     def pattern_vars(self) -> frozenset[IndexVar]:
         """The variables of the patterns' levels."""
         return frozenset(v for n in self.statement.patterns for v in self.problem.level_variables[n])
 
+    @lazy
+    def dense(self) -> tuple[IndexVar, ...]:
+        """The variables that no pattern stores, the target's first."""
+        named = self.statement.target.variables() if self.problem.is_assembly else self.statement.assignment.variables()
+        return tuple(v for v in named if v not in self.pattern_vars)
+
+    @lazy
+    def batch(self) -> tuple[IndexVar, ...]:
+        """The variables of batched patterns' leading axes."""
+        return tuple(dict.fromkeys(v for n in self.statement.patterns for v in self.problem.batch_variables[n]))
+
+    @lazy
+    def factors(self) -> tuple[Access, ...]:
+        """The accesses that the statement reads; none in an assembly."""
+        return () if self.problem.is_assembly else self.statement.reads
+
+    @lazy
+    def factor_vars(self) -> tuple[frozenset[IndexVar], ...]:
+        """The index variables of each factor."""
+        return tuple(frozenset(f.variables()) for f in self.factors)
+
+    @lazy
+    def is_product(self) -> bool:
+        """Whether the statement multiplies accesses by index variables that run freely, under no condition."""
+        if self.problem.is_assembly or self.derived:
+            return False
+        return self.statement.condition is None and self.statement.factors is not None
+
+    @lazy
+    def sums_first(self) -> bool:
+        """Whether Σ (a·b) = (Σ a)·b for a factor b that lacks the summed index variable."""
+        return self.is_product and self.statement.sums_first
+
+    @lazy
+    def itemsize(self) -> int:
+        """The bytes of an element of the dtype of arithmetic."""
+        only = len(self.problem.statements) == 1
+        dtype = self.problem.accumulator if only else self.problem.accumulator_of(self.statement)
+        return np.dtype(dtype).itemsize
+
+
+class OrderFacts(StatementFacts):
+    """Facts that depend on the order of the patterns' variables and on the variable in lanes, too."""
+
+    @lazy
+    def walk(self) -> tuple[IndexVar, ...]:
+        """The patterns' variables, in the order in which loops bind them."""
+        raise NotImplementedError
+
+    @lazy
+    def vector(self) -> IndexVar | None:
+        """The dense variable that runs in vector lanes, if any."""
+        raise NotImplementedError
+
     @property
-    def _bound(self) -> tuple[IndexVar, ...]:
-        """`order`, with each derived variable where others determine it."""
-        if not self.problem.derived:
-            return self.order
-        found: dict[IndexVar, None] = {}
-        for var in self.order:
-            found[var] = None
-            for derived in self.problem.derived:
-                if all(part in found for _, part in derived.parts):
-                    found[derived.var] = None
-        return tuple(found)
+    def _scalar(self) -> tuple[IndexVar, ...]:
+        return tuple(v for v in self.dense if v != self.vector and v not in self.batch)
+
+    @lazy
+    def free_dense_vars(self) -> tuple[IndexVar, ...]:
+        """The free dense variables that run in scalar loops."""
+        return tuple(v for v in self._scalar if v in self.free_vars)
+
+    @lazy
+    def contracted(self) -> tuple[IndexVar, ...]:
+        """The scalar loops that reduce dense indices."""
+        return tuple(v for v in self._scalar if v not in self.free_vars)
 
     @lazy
     def tail(self) -> tuple[IndexVar, ...]:
@@ -298,88 +185,9 @@ class Summary:
         return self.walk[: len(self.walk) - len(self.tail)]
 
     @lazy
-    def dense(self) -> tuple[IndexVar, ...]:
-        """The variables that no pattern stores, the target's first."""
-        named = self.statement.target.variables() if self.problem.is_assembly else self.statement.assignment.variables()
-        return tuple(v for v in named if v not in self.pattern_vars)
-
-    @lazy
-    def batch(self) -> tuple[IndexVar, ...]:
-        """The variables of batched patterns' leading axes."""
-        return tuple(dict.fromkeys(v for n in self.statement.patterns for v in self.problem.batch_variables[n]))
-
-    @lazy
-    def scalar(self) -> tuple[IndexVar, ...]:
-        """The dense variables that run in scalar loops."""
-        return tuple(v for v in self.dense if v != self.vector and v not in self.batch)
-
-    @lazy
-    def free_dense_vars(self) -> tuple[IndexVar, ...]:
-        """The free variables among the scalar dense ones."""
-        return tuple(v for v in self.scalar if v in self.free_vars)
-
-    @lazy
-    def contracted(self) -> tuple[IndexVar, ...]:
-        """The scalar loops that reduce dense indices."""
-        return tuple(v for v in self.scalar if v not in self.free_vars)
-
-    @lazy
-    def factors(self) -> tuple[Access, ...]:
-        """The accesses that the statement reads; none in an assembly."""
-        return () if self.problem.is_assembly else self.statement.reads
-
-    @lazy
-    def factor_vars(self) -> tuple[frozenset[IndexVar], ...]:
-        """The index variables of each factor."""
-        return tuple(frozenset(f.variables()) for f in self.factors)
-
-    # Questions
-
-    @lazy
-    def is_product(self) -> bool:
-        """Whether the statement multiplies accesses by index variables that run freely, under no condition."""
-        if self.problem.is_assembly or self.derived:
-            return False
-        return self.statement.condition is None and self.statement.factors is not None
-
-    @lazy
-    def sums_first(self) -> bool:
-        """Whether Σ (a·b) = (Σ a)·b for a factor b that lacks the summed index variable."""
-        return self.is_product and self.statement.sums_first
-
-    @lazy
     def scatters(self) -> bool:
         """Whether a reduction stands outside an index of the target, so that sums are added up in memory."""
         return not self.free_vars.issuperset(self.head)
-
-    @lazy
-    def tiles_outermost(self) -> bool:
-        """Whether the loop over register tiles stands outside all loops over the patterns, not all of them sums."""
-        if not self.head or self.vector not in self.free_vars:
-            return False
-        name = outer_name(self.problem, str(self.vector))
-        return name in self.loops and not set(self.loops[: self.loops.index(name)]) & set(self.walk)
-
-    @lazy
-    def tiles_first(self) -> bool:
-        """Whether the loop over register tiles is the outermost one."""
-        return self.vector is not None and self.loops[:1] == (outer_name(self.problem, self.vector),)
-
-    @lazy
-    def sums_tail_first(self) -> bool:
-        """Whether the whole tail is summed first, without lanes, so that no dense loop goes around it."""
-        return bool(self.summed) and self.summed == self.tail and not self.sums_in_lanes
-
-    @lazy
-    def sums_entries_first(self) -> bool:
-        """Whether a sum over stored entries is computed first; else, if any, one over dense indices."""
-        return bool(self.summed) and self.summed[0] in self.walk
-
-    @lazy
-    def sums_in_lanes(self) -> bool:
-        """Whether factors that depend on the loops summed first run in lanes."""
-        names = set(self.summed)
-        return any(self.vector in own and names & own for own in self.factor_vars)
 
     @lazy
     def inner_lanes(self) -> tuple[int, int]:
@@ -426,10 +234,141 @@ class Summary:
         return frozenset(self.walk[innermost:])
 
     @lazy
+    def moved_dense(self) -> tuple[str, ...]:
+        """The dense tensors whose storage must change for the vector variable to be innermost."""
+        if self.vector is None:
+            return ()
+        types = self.problem.type_of
+        carriers = ((a, types[a.tensor]) for a in self.problem.assignment.accesses if self.vector in a.indices)
+        dense = ((a, type_.axes[-1]) for a, type_ in carriers if type_.positions is None)
+        return tuple(a.tensor for a, axis in dense if isinstance(axis, Dense) and a.indices[axis.dim] != self.vector)
+
+
+@dataclass(frozen=True)
+class LoopFacts(OrderFacts):
+    """Facts that depend on all loops, too.
+
+    Attributes:
+        loops: the names of the loops, without lookups and lanes. In an assembly, the loops over the target's indices.
+        structure: the steps that do not leave loops, lanes and sums as they are.
+    """
+
+    loops: tuple[str, ...]
+    structure: tuple[Transformation, ...]
+
+    def shaped_by(self, keyword: str) -> list[Any]:
+        """The steps of the structure with that keyword, in order."""
+        return [step for step in self.structure if step.keyword == keyword]
+
+    @lazy
+    def splits(self) -> dict[IndexVar, int]:
+        """The size of the split of each variable that is split."""
+        return {step.loop: step.size for step in self.shaped_by("split")}
+
+    @lazy
+    def outer(self) -> dict[str, IndexVar]:
+        """The outer loops of splits, by name: the variable that each divides."""
+        return {outer_name(self.problem, var): var for var in self.splits}
+
+    @lazy
+    def positions(self) -> frozenset[IndexVar]:
+        """The variables whose loops run over positions."""
+        return frozenset(step.loop for step in self.shaped_by("pos"))
+
+    @lazy
+    def fused(self) -> dict[str, tuple[IndexVar, IndexVar]]:
+        """The fused loops, by name: the two variables that each binds."""
+        return {step.name: (step.outer, step.inner) for step in self.shaped_by("fuse")}
+
+    def variables_of(self, loop: str) -> tuple[IndexVar, ...]:
+        """The variables that a loop binds, or divides."""
+        return self.fused.get(loop) or (self.outer.get(loop, loop),)
+
+    @lazy
+    def vector(self) -> IndexVar | None:
+        """The dense variable that runs in vector lanes, if any."""
+        return next((step.loop for step in self.shaped_by("vectorize") if not step.lanes), None)
+
+    @lazy
+    def lanes(self) -> int:
+        """The elements of a register tile; 0 if nothing runs in lanes."""
+        return 0 if self.vector is None else self.splits[self.vector]
+
+    @lazy
+    def order(self) -> tuple[IndexVar, ...]:
+        """The variables in the order in which loops bind them, the variable in lanes last."""
+        scalar = [name for name in self.loops if name not in self.outer]
+        if self.fused:
+            scalar = [v for name in scalar for v in self.variables_of(name)]
+        return (*scalar, self.vector) if self.vector is not None else tuple(scalar)
+
+    @lazy
+    def walk(self) -> tuple[IndexVar, ...]:
+        """The patterns' variables, in the order in which loops bind them."""
+        return tuple(v for v in self._bound if v in self.pattern_vars)
+
+    @property
+    def _bound(self) -> tuple[IndexVar, ...]:
+        """`order`, with each derived variable where others determine it."""
+        if not self.problem.derived:
+            return self.order
+        found: dict[IndexVar, None] = {}
+        for var in self.order:
+            found[var] = None
+            for derived in self.problem.derived:
+                if all(part in found for _, part in derived.parts):
+                    found[derived.var] = None
+        return tuple(found)
+
+    @lazy
+    def summed(self) -> tuple[IndexVar, ...]:
+        """The loops whose sum is computed before the factors that lack them are multiplied in."""
+        return next((step.loops for step in self.shaped_by("precompute")), ())
+
+    @lazy
+    def tiles_outermost(self) -> bool:
+        """Whether the loop over register tiles stands outside all loops over the patterns, not all of them sums."""
+        if not self.head or self.vector not in self.free_vars:
+            return False
+        name = outer_name(self.problem, str(self.vector))
+        return name in self.loops and not set(self.loops[: self.loops.index(name)]) & set(self.walk)
+
+    @lazy
+    def tiles_first(self) -> bool:
+        """Whether the loop over register tiles is the outermost one."""
+        return self.vector is not None and self.loops[:1] == (outer_name(self.problem, self.vector),)
+
+    @lazy
+    def sums_tail_first(self) -> bool:
+        """Whether the whole tail is summed first, without lanes, so that no dense loop goes around it."""
+        return bool(self.summed) and self.summed == self.tail and not self.sums_in_lanes
+
+    @lazy
+    def sums_entries_first(self) -> bool:
+        """Whether a sum over stored entries is computed first; else, if any, one over dense indices."""
+        return bool(self.summed) and self.summed[0] in self.walk
+
+    @lazy
+    def sums_in_lanes(self) -> bool:
+        """Whether factors that depend on the loops summed first run in lanes."""
+        names = set(self.summed)
+        return any(self.vector in own and names & own for own in self.factor_vars)
+
+    @lazy
+    def position_panel(self) -> int:
+        """The entries of a reduction in one panel of positions; 0 if there are none."""
+        return next((self.splits[v] for v in self.tail if v in self.positions and v in self.splits), 0)
+
+    @lazy
+    def panel(self) -> int:
+        """The coordinates of the innermost reduction in one panel; 0 if it is not split."""
+        return self.splits.get(self.tail[-1], 0) if self.tail else 0
+
+    @lazy
     def chain(self) -> tuple[tuple[str, Loop], ...]:
         """All loops over variables, lookups included: the name of the loop that each belongs to, and what it walks. The
         storage orders of the problem have to be chosen."""
-        leaders = [(step.loop, step.pattern) for step in self.found("merge_by")]
+        leaders = [(step.loop, step.pattern) for step in self.shaped_by("merge_by")]
         iterators = LevelIterators.of(self.problem, self.statement, leaders)
         found: list[tuple[str, Loop]] = []
         for name in self.loops:
@@ -455,6 +394,98 @@ class Summary:
             return domain.pattern != own
         return domain is not None and lookups[-1].var not in self.free_vars
 
+
+@dataclass(frozen=True)
+class Summary(LoopFacts):
+    """The nest of one statement: the loops' names, outermost first, and the steps that made it.
+
+    A fact belongs to the first class that has all fields it depends on. So nests that agree in the fields of a class
+    have its facts in common, and take them over from each other.
+
+    Attributes:
+        steps: the transformations so far.
+        concordant: whether patterns will be stored in the order in which loops walk them. Else they are walked as the
+            problem has them, and searched where loops contradict that.
+    """
+
+    steps: tuple[Transformation, ...] = ()
+    concordant: bool = False
+
+    @staticmethod
+    def canonical(problem: Problem, number: int = 0, concordant: bool = False) -> Summary:
+        """The summary of the canonical nest."""
+        ordered = tuple(map(str, problem.target.indices))
+        loops = ordered if problem.ordered else canonical_order(problem, problem.statements[number])
+        return Summary(problem, number, loops, (), (), concordant).with_facts(order=loops, vector=None)
+
+    def then(self, step: Transformation) -> Summary:
+        """The summary after a step."""
+        structure = self.structure if step.keeps_loops else (*self.structure, step)
+        steps = (*self.steps, step)
+        found = Summary(self.problem, self.number, step.loops_after(self), structure, steps, self.concordant)
+        return found.knowing(self, LoopFacts if step.keeps_loops else StatementFacts)
+
+    def instead(self, loops: tuple[str, ...], steps: tuple[Transformation, ...]) -> Summary:
+        """The summary with other loops and steps, but the same order of the patterns' variables and the same lanes."""
+        return Summary(self.problem, self.number, loops, steps, steps, self.concordant).knowing(self, OrderFacts)
+
+    def on(self, problem: Problem) -> Summary:
+        """The same nest over a problem in the chosen storage orders."""
+        found = Summary(problem, self.number, self.loops, self.structure, self.steps)
+        found.with_facts(order=self.order, walk=self.walk, vector=self.vector)
+        return found.knowing(self, LoopFacts) if problem is self.problem else found
+
+    def with_facts(self, **known: Any) -> Summary:
+        """The same summary with some facts that are known already."""
+        self.__dict__.update(known)
+        return self
+
+    def knowing(self, other: Summary, record: type[StatementFacts]) -> Summary:
+        """The same summary, with the facts of a class that have been computed for a summary with the same fields."""
+        known = other.__dict__
+        self.__dict__.update({name: known[name] for name in _FACTS[record] if name in known})
+        return self
+
+    def found(self, keyword: str) -> list[Any]:
+        """The steps with that keyword, in order."""
+        return [step for step in self.steps if step.keyword == keyword]
+
+    def first(self, keyword: str) -> Any:
+        """The first step with that keyword; None if there is none."""
+        for step in self.steps:  # half the time of `next` with a generator: checks and prices ask dozens of times
+            if step.keyword == keyword:
+                return step
+        return None
+
+    @lazy
+    def shape(self) -> AssemblyShape:
+        """The shape of an ordered assembly."""
+        shape = canonical_assembly(self.problem)
+        for step in self.steps:
+            shape = step.shaped(shape, self.problem) if hasattr(step, "shaped") else shape
+        return shape
+
+    def walked(self, var: IndexVar) -> Walked | None:
+        """The level that the loop over a variable walks; None if it runs over every coordinate."""
+        if self.concordant:
+            names = self.problem.level_variables
+            met = (n for n in self.statement.patterns if var in names[n])
+            found = [self._walked(n, walked_as(names[n], self.walk), var) for n in met]
+            # If another level meets a full one, coordinates are located in the full one.
+            return min(found, key=lambda x: x.level is not None and x.level.kind.is_full, default=None)
+        for _, loop in self.chain:
+            domain = loop.domain
+            if loop.var == var and not loop.is_lookup:
+                if not isinstance(domain, LevelIteration):
+                    return None
+                return self._walked(domain.pattern, self.problem.level_variables[domain.pattern], var)
+        return None
+
+    def _walked(self, pattern: int, names: tuple[IndexVar, ...], var: IndexVar) -> Walked:
+        level = names.index(var)
+        as_stored = names == self.problem.level_variables[pattern]
+        return Walked(pattern, names[:level], self.problem.patterns[pattern].levels[level] if as_stored else None)
+
     @lazy
     def adds_in_memory(self) -> bool:
         """Whether a reduction stands outside the assignment to the target, so that sums are added up in memory."""
@@ -464,11 +495,6 @@ class Summary:
             return any(reducing) or (self.vector is not None and self.vector not in self.free_vars)
         placing = [n for n, own in enumerate(variables) if not free.isdisjoint(own)]
         return any(reducing[: placing[-1] + 1]) if placing else False
-
-    @lazy
-    def stores_once(self) -> bool:
-        """Whether no loop reduces, so that each element of the target is stored once."""
-        return all(self.free_vars.issuperset(self.variables_of(name)) for name in self.loops) and not self.vector
 
     def folds_lanes_at(self, loop: str) -> bool:
         """Whether each iteration of the loop stores a sum over an index in lanes, which it folds to a scalar."""
@@ -495,11 +521,6 @@ class Summary:
         own = self.entry_vars if step.loop in self.walk else {step.loop}
         return any(self.vector in names and own.isdisjoint(names) for names in self.factor_vars)
 
-    @lazy
-    def position_panel(self) -> int:
-        """The entries of a reduction in one panel of positions; 0 if there are none."""
-        return next((self.splits[v] for v in self.tail if v in self.positions and v in self.splits), 0)
-
     @property
     def passes_saved(self) -> int:
         """The number of iterations of a loop over a dense index of the target that share one pass over the entries."""
@@ -511,11 +532,6 @@ class Summary:
         """Whether loops over patterns are written out entry by entry."""
         return any(step.loop in self.walk for step in self.found("unroll"))
 
-    @lazy
-    def panel(self) -> int:
-        """The coordinates of the innermost reduction in one panel; 0 if it is not split."""
-        return self.splits.get(self.tail[-1], 0) if self.tail else 0
-
     def stores_innermost(self, access: Access, var: IndexVar) -> bool:
         """Whether the tensor stores an index as its innermost axis; or can, where storage orders follow the loops: a
         dense tensor, if the index occurs once and no index is read from a table."""
@@ -526,19 +542,8 @@ class Summary:
         stored = isinstance(last, Dense) and access.indices[last.dim] == var
         return stored or (self.concordant and tensor.positions is None and not access.nested())
 
-    @lazy
-    def itemsize(self) -> int:
-        """The bytes of an element of the dtype of arithmetic."""
-        only = len(self.problem.statements) == 1
-        dtype = self.problem.accumulator if only else self.problem.accumulator_of(self.statement)
-        return np.dtype(dtype).itemsize
 
-    @lazy
-    def moved_dense(self) -> tuple[str, ...]:
-        """The dense tensors whose storage must change for the vector variable to be innermost."""
-        if self.vector is None:
-            return ()
-        types = self.problem.type_of
-        carriers = ((a, types[a.tensor]) for a in self.problem.assignment.accesses if self.vector in a.indices)
-        dense = ((a, type_.axes[-1]) for a, type_ in carriers if type_.positions is None)
-        return tuple(a.tensor for a, axis in dense if isinstance(axis, Dense) and a.indices[axis.dim] != self.vector)
+_FACTS = {
+    record: [name for base in record.__mro__ for name, value in vars(base).items() if isinstance(value, lazy)]
+    for record in (StatementFacts, OrderFacts, LoopFacts)
+}

@@ -1,33 +1,16 @@
-"""The base of transformations, and helpers for their lines of text."""
+"""Helpers of transformations: reasons why they are illegal, and the loops that they change."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Items
 from dataclasses import replace
-from typing import ClassVar, Self
 
 from jsparse.compiler.loops.nest import Clear, LoopNest, Sequence, Stmt, Widened
 from jsparse.compiler.schedule.summary import Summary
 
-__all__ = ["Step", "lanes_reason", "loops_of", "no_loop", "structure_reason", "with_loops"]
+__all__ = ["lanes_reason", "loops_of", "no_loop", "structure_reason", "with_loops"]
 
 WORKSPACES = ("precompute", "promote", "cache_read", "scatter")
 OF_LOOPS = ("unroll_and_jam", "unroll", "prefetch", "parallelize", "merge_by", "vectorize")
-
-
-class Step:
-    """A step of a schedule that leaves the names of the loops as they are."""
-
-    __slots__ = ()
-    keyword: ClassVar[str]
-
-    def loops_after(self, nest: Summary) -> tuple[str, ...]:
-        """The names of the nest's loops after the step."""
-        return nest.loops
-
-    def renumbered(self, numbers: Items[int]) -> Self:
-        """The step where pattern n is called `numbers[n]`."""
-        return self
 
 
 def no_loop(name: str, nest: Summary) -> str:

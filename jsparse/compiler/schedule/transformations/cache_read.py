@@ -11,16 +11,15 @@ from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Pack, Stmt, with_children
 from jsparse.compiler.scalar import accesses_of, replaced
 from jsparse.compiler.schedule.machine import LARGEST_COPY
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step
 from jsparse.notation.assignment import Access
 
 __all__ = ["CacheRead"]
 
 
 @dataclass(frozen=True, slots=True)
-class CacheRead(Step):
+class CacheRead(Transformation):
     """Copy the part of a dense tensor that one panel and one register tile read, before the loops inside the panel.
 
     TVM has a step of the same name. Rows whose stride is a power of two fall into the same few sets of a cache; in the

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, no_loop
+from jsparse.compiler.schedule.transformations.base import no_loop
 
 __all__ = ["ComputeAt"]
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeAt(Step):
+class ComputeAt(Transformation):
     """Share the loops down to `loop` with the next statement, which runs after this statement in each iteration.
 
     It is the `compute_at` of Halide (Ragan-Kelley et al., PLDI 2013). Temporaries that only one iteration needs then

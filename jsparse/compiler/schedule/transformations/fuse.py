@@ -8,15 +8,15 @@ from typing import ClassVar
 from jsparse.compiler.loops.chain import chain, nested
 from jsparse.compiler.loops.domain import Fused
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, loops_of, no_loop, structure_reason, with_loops
+from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 
 __all__ = ["Fuse"]
 
 
 @dataclass(frozen=True, slots=True)
-class Fuse(Step):
+class Fuse(Transformation):
     """Make one loop of two nested loops over dense index variables: threads then share all pairs of coordinates.
 
     The new loop is called `i_j`.

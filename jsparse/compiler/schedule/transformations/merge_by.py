@@ -10,16 +10,15 @@ from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_
 from jsparse.compiler.loops.domain import Derivation, LevelIteration
 from jsparse.compiler.loops.nest import Forall, LoopNest, Stmt, with_children
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line, pattern_numbers
-from jsparse.compiler.schedule.transformations.base import Step
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["MergeBy"]
 
 
 @dataclass(frozen=True, slots=True)
-class MergeBy(Step):
+class MergeBy(Transformation):
     """Walk one pattern's level, and locate each of its coordinates in the levels of the others.
 
     Attributes:

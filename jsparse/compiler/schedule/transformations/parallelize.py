@@ -9,9 +9,9 @@ from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest, Parallel, Stmt, Where, Workspace, with_children
 from jsparse.compiler.schedule.own_copies import copies_reason
 from jsparse.compiler.schedule.row_split import split_reason
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, no_loop
+from jsparse.compiler.schedule.transformations.base import no_loop
 from jsparse.compiler.schedule.transformations.split import may_be_full
 from jsparse.formats.shape import LARGEST_SIZE
 
@@ -21,7 +21,7 @@ Race = Literal["owned", "split", "reduced"]
 
 
 @dataclass(frozen=True, slots=True)
-class Parallelize(Step):
+class Parallelize(Transformation):
     """Divide a loop over threads, in chunks that depend on the pattern alone: results do not depend on threads.
 
     Attributes:
@@ -37,6 +37,7 @@ class Parallelize(Step):
     race: Race = "owned"
     grain: int = 0
     keyword: ClassVar[str] = "parallelize"
+    keeps_loops = True
 
     def __str__(self) -> str:
         return line(self.keyword, self.loop, self.race, *([self.grain] if self.grain else []))

@@ -8,16 +8,16 @@ from typing import ClassVar
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, no_loop
+from jsparse.compiler.schedule.transformations.base import no_loop
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["Pos"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pos(Step):
+class Pos(Transformation):
     """Make a loop over a sparse level iterate over the positions of its segments (Senanayake et al., 2020).
 
     A later split then divides positions, so that all panels but the last hold equally many entries.

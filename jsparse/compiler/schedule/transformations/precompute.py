@@ -9,9 +9,9 @@ from jsparse.compiler.loops.chain import chain, groups, nested
 from jsparse.compiler.loops.domain import Lanes, LevelIteration, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Stmt, Where, Workspace
 from jsparse.compiler.scalar import Apply, product_of
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, loops_of, no_loop, with_loops
+from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, with_loops
 from jsparse.compiler.semiring import Multiply, Semiring
 from jsparse.compiler.statement import as_added
 from jsparse.notation.assignment import Access
@@ -20,7 +20,7 @@ __all__ = ["Precompute"]
 
 
 @dataclass(frozen=True, slots=True)
-class Precompute(Step):
+class Precompute(Transformation):
     """Sum the factors that depend on some loops over these loops first: Σ (a·b) = (Σ a)·b if b depends on none of them.
 
     The sum is held in the workspace `sub` (Kjolstad et al., 2019), in lanes if one of the summed factors runs in lanes.

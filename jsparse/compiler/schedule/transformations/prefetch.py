@@ -8,9 +8,9 @@ from typing import ClassVar
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.domain import LevelIteration, PositionPanels
 from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, lanes_reason, no_loop
+from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
 
 __all__ = ["Prefetch"]
 
@@ -18,7 +18,7 @@ FARTHEST = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Prefetch(Step):
+class Prefetch(Transformation):
     """Request the rows that a stored entry selects some entries ahead (see `lower.prefetch`).
 
     Attributes:
@@ -29,6 +29,7 @@ class Prefetch(Step):
     loop: str
     distance: int
     keyword: ClassVar[str] = "prefetch"
+    keeps_loops = True
 
     def __str__(self) -> str:
         return line(self.keyword, self.loop, self.distance)

@@ -9,15 +9,15 @@ from jsparse.compiler.loops.canonical import places_target
 from jsparse.compiler.loops.chain import path_to
 from jsparse.compiler.loops.domain import HorizontalReduce, Lanes, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Pack, Stmt, Where, Workspace
-from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.transformations.base import Step, loops_of, with_loops
+from jsparse.compiler.schedule.summary import Summary, Transformation
+from jsparse.compiler.schedule.transformations.base import loops_of, with_loops
 from jsparse.notation.assignment import Access
 
 __all__ = ["Promote"]
 
 
 @dataclass(frozen=True, slots=True)
-class Promote(Step):
+class Promote(Transformation):
     """Hold sums in registers below the innermost loop over an index of the target (scalar promotion).
 
     All loops below that loop are reductions. Their result, the workspace `acc`, is written to the target once. If the
@@ -26,6 +26,7 @@ class Promote(Step):
     """
 
     keyword: ClassVar[str] = "promote"
+    keeps_loops = True
 
     def __str__(self) -> str:
         return self.keyword

@@ -11,16 +11,16 @@ from jsparse.compiler.loops.domain import Domain, LevelIteration, Panels, Positi
 from jsparse.compiler.loops.level_iterators import LevelIterators
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, loops_of, structure_reason, with_loops
+from jsparse.compiler.schedule.transformations.base import loops_of, structure_reason, with_loops
 from jsparse.compiler.schedule.transformations.split import panels_reason
 
 __all__ = ["Reorder"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reorder(Step):
+class Reorder(Transformation):
     """Put the loops in this order, outermost first. Lookups in levels move to where their variable is bound.
 
     In the assembly of a sparse result, the step orders the loops over the target's indices, as the target stores them,

@@ -12,9 +12,9 @@ from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.level_iterators import Loop
 from jsparse.compiler.loops.nest import Forall, LoopNest, Scatter, Stmt, with_children
 from jsparse.compiler.problem import Positions, Problem
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line, pattern_numbers
-from jsparse.compiler.schedule.transformations.base import Step, loops_of, with_loops
+from jsparse.compiler.schedule.transformations.base import loops_of, with_loops
 
 __all__ = ["ScatterSegment"]
 
@@ -22,7 +22,7 @@ LARGEST_MAP = 1 << 30  # coordinates of a dimension
 
 
 @dataclass(frozen=True, slots=True)
-class ScatterSegment(Step):
+class ScatterSegment(Transformation):
     """Scatter the segment of a level that is looked up: a workspace maps its coordinates to positions.
 
     The map is made where the position of the level above is known, outside of all loops further in. It pays if those
@@ -35,6 +35,7 @@ class ScatterSegment(Step):
 
     level: str
     keyword: ClassVar[str] = "scatter"
+    keeps_loops = True
 
     def __str__(self) -> str:
         return line(self.keyword, self.level)

@@ -10,9 +10,9 @@ from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.domain import Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.schedule.machine import LARGEST_COPY, LARGEST_TILE
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line, pattern_numbers
-from jsparse.compiler.schedule.transformations.base import Step, no_loop
+from jsparse.compiler.schedule.transformations.base import no_loop
 
 __all__ = ["Specialize"]
 
@@ -20,7 +20,7 @@ Known = Literal["threads", "pattern", "segments"]
 
 
 @dataclass(frozen=True, slots=True)
-class Specialize(Step):
+class Specialize(Transformation):
     """Compile for a known property of the operands or of the machine.
 
     Attributes:
@@ -35,6 +35,7 @@ class Specialize(Step):
     what: str
     lanes: int = 0
     keyword: ClassVar[str] = "specialize"
+    keeps_loops = True
 
     def __str__(self) -> str:
         return line(self.keyword, self.to, self.what, *([self.lanes] if self.lanes else []))

@@ -9,16 +9,16 @@ from typing import ClassVar
 from jsparse.compiler.loops.chain import chain, nested, outer_name
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels, Range
 from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.schedule.summary import Summary, Walked
+from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, loops_of, no_loop, structure_reason, with_loops
+from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["Split", "may_be_full", "panels_reason"]
 
 
 @dataclass(frozen=True, slots=True)
-class Split(Step):
+class Split(Transformation):
     """Divide a loop into panels of `size` coordinates: a loop `k0` over the panels, and the loop `k` inside a panel.
 
     After `pos`, the positions of each segment are divided, and not coordinates. The outer loop is put directly around

@@ -9,15 +9,15 @@ from typing import ClassVar
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.schedule.machine import WRITTEN_OUT
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, lanes_reason, no_loop
+from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
 
 __all__ = ["Unroll"]
 
 
 @dataclass(frozen=True, slots=True)
-class Unroll(Step):
+class Unroll(Transformation):
     """Write out all iterations of a loop, with constants in place of its coordinates, and of its positions.
 
     To write out a loop over a level, the entries of its pattern must be known (`specialize pattern`), and the loops

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, lanes_reason, no_loop
+from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
 
 __all__ = ["UnrollAndJam"]
 
@@ -17,7 +17,7 @@ MOST = 16  # iterations at a time
 
 
 @dataclass(frozen=True, slots=True)
-class UnrollAndJam(Step):
+class UnrollAndJam(Transformation):
     """Run several iterations of a loop at a time, so that rows which all of them read are loaded once.
 
     If the iterations add to the same registers, each gets registers of its own, which are added up at the end. If they

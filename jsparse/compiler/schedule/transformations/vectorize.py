@@ -10,9 +10,9 @@ from jsparse.compiler.loops.domain import Lanes, LevelIteration, Panels, Range, 
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.loops.position_lanes import lies_innermost
 from jsparse.compiler.schedule.machine import LARGEST_TILE
-from jsparse.compiler.schedule.summary import Summary, Walked
+from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step, loops_of, no_loop, structure_reason, with_loops
+from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 
 __all__ = ["Vectorize"]
 
@@ -20,7 +20,7 @@ MOST_POSITIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Vectorize(Step):
+class Vectorize(Transformation):
     """Run the coordinates in a panel of a dense index variable at once, in vector lanes.
 
     All lanes execute the inner loops together, so the lanes are innermost wherever the loop stood, and the loop over
@@ -81,7 +81,7 @@ class Vectorize(Step):
         if walked is None or names[-1] != self.loop or (inside and nest.sums_in_lanes):
             return f"{self.loop} is no innermost loop over stored entries"
         if self.loop in nest.free_vars:
-            once = joint or nest.stores_once
+            once = joint or (nest.vector is None and nest.free_vars.issuperset(nest.order))
             if not lies_innermost(nest.problem, nest.statement.target, walked.pattern) or not once:
                 return f"what {self.loop} stores does not lie at its positions, or is added to"
         elif not (inside or nest.first("promote") is not None):

@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from jsparse.compiler.loops.nest import LoopNest, Widened
-from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.transformations.base import Step, loops_of
+from jsparse.compiler.schedule.summary import Summary, Transformation
+from jsparse.compiler.schedule.transformations.base import loops_of
 
 __all__ = ["Widen"]
 
 
 @dataclass(frozen=True, slots=True)
-class Widen(Step):
+class Widen(Transformation):
     """Accumulate long sums that are scattered into the target in a float64 copy of it, and round each sum once."""
 
     keyword: ClassVar[str] = "widen"
+    keeps_loops = True
 
     def __str__(self) -> str:
         return self.keyword

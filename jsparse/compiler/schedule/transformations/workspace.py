@@ -8,15 +8,14 @@ from typing import ClassVar
 from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.text import line
-from jsparse.compiler.schedule.transformations.base import Step
 
 __all__ = ["MakeWorkspace"]
 
 
 @dataclass(frozen=True, slots=True)
-class MakeWorkspace(Step):
+class MakeWorkspace(Transformation):
     """Give each term of an assembly its own loop over the target's innermost index, in which it adds to a row.
 
     The row is a sparse workspace (Gustavson, 1978; Kjolstad et al., 2019). Without it, all terms share that loop.
