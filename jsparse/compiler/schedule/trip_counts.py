@@ -25,7 +25,7 @@ __all__ = ["UNKNOWN", "TripCounts", "trip_counts", "walked_as", "walked_levels"]
 
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
 DERIVED_DENSE = 4  # a transposed index has a dense outermost level if its size is at most this many times nse
-FEWER = 4  # a pattern with so many times fewer coordinates than one walked later selects them
+FEWER = 4  # the pattern walked last selects coordinates, unless an earlier one has this many times fewer of them
 SEARCH = 1.0  # the cost of a step of a bisection, relative to loading a coordinate in a loop
 LOOKUP = 1.0  # the cost of a lookup in a map
 SCATTER = 3.0  # the cost of putting an entry into a map, and taking it out

@@ -113,16 +113,8 @@ def attended(
 def _attention(pattern: Pattern | None, plan: _Plan) -> Callable[..., Any]:
     """The fused function of (q, k, v, dynamic pattern, added, kept, scale). A static pattern is part of it."""
 
-    def one(
-        q: jax.Array,
-        k: jax.Array,
-        v: jax.Array,
-        mask: Pattern | DynamicPattern | None,
-        added: Any,
-        kept: jax.Array | None,
-        scale: jax.Array,
-    ) -> jax.Array:
-        return _attend(plan, q, k, v, mask if pattern is None else pattern, added, kept, scale)
+    def one(q: jax.Array, k: jax.Array, v: jax.Array, mask: DynamicPattern | None, *others: Any) -> jax.Array:
+        return _attend(plan, q, k, v, mask if pattern is None else pattern, *others)
 
     function: Callable[..., Any] = one
     if plan.by_head and plan.heads is not None:

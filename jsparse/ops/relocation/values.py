@@ -32,11 +32,7 @@ def on_device(x: np.ndarray, operands: Sequence[Array] = ()) -> jax.Array:
 
 
 def gathered(
-    values: Sequence[Array],
-    gather: np.ndarray | None,
-    block: int,
-    dtype: np.dtype,
-    counts: Sequence[int] | None = None,
+    values: Sequence[Array], gather: np.ndarray | None, block: int, dtype: np.dtype, counts: Sequence[int] | None = None
 ) -> jax.Array:
     """Gather blocks from several arrays of values. Blocks are numbered across all arrays.
 
