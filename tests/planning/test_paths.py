@@ -265,6 +265,18 @@ def test_index_variables_are_eliminated_in_one_nest(kind):
     np.testing.assert_array_equal(jsparse.einsum(text, A, x, B, D, A), expected)
 
 
+@pytest.mark.parametrize("text", ["ij,il,lj,jk->ik", "ij,il,lj,im->mj"])
+@pytest.mark.parametrize("first", ["static", "pattern"])
+def test_a_sparse_value_masks_the_product_of_others(text, first):
+    """The product over l is computed where A stores entries, not once for each entry of the last operand."""
+    A, B, C, D = matrix(0, kind=first), matrix(1), matrix(2), matrix(3)
+    (made,) = steps(text, A, B, C, D)
+    assert set(made[0]) == {"i", "j"}
+    assert not made[1]
+    found = jsparse.einsum(text, A, B, C, D)
+    np.testing.assert_array_equal(whole(found), np.einsum(text, *map(whole, (A, B, C, D))))
+
+
 def test_a_nest_pays_for_values_that_it_moves():
     """Walking C by columns gathers its values, so the sums that select its columns come first."""
     A, B, C = matrix(3), matrix(4, entries=600), matrix(5, entries=20_000)

@@ -10,6 +10,9 @@ neither the result nor another value has. The last step multiplies all remaining
     all values that have   all in one nest, which eliminates the variables (Dechter, Bucket elimination, 1999)
     one or two given
     summed index variables
+    such values and a      all in one nest, which computes the product only where the sparse value stores entries (a
+    sparse value that has  masked product in GraphBLAS): the first three values of `ij,il,lj,jk->ik`
+    indices of the product
 
 The search prices every sequence of steps: its states are partitions of the operands. Equal steps, such as the two
 products A·A in `ij,jk,kl,li->`, are computed once.
@@ -413,8 +416,8 @@ def _names(items: Sequence[Item]) -> set[IndexVar]:
 def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
     """The values that a step may multiply.
 
-    They are two values that share an index variable, all values that have one or two given summed index variables, or a
-    sparse value and some dense values.
+    They are two values that share an index variable, all values that have one or two given summed index variables,
+    with or without sparse values that mask their product, or a sparse value and some dense values.
     """
     for pair in combinations(state, 2):
         left, right = pair
@@ -431,14 +434,21 @@ def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ..
 
 
 def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
-    """Three or more values that have one or two given summed index variables: multiplying them eliminates these."""
+    """Yield values that have one or two given summed index variables: multiplying them eliminates these.
+
+    A bucket is three or more values that have them. A sparse value is a mask of its product if that has all of the
+    value's index variables. Masks join a bucket of two values or more.
+    """
     summed = list(dict.fromkeys(v for item in state for v in item.indices if v not in kept))
     found = dict[tuple[Item, ...], None]()
     for chosen in (*((v,) for v in summed), *combinations(summed, 2)):
         bucket = tuple([item for item in state if any(v in item.indices for v in chosen)])
+        left = _names(bucket).difference(chosen)
+        masks = [x for x in state if x not in bucket and len(x.walked) > 1 and x.walked <= left and not x.relates]
         is_sparse = any(item.levels and item.restricts and not item.relates for item in bucket)
-        if is_sparse and 3 <= len(bucket) < len(state):
-            found[bucket] = None
+        for group, is_step in ((bucket, is_sparse), ((*bucket, *masks), bool(masks))):
+            if is_step and 3 <= len(group) < len(state):
+                found[group] = None
     yield from found
 
 
