@@ -43,7 +43,6 @@ from jsparse.ops.building.products import block_diag as block_diag
 from jsparse.ops.building.products import kron as kron
 from jsparse.ops.building.products import outer as outer
 from jsparse.ops.building.random import random as random
-from jsparse.ops.caches import clear_cache as clear_cache
 from jsparse.ops.einsum import einsum as einsum
 from jsparse.ops.elementwise.binary import clip as clip
 from jsparse.ops.elementwise.binary import maximum as maximum
@@ -146,7 +145,8 @@ from jsparse.ops.surgery.regrow import regrow as regrow
 from jsparse.ops.surgery.restrict import restrict as restrict
 from jsparse.ops.trees import values as values
 from jsparse.ops.trees import with_values as with_values
-from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME as CHECKPOINT_NAME
+from jsparse.primitives.einsum import CHECKPOINT_NAME as CHECKPOINT_NAME
+from jsparse.settings import clear_cache as clear_cache
 from jsparse.settings import config as config
 from jsparse.sparsification.sparsify import sparsify as sparsify
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor

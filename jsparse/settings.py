@@ -1,4 +1,4 @@
-"""`jsparse.config`: the settings of jsparse."""
+"""The settings of jsparse, `jsparse.config`, and `jsparse.clear_cache`, which drops plans and compiled kernels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from jsparse._compat import make_context
-from jsparse.compiler.backends.table import BACKENDS, DEFAULT
+from jsparse.base.memo import forget_everything
+from jsparse.compiler import cache
+from jsparse.compiler.backends import BACKENDS, DEFAULT
 from jsparse.compiler.cache import location
+from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.errors import ConfigError, represented
 
-__all__ = ["Config", "Settings", "config"]
+__all__ = ["Config", "Settings", "clear_cache", "config"]
 
 CHOICES = {"bounds": ("clamp", "check"), "backend": tuple(BACKENDS)}
 
@@ -167,6 +170,27 @@ def _check(name: str, value: object, shown: str) -> None:
 
 def _unknown(name: str) -> str:
     return f"Expected one of the settings {', '.join(NAMES)} of jsparse.config, but got {represented(name)}."
+
+
+def clear_cache(disk: bool = False) -> None:
+    """Drop all cached statements, plans, compiled kernels and programs of calls outside jit, with their patterns.
+
+    Later calls plan and compile again. Programs that `jax.jit` has compiled keep their kernels and patterns: see
+    `jax.clear_caches`.
+
+        >>> jsparse.clear_cache()
+
+    Args:
+        disk: also remove all kernels from `jsparse.config.cache_dir`, of every version of jsparse. By default they are
+            kept, and later calls read them from there.
+
+    Raises:
+        CacheError: the folder cannot be emptied.
+    """
+    forget_everything()
+    runtime.clear_cache()
+    if disk:
+        cache.clear()
 
 
 config = Config()

@@ -174,8 +174,8 @@ class Optimization:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item):
-        from jsparse.compiler.backends.llvm.backend import Llvm
-        from jsparse.compiler.backends.table import BACKENDS
+        from jsparse.compiler.backends import BACKENDS
+        from jsparse.compiler.backends.llvm.jit import Llvm
 
         chooses = any(folder in item.path.parents for folder in self.CHOOSE)
         BACKENDS["llvm"] = Llvm() if chooses else Llvm(level=0)

@@ -5,6 +5,8 @@ gigabytes, so an entry is removed as soon as the last tensor on one of its patte
 tensors on the same index arrays refer to one owner, and nothing else does. Patterns in an entry's key without a living
 tensor, such as patterns of index tables, are *loose*, and are kept up to a number of bytes. Results that are computed
 from a jaxpr are removed with the jaxpr.
+
+Properties that are computed once (`lazy`) keep their value in the object itself.
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ import dataclasses
 import itertools
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-__all__ = ["Memo", "Owned", "Owner", "Owning", "forget_everything", "remembered", "remembered_of"]
+__all__ = ["Memo", "Owned", "Owner", "Owning", "forget_everything", "lazy", "remembered", "remembered_of"]
 
 LOOSE_BYTES = 1 << 26  # the most bytes of loose patterns' index arrays that one memo keeps
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 _numbers = itertools.count()
 _entries: dict[int, tuple[dict[Any, _Entry], Any]] = {}  # number of an entry → the memo's dict that has it, and its key
@@ -200,6 +203,31 @@ def forget_everything() -> None:
     """Empty all memos."""
     for memo in _memos:
         memo.clear()
+
+
+class lazy(Generic[T]):  # noqa: N801
+    """A property that is computed at its first use, and then is an attribute.
+
+    It is `functools.cached_property` without a lock, which takes most of the time of a small property before Python
+    3.12. Two threads may both compute the value, so it has to depend on the object alone.
+    """
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self.function, self.__doc__ = function, function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> T | lazy[T]:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.function(instance)
+        return value
 
 
 def _remove(number: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from jsparse.base.lazy import lazy
+from jsparse.base.memo import lazy
 from jsparse.compiler.scalar import Apply, Rounded, Scalar, accesses_of, factors_of, product_of, unbound_locals
 from jsparse.compiler.semiring import PLUS_TIMES, Add, EqualityMask, Monoid, Multiply, Semiring
 from jsparse.notation.assignment import Access, Assignment, IndexVar
@@ -54,7 +54,7 @@ class Statement:
 
     @lazy
     def assignment(self) -> Assignment:
-        """The target, and what is read, as if it was multiplied: what the scheduler has to know in most cases."""
+        """The target and all reads as index notation of a product. Most of the scheduler needs no more."""
         return Assignment(self.target, self.reads)
 
     @lazy

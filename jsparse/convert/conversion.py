@@ -10,10 +10,9 @@ from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.host import padded
 from jsparse.primitives.permute_values import permute_values
-from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.leaves import check_leaves
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
 __all__ = ["asformat", "dynamic", "with_transpose"]
 

@@ -17,7 +17,7 @@ from jsparse.convert.static_creation import static_tensor
 from jsparse.errors import FormatError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.coordinates import split_coordinates
-from jsparse.formats.shape import sizes_of
+from jsparse.formats.validate import sizes_of
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["from_coords"]

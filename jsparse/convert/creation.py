@@ -15,14 +15,13 @@ from jsparse.base import _native
 from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert import dynamic_creation
-from jsparse.convert.array_kinds import is_jax_sparse, is_scipy
-from jsparse.convert.jax_sparse import from_jax_sparse
+from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
 from jsparse.convert.scipy_sparse import from_scipy
+from jsparse.convert.scipy_structure import is_scipy
 from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
-from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import dynamic_type
-from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
 
 __all__ = ["as_sparse_operand", "asarray"]
 

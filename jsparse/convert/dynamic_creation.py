@@ -22,18 +22,16 @@ from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, derived_format
 from jsparse.formats.build import build, build_summed
 from jsparse.formats.coordinates import as_coordinates, checked_rows
-from jsparse.formats.dynamic import padded_arrays, slots_dtype
+from jsparse.formats.dynamic import core_type, padded_arrays, slots_dtype
 from jsparse.formats.relayout import reordered
-from jsparse.formats.retype import core_type
 from jsparse.formats.set_operations import Stored
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.host import is_on_host, on_device, padded_array
 from jsparse.primitives.routine import assemble, expand, nonzero
 from jsparse.primitives.spec import PatternAccess, Spec, Term
-from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
 __all__ = [
     "assembled",

@@ -1,7 +1,11 @@
-"""Conversion from and to BCOO and BCSR of `jax.experimental.sparse`."""
+"""Arrays of `jax.experimental.sparse`: how they are recognized, and conversion from and to BCOO and BCSR.
+
+`jax.experimental.sparse` is slow to load, so it is imported late.
+"""
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -9,22 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array, is_integer, jax_array, native
-from jsparse.convert.array_kinds import experimental_sparse
 from jsparse.convert.dynamic_creation import from_coordinate_blocks
 from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
 from jsparse.formats import Format
-from jsparse.formats.shape import sizes_of
+from jsparse.formats.validate import sizes_of
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.routine import expand
-from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width
 from jsparse.tensor.leaves import check_batched_leaves, check_leaves
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR
 
-__all__ = ["from_jax_sparse", "to_bcoo", "to_bcsr"]
+__all__ = ["experimental_sparse", "from_jax_sparse", "is_jax_sparse", "to_bcoo", "to_bcsr"]
 
 
 def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
@@ -242,3 +244,16 @@ def to_bcsr(tensor: SparseTensor) -> BCSR:
         (data, columns, pointers), shape=tensor.shape, indices_sorted=not tensor.is_dynamic, unique_indices=True
     )
     return made
+
+
+def is_jax_sparse(x: object) -> bool:
+    """Whether `x` is an array of `jax.experimental.sparse`: BCOO, BCSR, or a class that `asarray` does not support."""
+    return type(x).__module__.startswith("jax.experimental.sparse")
+
+
+def experimental_sparse() -> ModuleType:
+    """The module `jax.experimental.sparse`."""
+    from jax.experimental import sparse  # noqa: PLC0415
+
+    loaded: ModuleType = sparse
+    return loaded

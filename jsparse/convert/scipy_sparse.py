@@ -8,8 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jsparse.convert.array_kinds import scipy_sparse
-from jsparse.convert.scipy_structure import compressed, entries_of
+from jsparse.convert.scipy_structure import compressed, entries_of, scipy_sparse
 from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.coordinates import check_bounds

@@ -1,26 +1,29 @@
-"""The checked parts of scipy.sparse arrays and matrices: coordinates by dimension, and values.
+"""Arrays and matrices of scipy.sparse: how they are recognized, and their checked parts.
 
-The parts are checked before any of scipy's own conversions run. Those trust the index arrays, which anyone may have
+The parts are coordinates by dimension, and values. scipy.sparse is slow to load, so it is imported late.
+
+Parts are checked before any of scipy's own conversions run. Those trust the index arrays, which anyone may have
 overwritten, and can crash the process if the arrays are wrong.
 """
 
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.arrays import given_dtype, host_array, native
-from jsparse.convert.array_kinds import scipy_sparse
 from jsparse.errors import PatternError, shortened
 from jsparse.formats.build import index_dtype
 
-__all__ = ["Compressed", "compressed", "entries_of"]
+__all__ = ["Compressed", "compressed", "entries_of", "is_scipy", "scipy_sparse"]
 
 _UNSORTED = 4  # the bit of `_native.faults` for entries out of order or repeated, which is no error here
 
@@ -223,3 +226,17 @@ def _known_numbers(given: Iterable[Any], dtype: np.dtype) -> np.ndarray:
         return np.fromiter(given, found)
     except (TypeError, ValueError, OverflowError) as error:
         raise PatternError(f"Expected values of {found}, but one is none: {shortened(error)}.") from error
+
+
+def is_scipy(x: object) -> bool:
+    """Whether `x` is a sparse array or matrix of scipy. The check does not import scipy."""
+    loaded = sys.modules.get("scipy.sparse")
+    return loaded is not None and bool(loaded.issparse(x))
+
+
+def scipy_sparse() -> ModuleType:
+    """The module `scipy.sparse`."""
+    import scipy.sparse  # noqa: PLC0415
+
+    loaded: ModuleType = scipy.sparse
+    return loaded

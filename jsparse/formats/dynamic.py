@@ -1,10 +1,14 @@
-"""The types of dynamic patterns: shape, format and capacity, which are static."""
+"""The types of dynamic patterns: shape, format and capacity, which are static.
+
+Some functions give another type of the same index arrays. They are what `core_of`, `Pattern.extended` and
+`Pattern.transposed` are for patterns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import islice
 from math import prod
@@ -15,6 +19,7 @@ from jsparse.base.arrays import aligned
 from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
+from jsparse.formats.level import Level
 from jsparse.formats.levels import array_length
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import Stored
@@ -23,11 +28,14 @@ from jsparse.formats.validate import check_arrays
 __all__ = [
     "DynamicType",
     "OfDynamicType",
+    "core_type",
+    "extended_type",
     "index_operands",
     "pad",
     "padded_arrays",
     "slots_dtype",
     "sufficient_nse",
+    "transposed_type",
     "trim",
     "trimmed",
 ]
@@ -49,8 +57,7 @@ class DynamicType:
     @cached_property
     def capacities(self) -> tuple[int, ...]:
         """The capacity of each level, in positions."""
-        trailing = self.format.levels[self.format.ndim - self.format.trailing_dense :]
-        core = self.nse // max(prod(self.shape[level.dim] for level in trailing), 1)
+        core = self.nse // max(prod(self.shape[dim] for dim in self.format.trailing_dims), 1)
         found: list[int] = []
         parents = reached = 1
         levels = self.format.levels
@@ -154,8 +161,7 @@ def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[
 
 def sufficient_nse(type_: DynamicType, format: Format) -> int:
     """A capacity in `format` for all entries of a pattern. Each may need its own block of the trailing dense levels."""
-    blocks = format.levels[format.ndim - format.trailing_dense :]
-    return type_.nse * prod(type_.shape[level.dim] for level in blocks)
+    return type_.nse * prod(type_.shape[dim] for dim in format.trailing_dims)
 
 
 def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
@@ -214,3 +220,24 @@ def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
     """The static pattern of the entries in use. Raises PatternError as `trimmed` does."""
     own = trimmed(type_, arrays).arrays
     return Pattern._trusted(type_.shape, type_.format, tuple(map(np.array, own)))
+
+
+@lru_cache(maxsize=1024)  # planning asks for the core of an operand many times
+def core_type(type_: DynamicType) -> DynamicType:
+    """The type without its trailing dense levels, with dimensions named by level."""
+    kept = type_.format.ndim - type_.format.trailing_dense
+    levels, trailing = type_.format.levels[:kept], type_.format.levels[kept:]
+    shape = tuple(type_.shape[level.dim] for level in levels)
+    inner = prod(type_.shape[level.dim] for level in trailing)
+    format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
+    return DynamicType(shape, format, type_.nse // max(inner, 1))
+
+
+def extended_type(type_: DynamicType, sizes: Sequence[int]) -> DynamicType:
+    """The type with dense levels of `sizes` appended for further dimensions."""
+    return DynamicType((*type_.shape, *sizes), type_.format.with_dense(len(sizes)), type_.nse * prod(sizes))
+
+
+def transposed_type(type_: DynamicType, axes: Sequence[int]) -> DynamicType:
+    """The type of the logically transposed tensor: its dimension d is `axes[d]` of this."""
+    return DynamicType(tuple(type_.shape[axis] for axis in axes), type_.format.transposed(axes), type_.nse)

@@ -20,8 +20,7 @@ from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
 from jsparse.formats.set_operations import KEPT, Stored, combine
 from jsparse.formats.set_operators import SetOperators, check_static
-from jsparse.formats.shape import sizes_of
-from jsparse.formats.validate import check_arrays, checked_shape
+from jsparse.formats.validate import check_arrays, checked_shape, sizes_of
 from jsparse.formats.walk import coordinate_rows, level_sizes
 
 __all__ = ["Pattern", "core_of", "find_pattern", "hash_arrays"]

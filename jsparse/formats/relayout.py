@@ -168,7 +168,7 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
     A level is dense if its dimension is stored by a trailing dense level before and after, or if it is outermost and
     its size is at most 4 nse + 64.
     """
-    inner = pattern.format.order[pattern.format.ndim - pattern.format.trailing_dense :]
+    inner = pattern.format.trailing_dims
     stay = 0
     while stay < len(order) and order[len(order) - 1 - stay] in inner:
         stay += 1

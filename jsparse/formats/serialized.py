@@ -12,7 +12,7 @@ from jsparse.errors import JsparseError, PatternError, shortened
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format
 from jsparse.formats.pattern import Pattern
-from jsparse.formats.shape import sizes_of
+from jsparse.formats.validate import sizes_of
 
 __all__ = ["pattern_bytes", "read_pattern", "read_type", "type_bytes"]
 

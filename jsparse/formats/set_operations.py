@@ -236,8 +236,8 @@ def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
 def exact_format(format: Format) -> Format:
     """A format like this one that can store any entries and never stores others.
 
-    Range levels and the dense levels at the end become compressed, since they store what lies between entries. If all
-    levels are dense, the outermost one of several stays so: a dense matrix becomes csr.
+    Range levels and the dense levels at the end become compressed, since they store what lies between entries. Only if
+    all levels are dense, and there are several, the outermost level stays dense: a dense matrix becomes csr.
     """
     first = 1 if format.is_dense and format.ndim > 1 else format.ndim - format.trailing_dense
     levels = without_ranges(format).levels

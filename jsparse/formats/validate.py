@@ -1,18 +1,34 @@
-"""Checks of index arrays that users give."""
+"""Checks of shapes and index arrays that users give."""
 
+from __future__ import annotations
+
+import operator
 from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.errors import PatternError, shortened
+from jsparse.errors import PatternError, represented, shortened
 from jsparse.formats.build import check_nse, compare_neighbours, level_tuples
 from jsparse.formats.format import Format
 from jsparse.formats.levels import array_length
-from jsparse.formats.shape import sizes_of
 
-__all__ = ["check_arrays", "checked_shape"]
+__all__ = ["LARGEST_SIZE", "check_arrays", "checked_shape", "sizes_of"]
+
+LARGEST_SIZE = 2**62  # the limit of the extension's sort
+
+
+def sizes_of(shape: Any) -> tuple[int, ...]:
+    """`shape` as a tuple of ints. Raises PatternError if it is no shape."""
+    try:
+        sizes = tuple(map(operator.index, shape))
+    except TypeError as error:
+        raise PatternError(f"Expected a shape of static integers, but got {represented(shape)}.") from error
+    if any(size < 0 or size > LARGEST_SIZE for size in sizes):
+        raise PatternError(f"Expected the sizes of a shape to lie between 0 and 2**62, but got {shortened(sizes)}.")
+    return sizes
 
 
 def checked_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:

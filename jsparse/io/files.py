@@ -13,7 +13,7 @@ from jsparse.base.arrays import given_dtype
 from jsparse.errors import DTypeError, FileFormatError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, default_format
 from jsparse.formats.level import MOST_DIMENSIONS
-from jsparse.formats.shape import LARGEST_SIZE, sizes_of
+from jsparse.formats.validate import LARGEST_SIZE, sizes_of
 from jsparse.io.limit import Limit
 from jsparse.io.matrix_market import read_matrix_market, write_matrix_market
 from jsparse.io.npz import read_npz, write_npz

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from jsparse.errors import ShapeError, shortened
-from jsparse.formats.shape import LARGEST_SIZE
+from jsparse.formats.validate import LARGEST_SIZE
 from jsparse.io.limit import Limit
 from jsparse.io.text import Text, write_table
 from jsparse.tensor.sparse_tensor import SparseTensor

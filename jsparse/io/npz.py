@@ -18,7 +18,7 @@ from jsparse.base.arrays import is_number, native, raw_bytes
 from jsparse.errors import DTypeError, FileFormatError, JsparseError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.pattern import hash_arrays
-from jsparse.formats.shape import sizes_of
+from jsparse.formats.validate import sizes_of
 from jsparse.io.limit import Limit
 from jsparse.io.values import converted, target_dtype
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type

@@ -132,9 +132,10 @@ class MultiHead:
     """Attention of `num_heads` heads of queries and `kv_heads` heads of keys and values, each of `dim` features.
 
     Attributes:
-        inputs, context: the features of what attends, and of what is attended to.
+        inputs: the features of the positions that attend (queries).
+        context: the features of the positions that they attend to (keys and values).
         out: the features of the result.
-        max_distance: of biases by relative position; None without them.
+        max_distance: the largest distance with a bias of its own; None without biases by relative position.
         use_bias: whether projections have biases.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from jsparse.base.lazy import lazy
+from jsparse.base.memo import lazy
 
 __all__ = ["Access", "Assignment", "Index", "IndexVar"]
 

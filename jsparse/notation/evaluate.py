@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from jsparse.errors import SubscriptError, shortened
 from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.assignment import Access
-from jsparse.notation.expression import Expression
+from jsparse.notation.expression import Expression, unexpected
 from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Operator, Product, Statement
 from jsparse.notation.terms import as_products
 from jsparse.notation.tokens import Reader
-from jsparse.notation.unexpected import unexpected
 
 __all__ = ["parse_statement"]
 

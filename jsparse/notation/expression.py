@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from jsparse.errors import SubscriptError
 from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.assignment import Access, IndexVar
 from jsparse.notation.functions import COMPARISONS, FUNCTIONS
@@ -24,13 +25,26 @@ from jsparse.notation.power import raised
 from jsparse.notation.statement import Call
 from jsparse.notation.terms import Number, Terms, as_number, as_products, bounded, is_finite, read_number, scaled, times
 from jsparse.notation.tokens import Reader, Token
-from jsparse.notation.unexpected import unexpected
 
-__all__ = ["Expression"]
+__all__ = ["Expression", "unexpected"]
 
 MAX_NESTING = 100  # nested parentheses
 MAX_TERMS = 1000  # after products are distributed over sums
 MAX_FACTORS = 100  # in one term
+
+_ONE_COMPARISON = "Expected one comparison only: write that both hold as a product, (A[i] > 0) * (A[i] < 1)"
+
+_INSTEAD = {
+    "[": "Expected all indices of a tensor in one pair of brackets, as in A[i, j]",
+    "(": "Expected an operator before '('; indices stand in brackets, as in A[i]",
+    "]": "Expected no ']', for no '[' is open",
+    ")": "Expected no ')', for no '(' is open",
+    ",": "Expected ',' between indices in brackets and between arguments of functions only",
+    "=": "Expected one '=' only, behind the target",
+    "**": "Expected one exponent only: write the power of a power as one number",
+    "//": "Expected '/' instead of '//': quotients are not rounded",
+    **dict.fromkeys(COMPARISONS, _ONE_COMPARISON),
+}
 
 
 class Expression:
@@ -228,3 +242,10 @@ class Expression:
         if count > most:
             message = f"Expected at most {most} {what}, but here are {count}: compute a part in a statement of its own"
             raise self.reader.not_yet(token, message)
+
+
+def unexpected(reader: Reader, expected: str) -> SubscriptError:
+    """The error that points at the next token, and says what was `expected` there."""
+    token = reader.peek()
+    advice = "; products are written with '*'" if token.kind in ("name", "number") else ""
+    return reader.error(token, _INSTEAD.get(token.text, f"Expected {expected}, but got {token}{advice}"))

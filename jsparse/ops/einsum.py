@@ -19,10 +19,9 @@ from jsparse.errors import shortened
 from jsparse.notation import read_sublists
 from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.dtypes import preferred_dtype
-from jsparse.planning.operands import as_array
-from jsparse.planning.planned import plan_einsum
-from jsparse.planning.request import OutFormat
+from jsparse.planning.planned import as_array, plan_einsum
 from jsparse.planning.scheduled import as_schedules
+from jsparse.planning.signature import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["einsum"]

@@ -18,21 +18,18 @@ from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import FormatError, NotYetSupportedError, ShapeError, SubscriptError, represented, shortened
-from jsparse.formats.shape import LARGEST_SIZE
+from jsparse.formats.validate import LARGEST_SIZE
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Statement
 from jsparse.ops.calls.desugar import without_calls
 from jsparse.ops.powers import with_powers
 from jsparse.planning.bare_pattern import is_sparse
-from jsparse.planning.desugar.assignment import check_distinct, counting
-from jsparse.planning.desugar.gather_scatter import DesugaredStatement, desugared
-from jsparse.planning.desugar.min_max import as_product
+from jsparse.planning.desugaring import DesugaredStatement, as_product, check_distinct, counting, desugared
 from jsparse.planning.dtypes import preferred_dtype
-from jsparse.planning.operands import as_array
-from jsparse.planning.planned import Planned, plan_statement
-from jsparse.planning.request import OutFormat
+from jsparse.planning.planned import Planned, as_array, plan_statement
 from jsparse.planning.scheduled import Schedules, as_schedules
+from jsparse.planning.signature import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["evaluate", "parsed", "planned_sum"]

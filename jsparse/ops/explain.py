@@ -22,8 +22,8 @@ from jsparse.ops.explanation.statement import Explanation, explained
 from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.planned import plan_einsum
-from jsparse.planning.request import OutFormat
 from jsparse.planning.scheduled import as_schedules
+from jsparse.planning.signature import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["ExplainedKernel", "Explanation", "ProgramExplanation", "explain"]

@@ -12,11 +12,11 @@ from typing import Any
 import jax
 
 from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
+from jsparse.ops import display
 from jsparse.ops.building import diagonals
-from jsparse.ops.elementwise import binary, bitwise, comparisons, operators
+from jsparse.ops.elementwise import binary, comparisons, operators
 from jsparse.ops.elementwise.map import map_entries
 from jsparse.ops.indexing import getitem, points
-from jsparse.ops.looking import picture, text
 from jsparse.ops.reductions import arg, reductions
 from jsparse.ops.shaping import axes, ordering, repeating, reshaping
 from jsparse.ops.surgery.prune import drop_zeros, prune
@@ -62,9 +62,9 @@ METHODS: dict[str, Any] = {
     "prune": prune,
     "regrow": regrow,
     "drop_zeros": drop_zeros,
-    "spy": picture.spy,
-    "_repr_html_": picture.as_html,
-    "__str__": text.as_text,
+    "spy": display.spy,
+    "_repr_html_": display.as_html,
+    "__str__": display.as_text,
     "__getitem__": getitem.getitem,
     "take": getitem.take,
     "coords": property(points.coords),
@@ -93,12 +93,12 @@ METHODS: dict[str, Any] = {
     "__radd__": _reflected(operators.add),
     "__sub__": operators.subtract,
     "__rsub__": _reflected(operators.subtract),
-    "__and__": bitwise.bitwise_and,
-    "__rand__": bitwise.bitwise_and,
-    "__or__": bitwise.bitwise_or,
-    "__ror__": bitwise.bitwise_or,
-    "__xor__": bitwise.bitwise_xor,
-    "__rxor__": bitwise.bitwise_xor,
+    "__and__": operators.bitwise_and,
+    "__rand__": operators.bitwise_and,
+    "__or__": operators.bitwise_or,
+    "__ror__": operators.bitwise_or,
+    "__xor__": operators.bitwise_xor,
+    "__rxor__": operators.bitwise_xor,
     "__neg__": operators.negative,
     "__pos__": operators.positive,
     "__abs__": operators.absolute,

@@ -2,6 +2,10 @@
 
 A bare pattern stands for the tensor that has the semiring's one at each of its entries. No values are stored or read:
 loops walk the pattern, and nothing is multiplied. It has no dtype, so it promotes nothing.
+
+Index relations are bare patterns, too: they are tables of integers that stand where an index does. `rows[p]` relates p
+to the index that it reads. As an operand it is the sparse matrix R(p, i) of ones. Unlike other bare patterns, it makes
+no result sparse (`planning.desugaring`).
 """
 
 from __future__ import annotations
@@ -9,12 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+
 from jsparse.formats import Pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.patterned import Patterned
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["BarePattern", "is_bare", "is_sparse", "pattern_of"]
+__all__ = ["BarePattern", "IndexRelation", "is_bare", "is_index_relation", "is_sparse", "pattern_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +33,27 @@ class BarePattern(Patterned):
 def is_bare(x: Any) -> bool:
     """Whether an operand is a bare pattern. Index relations are bare patterns, too."""
     return isinstance(x, BarePattern)
+
+
+class IndexRelation(BarePattern):
+    """A table of integers as an operand. It is a pytree whose leaves are the index arrays of a dynamic pattern."""
+
+
+def _flatten(relation: IndexRelation) -> tuple[tuple[DynamicPattern, ...], Pattern | None]:
+    pattern = relation.pattern
+    return ((), pattern) if isinstance(pattern, Pattern) else ((pattern,), None)
+
+
+def _unflatten(static: Pattern | None, dynamic: tuple[DynamicPattern, ...]) -> IndexRelation:
+    return IndexRelation(dynamic[0] if static is None else static)
+
+
+jax.tree_util.register_pytree_node(IndexRelation, _flatten, _unflatten)
+
+
+def is_index_relation(x: Any) -> bool:
+    """Whether an operand is an index relation."""
+    return isinstance(x, IndexRelation)
 
 
 def is_sparse(x: Any) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from jsparse.base.memo import remembered
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
-from jsparse.planning.desugar.gather_scatter import relation
+from jsparse.planning.desugaring import relation
 from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["coordinates_of", "entry_variable", "multiplies_matrices"]

@@ -1,9 +1,15 @@
-"""Executes plans on operands, instruction by instruction."""
+"""Executes plans on operands, instruction by instruction.
+
+A dense product by any semiring is plain jax.numpy over the whole iteration space. XLA fuses the product into the
+reduction, so outside of derivatives the product is never stored. The semantics are those of the compiler's loops: an
+empty reduction is the semiring's zero, and the factors that attain a minimum share its gradient.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial, reduce
+from math import prod
 from operator import add, mul
 from typing import Any, cast
 
@@ -12,14 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
+from jsparse.base.limits import MOST_COUNTED, check_bytes
 from jsparse.compiler.dtypes import as_dtype
+from jsparse.compiler.semiring import Semiring
 from jsparse.convert.dynamic_creation import converted_pattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
-from jsparse.planning.bare_pattern import BarePattern, is_bare, pattern_of
-from jsparse.planning.dense_semiring import dense_product
+from jsparse.notation import IndexVar
+from jsparse.planning.bare_pattern import BarePattern, IndexRelation, is_bare, pattern_of
 from jsparse.planning.dtypes import converted
-from jsparse.planning.index_relation import IndexRelation
 from jsparse.planning.plan import (
     AssembledPattern,
     Convert,
@@ -34,16 +41,17 @@ from jsparse.planning.plan import (
     SumOfProducts,
 )
 from jsparse.planning.typed_product import subscripts_of
-from jsparse.primitives.checkpoint_name import with_checkpoint_name
-from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.einsum import einsum_p, with_checkpoint_name
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
-from jsparse.tensor.dense import dense_array, dense_levels
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.entrywise import compiled
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, dense_array, dense_levels
 
 __all__ = ["execute", "factors_of"]
+
+_SPARSE = "Make an operand sparse (jsparse.asarray): the loops then visit its stored entries only."
+_MULTIPLY = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
 
 
 def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> Any:
@@ -193,7 +201,7 @@ def _factor(work: PlannedProduct, x: Any, n: int) -> Any:
         return jnp.einsum(text, array)
     before, _, after = text.partition("->")
     sizes = dict(zip(before, array.shape, strict=True))
-    return dense_product(work.semiring, [tuple(before)], tuple(after), [array], sizes)
+    return _dense_product(work.semiring, [tuple(before)], tuple(after), [array], sizes)
 
 
 def _dense(work: PlannedProduct, arrays: Sequence[Any]) -> jax.Array:
@@ -216,7 +224,63 @@ def _dense_by_semiring(work: PlannedProduct, arrays: Sequence[Any]) -> jax.Array
     terms = [tuple(map(str, factor.indices)) for factor in work.factors]
     kept = work.assignment.target.variables()
     sizes = {v: n for term, x in zip(terms, arrays, strict=True) for v, n in zip(term, x.shape, strict=True)}
-    return dense_product(work.semiring, terms, kept, arrays, {**sizes, **dict(zip(kept, work.shape, strict=True))})
+    return _dense_product(work.semiring, terms, kept, arrays, {**sizes, **dict(zip(kept, work.shape, strict=True))})
+
+
+def _dense_product(
+    semiring: Semiring,
+    terms: Sequence[tuple[IndexVar, ...]],
+    kept: tuple[IndexVar, ...],
+    arrays: Sequence[Any],
+    sizes: Mapping[IndexVar, int],
+) -> jax.Array:
+    """Compute ⊕ ⊗ arrays: multiply them and reduce the index variables that `kept` lacks.
+
+    Args:
+        terms: for each array the index variable of each axis; a repeated variable takes a diagonal.
+        kept: the index variables of the result's axes.
+        arrays: the factors, all of one dtype, which is the result's.
+        sizes: the size of each index variable.
+
+    Raises ShapeError if the iteration space is too large to count.
+    """
+    carried = dict.fromkeys((*kept, *(v for term in terms for v in term)))
+    space = tuple(carried)
+    shape = tuple(sizes[v] for v in space)
+    summed = tuple(range(len(kept), len(space)))
+    dtype = arrays[0].dtype
+    check_bytes(shape, dtype, f"all combinations of indices by {semiring}", _SPARSE, MOST_COUNTED)
+    if not prod(shape[len(kept) :]):
+        return jnp.full(shape[: len(kept)], semiring.zero(dtype.name), dtype)
+    aligned = [_aligned(x, term, space) for x, term in zip(arrays, terms, strict=True)]
+    product = jnp.broadcast_to(reduce(_MULTIPLY[semiring.multiply], aligned), shape)
+    return _reduced(semiring, product, summed) if summed else product
+
+
+def _aligned(x: Any, term: Sequence[IndexVar], space: Sequence[IndexVar]) -> Any:
+    """Align an array with the iteration space: one axis for each index variable, of size 1 where the term lacks it."""
+    names = list(term)
+    while len(set(names)) < len(names):
+        last = max(n for n, v in enumerate(names) if names.index(v) < n)
+        first = names.index(names[last])
+        x = jnp.diagonal(x, axis1=first, axis2=last)  # numpy puts the diagonal last
+        names = [v for n, v in enumerate(names) if n not in (first, last)] + [names[last]]
+    order = sorted(range(len(names)), key=lambda n: space.index(names[n]))
+    return jnp.expand_dims(jnp.transpose(x, order), [n for n, v in enumerate(space) if v not in names])
+
+
+def _reduced(semiring: Semiring, product: Any, axes: tuple[int, ...]) -> Any:
+    match semiring.add:
+        case "+":
+            return jnp.sum(product, axes, dtype=product.dtype)
+        case "*":
+            return jnp.prod(product, axes, dtype=product.dtype)
+        case "min":
+            return jnp.min(product, axes)
+        case "max":
+            return jnp.max(product, axes)
+        case "|":
+            return jax.lax.reduce_or(product, axes)
 
 
 def _wrapped(out: jax.Array, result: Pattern | DynamicType, on: DynamicPattern | None) -> Any:

@@ -1,27 +1,49 @@
-"""From products to plans: the parameters of the primitives that compute a product, or a sum with its pattern."""
+"""From products to plans: the parameters of the primitives that compute a product, or a sum with its pattern.
+
+A product needs factors of ones where only dense levels of bare patterns carry a summed index variable. Loops walk the
+cores of patterns and run over the axes of arrays. If no values lie on a pattern, no loop runs over the dense levels
+below its core. But `ijab,j->i` of blocks without values has to add each product once for every a and b. So vectors of
+ones over a and over b become factors, as in any product of arrays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.schedule.ordered import ASSEMBLED
 from jsparse.compiler.wide_accumulation import wide_accumulation_plan
 from jsparse.formats import Pattern
+from jsparse.notation import Access, IndexVar
 from jsparse.planning.dtypes import Dtypes
 from jsparse.planning.output.pattern import Assembly
-from jsparse.planning.plan import OUTPUT, PlannedProduct
+from jsparse.planning.plan import OUTPUT, Ones, PlannedProduct
 from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.spec import Spec, problem_of
 
-__all__ = ["fused", "planned_product"]
+__all__ = ["ONE", "fused", "needed_ones", "planned_product"]
 
 FEWER = 16  # prices are compared only if the operands have at least this many times the entries of the result
 _SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
+ONE = "1"  # the name of a factor that no operand is; no tensor can have this name
+
+
+def needed_ones(product: TypedProduct, dtype: np.dtype) -> list[tuple[Access, Ones]]:
+    """The factors that a product needs, in that dtype: one for each summed index variable that no loop runs over.
+
+    A product without values and without loops has at least the factor 1.
+    """
+    added: list[tuple[IndexVar, ...]] = [(v,) for v in product.unread]
+    if not added and product.is_bare and not product.walks:
+        added = [()]
+    one = product.semiring.one(dtype.name)
+    return [(Access(ONE, indices), Ones(tuple(product.sizes[v] for v in indices), one, dtype)) for indices in added]
 
 
 def fused(assembly: Assembly, terms: Sequence[PlannedProduct]) -> Entries | None:

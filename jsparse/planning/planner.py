@@ -6,7 +6,7 @@ collapse     index variables that always occur together at adjacent levels becom
 entries      a product with a matrix for each stored entry goes over the entries one by one (`entry_by_entry`)
 output       the caller's request, else what the rules infer; a new static pattern is found while planning (`output`)
 terms        for each product, the parameter of the primitive that computes it
-ones         factors for index variables that only dense levels of bare patterns carry (`ones`)
+ones         factors for index variables that only dense levels of bare patterns carry (`planned_product`)
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ from jsparse.planning.collapse import next_collapse
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.dtypes import Dtypes, check_coefficients, check_semiring_dtype, dtypes_of
 from jsparse.planning.entry_by_entry import coordinates_of, entry_variable, multiplies_matrices
-from jsparse.planning.ones import needed_ones
 from jsparse.planning.output.pattern import Assembly, assembled, new_format, provisional_output
-from jsparse.planning.output.resolve import resolve_output
-from jsparse.planning.output.rules import Stored
+from jsparse.planning.output.rules import Stored, resolve_output
 from jsparse.planning.path.items import form_of
 from jsparse.planning.path.search import Result, Step, contraction_path
 from jsparse.planning.plan import (
@@ -49,10 +47,9 @@ from jsparse.planning.plan import (
     ProgramPlan,
     SumOfProducts,
 )
-from jsparse.planning.planned_product import fused, planned_product
-from jsparse.planning.request import NEW_PATTERN, Request
+from jsparse.planning.planned_product import fused, needed_ones, planned_product
 from jsparse.planning.scheduled import Schedules, scheduled
-from jsparse.planning.signature import PatternRef, Signature, relation_signature
+from jsparse.planning.signature import NEW_PATTERN, PatternRef, Request, Signature, relation_signature
 from jsparse.planning.typed_product import TypedProduct, typed_products
 from jsparse.tensor.dynamic_pattern import dynamic_type
 

@@ -1,24 +1,41 @@
-"""Signatures: the static, hashable properties of operands. A plan depends on nothing else."""
+"""Signatures of operands, and requests for results. A plan depends on nothing else.
+
+A signature has the static, hashable properties of an operand. A request says what a caller wants of the result, which
+may be dense, in a given format, or on a given pattern.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from enum import Enum
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 
-from jsparse.base.lazy import lazy
-from jsparse.formats import DynamicType, Pattern
+from jsparse.base.memo import lazy
+from jsparse.compiler.schedule import Schedule
+from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.dynamic import core_type, extended_type, transposed_type
 from jsparse.formats.pattern import core_of
-from jsparse.formats.retype import core_type, extended_type, transposed_type
-from jsparse.planning.bare_pattern import is_bare, pattern_of
-from jsparse.planning.index_relation import is_index_relation
+from jsparse.planning.bare_pattern import is_bare, is_index_relation, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Core", "PatternRef", "Signature", "relation_signature", "signature", "stored_on"]
+__all__ = [
+    "NEW_PATTERN",
+    "Core",
+    "NewPattern",
+    "OutFormat",
+    "OutputRequest",
+    "PatternRef",
+    "Request",
+    "Signature",
+    "relation_signature",
+    "signature",
+    "stored_on",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +151,38 @@ def relation_signature(pattern: Pattern) -> Signature:
 def _integer() -> np.dtype:
     """The dtype of a product of bare patterns."""
     return np.dtype(jax.dtypes.canonicalize_dtype(int))
+
+
+class NewPattern(Enum):
+    """The request for a sparse result on a new pattern, in an inferred format."""
+
+    NEW_PATTERN = "new"
+
+
+NEW_PATTERN = NewPattern.NEW_PATTERN
+
+OutFormat: TypeAlias = str | Format | SparseTensor | Pattern | DynamicPattern | None
+"""The types of the argument `out_format`."""
+
+OutputRequest: TypeAlias = str | Format | PatternRef | NewPattern | None
+"""`out_format` as part of a plan's key: tensors and patterns are replaced by their static part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The request for the result of a program.
+
+    Attributes:
+        output: where it is stored; None to follow the rules (`planning.output.rules`).
+        nse: the capacity of a dynamic pattern, an upper bound for the entries of a static one; None if not given.
+        dtype: the result's dtype; None for the one that operands and numbers promote to.
+        shape: the result's shape; None if it follows from the operands.
+        schedules: the steps that kernels have to have: of the only kernel, or None or a schedule for each term. Empty
+            if the scheduler decides everything.
+    """
+
+    output: OutputRequest = None
+    nse: int | None = None
+    dtype: np.dtype | None = None
+    shape: tuple[int, ...] | None = None
+    schedules: tuple[Schedule | None, ...] = ()

@@ -1,4 +1,14 @@
-"""Products with the signatures of their operands and the checked sizes of their index variables."""
+"""Products with the signatures of their operands and the checked sizes of their index variables.
+
+A pattern that is given for the result may lack dimensions of it, which dense levels then store. The pattern's
+dimensions belong to indices of the result, in the same order. Their sizes decide which indices these are, and must
+leave one choice only:
+
+    ihd,jhd->ijh    a pattern of shape (n, n) has the indices i and j, if h has another size than n
+    bijh            the pattern has the indices i and j, if neither b nor h has size n
+
+The result has the pattern's levels, followed by dense levels for the other indices in their order.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +23,12 @@ from jsparse.errors import ShapeError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
-from jsparse.planning.given_pattern import extended_to
-from jsparse.planning.request import OutputRequest, Request
-from jsparse.planning.signature import Core, PatternRef, Signature
+from jsparse.planning.signature import Core, OutputRequest, PatternRef, Request, Signature
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 
-__all__ = ["TypedProduct", "WalkKey", "checked_sizes", "subscripts_of", "typed_products"]
+__all__ = ["TypedProduct", "WalkKey", "checked_sizes", "extended_to", "subscripts_of", "typed_products"]
 
+Names = tuple[IndexVar, ...]
 WalkKey: TypeAlias = tuple[Pattern | DynamicType, int, tuple[IndexVar, ...]]
 
 
@@ -270,6 +279,52 @@ def _check_given_shape(
             f"Expected {target.tensor} of '{text}' to have shape {tuple(shape)}, but it has shape {follows}: index "
             f"'{index}' is {found[index][1]}. Pass that shape, or leave shape= out."
         )
+
+
+def extended_to(text: str, target: Access, out: PatternRef, sizes: Mapping[IndexVar, int]) -> PatternRef:
+    """The pattern `out` with dense levels for the indices of the target that it lacks. `sizes` has the known sizes.
+
+    Raises ShapeError unless exactly one choice of indices has the pattern's sizes.
+    """
+    shape, names = out.pattern.shape, target.variables()
+    unknown = [v for v in names if v not in sizes]
+    whole = f"Pass a pattern of rank {len(names)}, such as P.extended(sizes).transposed(axes)."
+    given = f"out_format of '{text}', of shape {shape},"
+    if unknown:
+        raise ShapeError(
+            f"Expected {given} to have a dimension for each index of the result, since no operand tells the size of "
+            f"'{unknown[0]}'. {whole}"
+        )
+    of_result = ", ".join(f"{v}: {sizes[v]}" for v in names)
+    first, last = _first_choice(names, shape, sizes), _last_choice(names, shape, sizes)
+    if first is None or last is None:
+        raise ShapeError(
+            f"Expected the dimensions of {given} to be those of indices of the result in their order, but these have "
+            f"the sizes {of_result}. Pass a pattern with such sizes, or a format."
+        )
+    if first != last:
+        raise ShapeError(
+            f"Expected the sizes of the result to say which of its indices {given} has, but they are {of_result}: it "
+            f"may have ({', '.join(first)}) or ({', '.join(last)}). {whole}"
+        )
+    added = [v for v in names if v not in first]
+    order = (*first, *added)
+    return out.extended([sizes[v] for v in added], [order.index(v) for v in names])
+
+
+def _first_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:
+    """The first indices that have these sizes in this order; None if there are none."""
+    found: list[IndexVar] = []
+    for v in names:
+        if len(found) < len(shape) and sizes[v] == shape[len(found)]:
+            found.append(v)
+    return tuple(found) if len(found) == len(shape) else None
+
+
+def _last_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:
+    """The last indices that have these sizes; equal to the first choice if there is only one."""
+    found = _first_choice(names[::-1], shape[::-1], sizes)
+    return None if found is None else found[::-1]
 
 
 def subscripts_of(*terms: Sequence[IndexVar]) -> list[str]:

@@ -8,36 +8,62 @@ factor, so
     JVP        dR = Σₙ X₁ · … · dXₙ · … · Xₙ
     transpose  X̄ₙ = Σ R̄ · ∏ₘ≠ₙ Xₘ,  summed over the indices that Xₙ lacks
 
-which is again an einsum of this kind, with the terms of Xₙ and of the result exchanged. If Xₙ lies on a pattern, its
-cotangent is computed on that pattern only (a sampled product): no dense array of a sparse tensor's shape ever exists.
-A batch axis is one more index variable. So one primitive is closed under differentiation, transposition and batching.
+which is again an einsum of this kind: the JVP replaces one factor, and the transpose exchanges the terms of Xₙ and of
+the result. If Xₙ lies on a pattern, its cotangent is computed on that pattern only (a sampled product): no dense array
+of a sparse tensor's shape ever exists. A batch axis is one more index variable. So one primitive is closed under
+differentiation, transposition and batching.
 
 The dtypes of factors and result may differ: a cotangent has the dtype of its factor. Nothing is conjugated, by JAX's
 convention for cotangents of complex numbers, so the transpose of a product is the same as for real numbers.
-By a semiring other than (+, ·) a product is not linear; `primitives.semiring_jvp` has its derivative. That is made of
-einsums under a condition, which is around the innermost product (`semiring.EqualityMask`):
+
+By a semiring other than (+, ·) a product is not linear. Its derivative is
+
+    R = min ⊗ X, max ⊗ X     dR = Σ [⊗X == R] d(⊗X) / Σ [⊗X == R] 1
+
+where d(⊗X) is Σₙ dXₙ if ⊗ is +, and Σₙ dXₙ · ∏ₘ≠ₙ Xₘ if it is ·. The combinations that attain R share the derivative
+equally, as in `jnp.max`. If none attains it (an empty reduction, or NaN), the derivative is 0.
+
+    R = Π X     of one factor: with Z the number of zeros among the entries and N the product of the others
+
+    dR = R · Σ dX / X  (over X ≠ 0)  +  N · Σ dX  (over X = 0)  where Z = 1
+
+The first derivative is exact for any entries. Higher ones are exact unless two or more factors are 0: they are then 0.
+
+The derivative of min and max is made of einsums under a condition, which is around the innermost product
+(`semiring.EqualityMask`):
 
     R = Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · Yₘ
 
 With T = min or max of X₁ ⊗ … ⊗ Xₙ over the summed index variables, the mask selects the combinations that attain T, and
 no Y counts them. X and T are only compared, so R is piecewise constant in them. It is linear in each Y, with the JVP
 and the transpose above under the same mask.
+
+Results have a checkpoint name, by which policies of `jax.checkpoint` save them instead of recomputing them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from jsparse import _compat
+from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
+from jsparse.errors import LinearityError, NotYetSupportedError
 from jsparse.formats import Pattern
 from jsparse.primitives.batch import batched
-from jsparse.primitives.multilinear import tangent, transposed
-from jsparse.primitives.semiring_jvp import semiring_jvp
+from jsparse.primitives.routine import pattern_is_unknown
 from jsparse.primitives.spec import Spec
 
-__all__ = ["einsum_p"]
+__all__ = ["CHECKPOINT_NAME", "einsum_p", "semiring_jvp", "transposed", "with_checkpoint_name"]
+
+CHECKPOINT_NAME = "jsparse"
+"""The checkpoint name of every einsum's result, for `jax.checkpoint_policies.save_only_these_names` and the like."""
 
 
 def _abstract(*operands: Any, spec: Spec) -> Any:
@@ -48,13 +74,122 @@ def _abstract(*operands: Any, spec: Spec) -> Any:
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
     out = einsum_p.bind(*_compat.same_varying(primals), spec=spec)
     if not spec.semiring.is_linear:
-        return out, semiring_jvp(einsum_p, primals, tangents, out, spec.unscheduled)
+        return out, semiring_jvp(primals, tangents, out, spec.unscheduled)
     compared = 0 if spec.mask is None else spec.mask.operands
-    return out, tangent(einsum_p, primals, tangents, out, spec.unscheduled, first=compared)
+    return out, _tangent(primals, tangents, out, spec.unscheduled, first=compared)
+
+
+def _tangent(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec, first: int = 0) -> Any:
+    """The tangent dR = Σₙ X₁ · … · dXₙ · … over the factors from number `first` on; a symbolic zero if all dXₙ are."""
+    parts = [
+        einsum_p.bind(*_compat.same_varying((*primals[:n], change, *primals[n + 1 :])), spec=spec)
+        for n, change in enumerate(spec.split(tangents)[0])
+        if n >= first and type(change) is not _compat.Zero
+    ]
+    return _compat.add_tangents(parts, out)
+
+
+def transposed(cotangent: Any, *operands: Any, spec: Spec) -> Any:
+    """The cotangent X̄ₙ of the one unknown factor, in its dtype: the terms of that factor and of the result exchanged.
+
+    Raises LinearityError if more than one factor is unknown, or the product is not linear in it.
+    """
+    factors, index = operands[: len(spec.factors)], operands[len(spec.factors) :]
+    unknown = _unknown(factors, index, spec)
+    out: list[Any] = [None] * len(operands)
+    if type(cotangent) is _compat.Zero:
+        out[unknown] = _compat.Zero(factors[unknown].aval)
+        return out
+    known = [factor for n, factor in enumerate(factors) if n != unknown]
+    own = factors[unknown].aval.dtype
+    if own == jax.dtypes.float0:  # the factor is an integer array, and JAX keeps no dtype for its cotangent
+        own = cotangent.dtype
+    exchanged = spec.exchanged(unknown).with_dtype(own, [x.dtype for x in (*known, cotangent)])
+    out[unknown] = einsum_p.bind(*_compat.same_varying((*known, cotangent, *index)), spec=exchanged)
+    return out
+
+
+def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:
+    """The number of the one factor in which a product is transposed."""
+    if any(map(_compat.is_undefined, index)):
+        raise pattern_is_unknown()
+    if not spec.semiring.is_linear:
+        raise LinearityError(
+            f"Expected a linear function to transpose, but it computes an einsum by {spec.semiring}. Transpose its "
+            f"derivative, by jax.vjp."
+        )
+    unknown = [n for n, factor in enumerate(factors) if _compat.is_undefined(factor)]
+    compared = 0 if spec.mask is None else spec.mask.operands
+    if len(unknown) > 1 or unknown[0] < compared:
+        raise LinearityError(
+            f"Expected a linear function to transpose, but it multiplies {len(unknown)} factors that depend on its "
+            f"arguments. Transpose its derivative, by jax.vjp."
+        )
+    return unknown[0]
+
+
+def semiring_jvp(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec) -> Any:
+    """The tangent of `out`, the result of the einsum on `primals`; a symbolic zero if all tangents are.
+
+    Raises NotYetSupportedError for a semiring without a derivative.
+    """
+    factors, index = primals[: len(spec.factors)], primals[len(spec.factors) :]
+    changes = {n: t for n, t in enumerate(tangents[: len(factors)]) if type(t) is not _compat.Zero}
+    if not changes:
+        return _compat.add_tangents([], out)
+    if spec.semiring.is_selective:
+        return _selection_jvp(factors, index, changes, out, spec)
+    if spec.semiring.add == "*" and len(factors) == 1:
+        return _product_jvp(factors[0], index, changes[0], out, spec)
+    raise NotYetSupportedError(
+        f"The derivative of {spec.text} by {spec.semiring} is not supported yet. Pass its operands through "
+        f"jax.lax.stop_gradient, or use another semiring."
+    )
+
+
+def _selection_jvp(factors: Sequence[Any], index: Sequence[Any], changes: dict[int, Any], out: Any, spec: Spec) -> Any:
+    mask = EqualityMask(spec.semiring.multiply, len(factors))
+    compared = replace(spec, factors=(*spec.factors, spec.result), semiring=PLUS_TIMES, mask=mask)
+
+    def masked_sum(multiplied: Sequence[int], arrays: Sequence[Any]) -> Any:
+        stated = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in multiplied)))
+        taken = (*factors, out, *arrays)
+        stated = stated.with_dtype(unrounded(out.dtype.name), [x.dtype for x in taken])
+        return einsum_p.bind(*_compat.same_varying((*taken, *index)), spec=stated)
+
+    parts = []
+    for n_changed, change in changes.items():
+        others = [n for n in range(len(factors)) if n != n_changed and spec.semiring.multiply == "*"]
+        parts.append(masked_sum((n_changed, *others), (change, *(factors[n] for n in others))))
+    total = _compat.add_tangents(parts, out)  # in a wide dtype: the sum and the count may overflow a float16
+    return (total / jnp.maximum(masked_sum((), ()), 1)).astype(out.dtype)
+
+
+def _product_jvp(x: Any, index: Sequence[Any], change: Any, out: Any, spec: Spec) -> Any:
+    linear = replace(spec, semiring=PLUS_TIMES)
+
+    def summed(values: Any) -> Any:
+        return einsum_p.bind(*_compat.same_varying((values, *index)), spec=linear)
+
+    is_zero = x == 0
+    zeros = summed(is_zero.astype(x.dtype))
+    others = einsum_p.bind(*_compat.same_varying((jnp.where(is_zero, 1, x), *index)), spec=spec)
+    inverse = jnp.where(is_zero, 0, 1 / jnp.where(is_zero, 1, x))
+    of_zeros = summed(jnp.where(is_zero, change, 0)) * jnp.where(zeros == 1, others, 0)
+    return summed(change * inverse) * out + of_zeros
+
+
+def with_checkpoint_name(out: jax.Array) -> jax.Array:
+    """Attach the checkpoint name to a traced array. A concrete array is returned as it is."""
+    # No policy applies outside a trace, and attaching a name costs an eager call time.
+    if not isinstance(out, jax.core.Tracer):
+        return out
+    result: jax.Array = _compat.with_checkpoint_name(out, CHECKPOINT_NAME)
+    return result
 
 
 _compat.cache_weakly(Spec, Pattern)
 einsum_p = _compat.make_primitive("jsparse_einsum", _abstract)
 _compat.register_jvp(einsum_p, _jvp)
-_compat.register_transpose(einsum_p, partial(transposed, einsum_p))
+_compat.register_transpose(einsum_p, transposed)
 _compat.register_batching(einsum_p, partial(batched, einsum_p))

@@ -3,7 +3,7 @@
     R = Σₜ cₜ Σ X₁ · … · Xₙ
 
 The sum is linear in each factor, and its pattern does not depend on their values. So its JVP is a sum of `einsum`s on
-that pattern (for semirings other than (+, ·) see `primitives.semiring_jvp`). Its transpose finds the pattern once more,
+that pattern (for semirings other than (+, ·) see `primitives.einsum`). Its transpose finds the pattern once more,
 and transposes the `einsum` of each term on it. Without terms there are no values, and the result is the pattern, which
 has no derivative. Batches are computed in these two steps (`apart`).
 """
@@ -24,11 +24,9 @@ from jsparse import _compat
 from jsparse.compiler.dtypes import as_dtype
 from jsparse.formats import DynamicType, Pattern
 from jsparse.primitives.assembly import OutputPattern
-from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.einsum import einsum_p, semiring_jvp, transposed
 from jsparse.primitives.entries_spec import Entries
-from jsparse.primitives.multilinear import pattern_is_unknown, transposed
-from jsparse.primitives.routine import array_results
-from jsparse.primitives.semiring_jvp import semiring_jvp
+from jsparse.primitives.routine import array_results, pattern_is_unknown
 from jsparse.primitives.spec import Spec, Term
 
 __all__ = ["assemble_arrays", "entries_p"]
@@ -50,7 +48,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> A
     factors, index = work.split(primals)
     if not work.semiring.is_linear:
         taken = term_operands(work, 0, factors[0], index, arrays)
-        tangent = semiring_jvp(einsum_p, taken, work.split(tangents)[0][0], values, work.specs[0])
+        tangent = semiring_jvp(taken, work.split(tangents)[0][0], values, work.specs[0])
         return out, [*(_compat.add_tangents((), x) for x in arrays), tangent]
     parts = []
     for number, (own, changes) in enumerate(zip(factors, work.split(tangents)[0], strict=True)):
@@ -135,7 +133,7 @@ def term_transposed(
     """Transpose one term: the cotangent of each unknown factor, and None for each known one."""
     spec, more, scale = _scaled(work, number, cotangent.dtype)
     taken = term_operands(work, number, (*factors, *more), index, arrays)
-    found: list[Any] = transposed(einsum_p, cotangent if scale is None else cotangent * scale, *taken, spec=spec)
+    found: list[Any] = transposed(cotangent if scale is None else cotangent * scale, *taken, spec=spec)
     return found[: len(factors)]
 
 

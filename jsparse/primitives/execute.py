@@ -1,13 +1,25 @@
 """The CPU lowering of einsums and of entries.
 
 Operands are brought into the plan's storage order, its kernel is called, and the result is brought back.
+
+Some products need no rows: their loops walk the entries of a dynamic pattern as one segment. In a sum of all entries,
+or a product of values on one pattern, no factor is read by coordinates. If every level above the last one is full, as
+in csr, a single compressed level has the same entries at the same positions. Walking it saves the loops over rows,
+which may be short. Coordinates out of range are skipped as before.
+
+Complex products are sums of real products of parts: kernels compute with real numbers only.
+
+    (a + ib) · (c + id) · x  =  (a·c·x - b·d·x) + i (a·d·x + b·c·x)
+
+A real factor has one part. The cotangent of a real factor is real, so only the real part of the sum is computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import product
 from operator import or_
 from typing import Any
 
@@ -16,25 +28,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.memo import remembered
-from jsparse.compiler.backends.table import DEFAULT
-from jsparse.compiler.dtypes import is_complex
+from jsparse.compiler.backends import DEFAULT
+from jsparse.compiler.dtypes import accumulator, is_complex, part
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
 from jsparse.compiler.wide_accumulation import wide_accumulation_plan
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.primitives.assembly import assemble_with, assembly_order, ordered_assembly, plan_assembly
 from jsparse.primitives.entries_spec import Entries, entries_plan
-from jsparse.primitives.flatten import with_operands
 from jsparse.primitives.kernel import call_kernel
-from jsparse.primitives.movement import bound_names, static_patterns, value_permutations
+from jsparse.primitives.movement import bound_names, static_patterns, stored_in, value_permutations
 from jsparse.primitives.padding import nan_where, overflow
-from jsparse.primitives.parts import complex_as_real
-from jsparse.primitives.spec import Spec, Term, problem_of
-from jsparse.primitives.storage import stored_in
+from jsparse.primitives.spec import PatternAccess, Spec, Term, problem_of
 from jsparse.settings import config
 
-__all__ = ["execute", "execute_entries", "make_plan"]
+__all__ = ["complex_as_real", "execute", "execute_entries", "flattened", "make_plan", "real_products"]
+
+SEGMENT = Format.of("(i) -> (i : compressed(nonunique))", 1)
+SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
 
 
 @remembered(maxsize=256)
@@ -48,7 +60,7 @@ def make_plan(spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT) -> tu
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:
     """Compute a spec: permute values and transpose dense arrays, call the kernel, then undo both for the result."""
-    spec, operands = with_operands(spec, operands)
+    spec, operands = _flattened_operands(spec, operands)
     factors, index = spec.split(operands)
     dtype = spec.dtype_of(factors)
     if is_complex(dtype) or any(is_complex(x.dtype) for x in factors):
@@ -79,6 +91,70 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(order.index(n) for n in range(len(order)))
+
+
+def flattened(spec: Spec) -> Spec:
+    """The spec over one segment; the spec itself if it needs rows, or walks no pattern of that kind."""
+    if len(spec.walks) != 1 or spec.schedule is not None or config.bounds == "check":  # for the pattern as is
+        return spec
+    (walk,) = spec.walks
+    pattern = walk.pattern
+    if not isinstance(pattern, DynamicType) or walk.lead or len(set(walk.indices)) < len(walk.indices):
+        return spec
+    *above, last = pattern.format.levels
+    if not above or not all(level.kind.is_full for level in above) or last.kind.arrays != ("pointers", "coordinates"):
+        return spec
+    named = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
+    segment = DynamicType((pattern.shape[last.dim],), SEGMENT, pattern.nse)
+    if not named.isdisjoint(walk.indices) or segment.index_dtype != pattern.index_dtype:
+        return spec
+    kept = tuple((v, size) for v, size in spec.sizes if v not in walk.indices[:-1])
+    return replace(spec, walks=(PatternAccess(walk.indices[-1:], segment),), sizes=kept)
+
+
+def _flattened_operands(spec: Spec, operands: tuple[Any, ...]) -> tuple[Spec, tuple[Any, ...]]:
+    """The flattened spec and its operands. The new pointers are 0 and the number of entries."""
+    flat = flattened(spec)
+    if flat is spec:
+        return spec, operands
+    factors, ((pointers, coordinates, *_),) = spec.split(operands)
+    ends = jnp.stack([jnp.zeros((), pointers.dtype), pointers[-1]])
+    return flat, (*factors, ends, coordinates)
+
+
+def real_products(factors: Sequence[np.dtype], dtype: np.dtype) -> tuple[np.dtype, list[np.dtype], int]:
+    """A complex product is a sum of real ones: the dtype of each, the dtypes of their factors, and their number.
+
+    Args:
+        factors, dtype: the dtypes of the factors and of the product.
+    """
+    parts = [part(factor.name) for factor in factors]
+    count: int = 2 ** sum(map(is_complex, factors))
+    real = np.dtype(accumulator(*parts, part(dtype.name)))
+    return real, list(map(np.dtype, parts)), count if is_complex(dtype) else max(count // 2, 1)
+
+
+def complex_as_real(
+    factors: Sequence[Any], dtype: np.dtype, compute: Callable[[list[Any], np.dtype], Any]
+) -> jax.Array:
+    """The product of `factors` in `dtype`. `compute(factors, dtype)` multiplies real factors in a real dtype."""
+    real, _, _ = real_products([np.dtype(x.dtype) for x in factors], dtype)
+    parts_of_factors = [(x.real, x.imag) if is_complex(x.dtype) else (x,) for x in factors]
+    sums: list[Any] = [None, None]
+    for chosen in product(*(range(len(parts)) for parts in parts_of_factors)):
+        power = sum(chosen) % 4
+        if power % 2 and not is_complex(dtype):
+            continue
+        out = compute([parts[n] for parts, n in zip(parts_of_factors, chosen, strict=True)], real)
+        known = sums[power % 2]
+        if known is None:
+            sums[power % 2] = out if SIGNS[power] > 0 else -out
+        else:
+            sums[power % 2] = known + out if SIGNS[power] > 0 else known - out
+    if not is_complex(dtype):
+        return sums[0].astype(dtype)
+    parts = [jnp.zeros_like(sums[0]) if x is None else x for x in sums]
+    return jax.lax.complex(*(x.astype(part(dtype.name)) for x in parts))
 
 
 def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> Any:

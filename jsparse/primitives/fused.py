@@ -29,7 +29,7 @@ from jsparse.primitives.chain.execute import execute_chain
 from jsparse.primitives.chain.expand import expanded
 from jsparse.primitives.chain.grouping import refusal, run_groups
 from jsparse.primitives.chain.recomputation import COMPARISONS
-from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME, with_checkpoint_name
+from jsparse.primitives.einsum import CHECKPOINT_NAME, with_checkpoint_name
 
 COPIES = (*VIEWS, "convert_element_type")
 

@@ -1,13 +1,18 @@
-"""Patterns in the storage order in which loops walk them: their index arrays, and the permutation of values to it.
+"""Operands in the storage order that a kernel requires: patterns with the values on them, and dense arrays.
 
-The loops' order may differ from the tensor's storage order. The index arrays of a static pattern are bound to the call
-by name; the index arrays of a dynamic pattern are operands.
+The order in which loops walk a pattern may differ from the tensor's storage order. Then they walk other index arrays,
+and values are permuted to their order. The index arrays of a static pattern are bound to the call by name; the index
+arrays of a dynamic pattern are operands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
 
 from jsparse.compiler.runtime.bound_arrays import OPERAND, array_names
 from jsparse.compiler.schedule.row_blocks import RowBlocks
@@ -16,10 +21,12 @@ from jsparse.formats import DynamicType, Pattern, Relayout
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.execute_permutation import gather_slots
 from jsparse.primitives.permute_values import permute_values
-from jsparse.primitives.routine import checked
+from jsparse.primitives.routine import checked, swapped
 from jsparse.primitives.spec import PatternAccess, split_by_counts
 
-__all__ = ["ValuePermutation", "bound_names", "index_arrays", "static_patterns", "value_permutations"]
+__all__ = ["ValuePermutation", "bound_names", "index_arrays", "static_patterns", "stored_in", "value_permutations"]
+
+LARGE = 1 << 22  # the least elements for which the routine `swap` is faster than XLA, which may also remove a transpose
 
 
 def bound_names(
@@ -115,3 +122,26 @@ class ValuePermutation:
         else:
             out = gather_slots(blocks, self.gathers[back], axis)
         return out.reshape(*x.shape[:axis], -1)
+
+
+def stored_in(x: Any, order: tuple[int, ...]) -> Any:
+    """Transpose an array as `jnp.transpose` does. The routine `swap` does it if two blocks of dimensions swap."""
+    if order == tuple(range(x.ndim)):
+        return x
+    if isinstance(x, np.ndarray):
+        return np.ascontiguousarray(x.transpose(order))
+    swap = _swap(order)
+    if swap is None or x.size < LARGE:
+        return jnp.transpose(x, order)
+    first, middle, end = swap
+    sizes = [prod(x.shape[part]) for part in (slice(first), slice(first, middle), slice(middle, end))]
+    return swapped(x.reshape(sizes)).reshape([x.shape[n] for n in order])
+
+
+def _swap(order: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """The bounds (a, b, end) if `order` swaps dimensions [a, b) and [b, end) and keeps all before; None otherwise."""
+    end = len(order)
+    first = next((n for n in range(end) if order[n] != n), end)
+    middle = order[first] if first < end else end
+    swapped_order = (*range(first), *range(middle, end), *range(first, middle))
+    return (first, middle, end) if order == swapped_order else None

@@ -19,13 +19,12 @@ from jsparse.compiler.runtime.assembly_call import AssemblyCall
 from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.signature import element_code, encoded
-from jsparse.errors import DTypeError, LeafError
+from jsparse.errors import DTypeError, LeafError, LinearityError
 from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.host import is_on_host, run_routine
 from jsparse.primitives.kernel import custom_call, run_call
 from jsparse.primitives.layouts import after_transposes, transposed
-from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.settings import config
 
 __all__ = [
@@ -36,6 +35,7 @@ __all__ = [
     "expand",
     "lower_routine",
     "nonzero",
+    "pattern_is_unknown",
     "routine_p",
     "run_or_bind",
     "swapped",
@@ -189,6 +189,14 @@ def _directly(
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     out = routine_p.bind(*primals, **params)
     return out, [_compat.add_tangents((), x) for x in out]
+
+
+def pattern_is_unknown() -> LinearityError:
+    """The error for a transposition in which index arrays depend on the function's arguments."""
+    return LinearityError(
+        "Expected a linear function to transpose, but where a sparse tensor stores its entries depends on the "
+        "function's arguments. Make the tensor before, or take the derivative, by jax.vjp."
+    )
 
 
 def _transpose(cotangents: Any, *operands: Any, **params: Any) -> Any:

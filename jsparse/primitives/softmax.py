@@ -8,8 +8,9 @@ A spec names the values and their pattern, `over` the index variables that are s
     dL_i  = Σ_j y_ij · dx_ij
     dy_ij = y_ij · (dx_ij - dL_i)
 
-which are products and sums on the same pattern, and linear in dx. The maximum of each row is subtracted before the
-exponential (Blanchard, Higham and Higham, IMA J. Numer. Anal. 41, 2021). Narrow floats are computed in float32.
+which are products and sums on the same pattern, and linear in dx. The tangent of y is one operation, which becomes one
+kernel (`fused`). The maximum of each row is subtracted before the exponential (Blanchard, Higham and Higham, IMA J.
+Numer. Anal. 41, 2021). Narrow floats are computed in float32.
 
 A maximum of -inf, also in a row without entries, counts as 0: y and dL are 0 there. If +inf is among the entries of a
 row, y is NaN in that row, as exp(inf - inf) is. L is inf there, and its slopes are exp(x_ij) / inf: NaN at entries of
@@ -23,27 +24,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
+from jsparse.base.memo import remembered
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import Semiring
 from jsparse.formats import DynamicType
 from jsparse.notation import IndexVar
 from jsparse.primitives.batch import batched
+from jsparse.primitives.chain.expand import COMPOSED
 from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.fused import fused_p
 from jsparse.primitives.padding import in_use, padding_of
 from jsparse.primitives.spec import Spec, Term
 
-__all__ = [
-    "compute_logsumexp",
-    "compute_softmax",
-    "kept_variables",
-    "logsumexp_p",
-    "softmax_p",
-    "softmax_tangent",
-    "widened",
-]
+__all__ = ["compute_logsumexp", "compute_softmax", "kept_variables", "logsumexp_p", "softmax_p"]
 
 MAXIMUM = Semiring("max", "+")
 
@@ -97,7 +94,7 @@ def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
     return in_use(values, pointers.reshape(*shape, pointers.shape[-1]), padding=padding, other=0)
 
 
-def widened(values: Any) -> Any:
+def _widened(values: Any) -> Any:
     return values.astype(unrounded(values.dtype.name))
 
 
@@ -108,7 +105,7 @@ def compute_softmax(
 
     Without `has_padding`, values in padding may be anything, since one kernel does all of it and visits no padding.
     """
-    _, powers, sums = _exponentials(widened(values), index, spec, over, has_padding, are_slopes)
+    _, powers, sums = _exponentials(_widened(values), index, spec, over, has_padding, are_slopes)
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
     return (powers * _at_entries(inverse, index, spec, over)).astype(values.dtype)
 
@@ -118,7 +115,7 @@ def compute_logsumexp(
 ) -> Any:
     """Compute the logarithm of row sums by einsums. It is -inf where nothing is stored. `has_padding` is as above."""
     on_values = replace(spec, result=spec.factors[0])
-    maxima, _, sums = _exponentials(widened(values), index, on_values, over, has_padding, of_sums=True)
+    maxima, _, sums = _exponentials(_widened(values), index, on_values, over, has_padding, of_sums=True)
     return (maxima + jnp.log(sums)).astype(values.dtype)
 
 
@@ -127,11 +124,31 @@ def _abstract(*operands: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes
     return _compat.output_aval(spec.shape(spec.result), spec.dtype_of(operands), operands)
 
 
-def softmax_tangent(weights: Any, change: Any, *index: Any, spec: Spec, over: Sequence[IndexVar]) -> Any:
+def _tangent(weights: Any, change: Any, *index: Any, spec: Spec, over: Sequence[IndexVar]) -> Any:
     """The tangent of a softmax whose result is `weights`."""
     part = weights * change
     sums = einsum_p.bind(*_compat.same_varying((part, *index)), spec=_reduced(spec, over))
     return part - weights * _at_entries(sums, index, spec, over)
+
+
+def _softmax_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...], are_slopes: bool
+) -> Any:
+    out = softmax_p.bind(*primals, spec=spec, over=over, are_slopes=are_slopes)
+    change, index = tangents[0], primals[1:]
+    if type(change) is _compat.Zero:
+        return out, _compat.add_tangents((), out)
+    operands = _compat.same_varying((_widened(out), _widened(change), *index))
+    types = tuple((x.shape, x.dtype) for x in operands)
+    (found,) = fused_p.bind(*operands, closed=_tangent_jaxpr(spec, over, types, _compat.mesh_of_trace()))
+    return out, found.astype(out.dtype)
+
+
+@remembered(maxsize=256)
+def _tangent_jaxpr(spec: Spec, over: tuple[IndexVar, ...], types: Any, mesh: Any) -> Any:
+    """The jaxpr of the tangent, for operands of these types."""
+    avals = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in types]
+    return jax.make_jaxpr(lambda *x: [_tangent(*x, spec=spec, over=over)])(*avals)
 
 
 def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
@@ -142,7 +159,7 @@ def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spe
     on_values = replace(spec, result=spec.factors[0])
     weights = softmax_p.bind(*primals, spec=on_values, over=over, are_slopes=True)
     both = replace(spec, factors=(*spec.factors, *spec.factors))
-    factors = _compat.same_varying((widened(weights), widened(change), *index))
+    factors = _compat.same_varying((_widened(weights), _widened(change), *index))
     return out, einsum_p.bind(*factors, spec=both).astype(out.dtype)
 
 
@@ -164,6 +181,9 @@ def _batch(primitive: Any, operands: Sequence[Any], axes: Sequence[int | None], 
 
 softmax_p = _compat.make_primitive("jsparse_softmax", _abstract)
 logsumexp_p = _compat.make_primitive("jsparse_logsumexp", _abstract)
+_compat.register_jvp(softmax_p, _softmax_jvp)
 _compat.register_jvp(logsumexp_p, _logsumexp_jvp)
 _compat.register_batching(softmax_p, partial(_batch, softmax_p))
 _compat.register_batching(logsumexp_p, partial(_batch, logsumexp_p))
+COMPOSED["jsparse_softmax"] = partial(compute_softmax, has_padding=False)
+COMPOSED["jsparse_logsumexp"] = partial(compute_logsumexp, has_padding=False)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.compiler.dtypes import unrounded
-from jsparse.ops.reductions.fullness import counts
+from jsparse.ops.reductions.stored import counts
 from jsparse.ops.shaping.ordering import sort
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule

@@ -16,8 +16,7 @@ from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.repeating import broadcast_to
 from jsparse.sparsification.deferred import Deferred, repeated
 from jsparse.sparsification.equation import Equation
-from jsparse.tensor.dense import dense_array
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, dense_array
 
 __all__ = ["ZERO", "Background", "SparseValue", "Value", "as_array", "broadcast", "plain", "tensor_of", "whole"]
 

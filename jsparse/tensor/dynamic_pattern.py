@@ -1,4 +1,7 @@
-"""Dynamic patterns: their index arrays are data, so they may be traced, batched, and differ from call to call."""
+"""Dynamic patterns: their index arrays are data, so they may be traced, batched, and differ from call to call.
+
+In the paths of pytrees, a key names the metadata which a tensor's leaves belong to.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,33 @@ import numpy as np
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import OfDynamicType, pad, trim, trimmed
-from jsparse.formats.retype import core_type, extended_type, transposed_type
+from jsparse.formats.dynamic import OfDynamicType, core_type, extended_type, pad, transposed_type, trim, trimmed
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled, true_count
 from jsparse.tensor.gradient_index import GradientIndex, mark_of
-from jsparse.tensor.keys import DigestKey
 from jsparse.tensor.pickled_arrays import packed, unpacked
 
-__all__ = ["Derived", "DynamicPattern", "check_width", "dynamic_type", "same_entries", "unflattened"]
+__all__ = ["Derived", "DigestKey", "DynamicPattern", "check_width", "dynamic_type", "same_entries", "unflattened"]
+
+
+class DigestKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not type it
+    """The key of an attribute whose arrays belong to metadata with that digest.
+
+    Checkpoints file leaves by the names of keys, and restore them by name into a tensor that the caller has. So the
+    name contains a digest of the metadata, `values@3bddd2d59fc4`: values of one pattern are not found by a tensor on
+    another one. Messages show the key as the plain attribute, `.values`.
+    """
+
+    @classmethod
+    def of(cls, attribute: str, digest: str) -> DigestKey:
+        """The key of an attribute. 12 digits of the digest tell patterns apart."""
+        return cls(f"{attribute}@{digest[:12]}")
+
+    def __str__(self) -> str:
+        attribute: str = self.name.partition("@")[0]
+        return f".{attribute}"
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["arrays", "gather", "scatter"], meta_fields=["type"])

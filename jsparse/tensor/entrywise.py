@@ -118,9 +118,9 @@ _elementwise: dict[int, weakref.ref[Any]] = {}  # id of a checked function or co
 
 
 def _is_elementwise(function: Callable[..., Any], arrays: Sequence[jax.Array]) -> bool:
-    """Check a function once. Without closure and defaults it is known by its code, as lambdas are made again.
+    """Check that a function is elementwise, once for each function. Returns False if it refers to traced values.
 
-    Returns False if the function refers to traced values.
+    A lambda is a new object in each call, so a function without closure and defaults is remembered by its code.
     """
     state = [getattr(function, name, None) for name in ("__closure__", "__defaults__", "__kwdefaults__")]
     key = getattr(function, "__code__", function) if not any(state) else function

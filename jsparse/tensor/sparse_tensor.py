@@ -1,4 +1,7 @@
-"""SparseTensor: the sparse array of jsparse, a pytree of its values."""
+"""SparseTensor: the sparse array of jsparse, a pytree of its values.
+
+A tensor whose levels are all dense has no index arrays, and is converted from and to a dense array here.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from jax.typing import ArrayLike
     from scipy.sparse import sparray, spmatrix
 
-__all__ = ["Axis", "PatternLike", "SparseLike", "SparseTensor", "TensorLike"]
+__all__ = ["Axis", "PatternLike", "SparseLike", "SparseTensor", "TensorLike", "dense_array", "dense_levels"]
 
 Axis: TypeAlias = int | Sequence[int] | None
 """The type of `axis`: one dimension, several, or all of them (None). Negative numbers count from the end."""
@@ -389,6 +393,21 @@ def _restored(values: Array, pattern: Pattern | DynamicPattern, written: str | N
 
 def _percent(part: float) -> str:
     return f"{100 * part:.3g}%"
+
+
+def dense_array(x: Any) -> jax.Array:
+    """The dense array of a SparseTensor whose levels are all dense. Anything else is returned as it is."""
+    if not isinstance(x, SparseTensor):
+        return x
+    order = x.format.order
+    stored = x.values.reshape([x.shape[d] for d in order])
+    return jnp.transpose(stored, [order.index(d) for d in range(x.ndim)]) if x.ndim else stored.reshape(())
+
+
+def dense_levels(x: jax.Array, layout: Format) -> SparseTensor:
+    """The tensor with dense levels only that stores `x`, traced or not. It is static, as it has no index arrays."""
+    pattern = Pattern._trusted(tuple(x.shape), layout, ())
+    return SparseTensor._unchecked(jnp.transpose(x, layout.order).reshape(-1), pattern)
 
 
 register(SparseTensor)

@@ -14,9 +14,8 @@ import pytest
 import jsparse
 from jsparse import config
 from jsparse.base import _native
-from jsparse.compiler.backends import interpret
+from jsparse.compiler.backends import BACKENDS, interpret
 from jsparse.compiler.backends.llvm import jit
-from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, mul
 from jsparse.compiler.kernel.nodes import (

@@ -7,8 +7,8 @@ from jsparse.base import _native
 from jsparse.compiler.backends.llvm import cast, compile_kernel
 from jsparse.compiler.backends.llvm.jit import assembly
 from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Buffer, Cast, Const, For, Load, Store, Var
 from jsparse.compiler.kernel.types import Type
 

@@ -5,11 +5,11 @@ import pytest
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel, emit
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, cast, const
 from jsparse.compiler.kernel.filters import in_lanes
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.jam import jammed
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     FILTER_LANES,
     FILTER_ROOM,

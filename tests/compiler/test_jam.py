@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import jsparse
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.jam import jammed
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,

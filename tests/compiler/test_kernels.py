@@ -9,9 +9,9 @@ from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.backends.llvm.emit import emit_module
 from jsparse.compiler.backends.llvm.jit import assembly, link_object, optimized_ir
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, less, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Block,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from jsparse import Pattern
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply

@@ -14,7 +14,7 @@ from jsparse.compiler.runtime.bound_arrays import array_names, find_array
 from jsparse.errors import PatternError, ScheduleError
 from jsparse.formats.relayout import with_order
 from jsparse.formats.row_blocks import in_row_blocks
-from jsparse.planning.desugar.gather_scatter import relation
+from jsparse.planning.desugaring import relation
 
 TEXT = "out[o[p],m] += x[i[p],c] * w[k[p],c,m]"
 ROWS, SOURCES, MATRICES, PAIRS, IN, OUT = 13, 11, 4, 90, 3, 20

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import pytest
 from compiler.cases import CASES
 
-from jsparse.base.lazy import lazy
+from jsparse.base.memo import lazy
 from jsparse.compiler.schedule.cost import Prices
 from jsparse.compiler.schedule.search import candidates
 from jsparse.compiler.schedule.summary import Summary

@@ -10,9 +10,8 @@ import pytest
 import jsparse
 from jsparse.formats import Pattern
 from jsparse.ops.explanation import points
-from jsparse.ops.explanation.bandwidth import memory_bandwidth
 from jsparse.ops.explanation.points import count_points, most_points, relation_of
-from jsparse.ops.explanation.traffic import Traffic, as_bytes
+from jsparse.ops.explanation.traffic import Traffic, as_bytes, memory_bandwidth
 
 RNG = np.random.default_rng(0)
 

@@ -11,7 +11,7 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.kernel.kernel import Kernel
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Buffer, Call, Const, Extent, For, Load, Store, Var
 from jsparse.compiler.kernel.types import Type
 

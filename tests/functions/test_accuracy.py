@@ -10,8 +10,8 @@ from functions.measure import BOUNDS, applied, decimal_ulps, exact, function_ker
 
 from jsparse.compiler.backends.llvm import cast, compile_kernel, jit
 from jsparse.compiler.backends.llvm.functions import FUNCTIONS, instructions
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.operations import OPERATIONS, meaning_of
 
 INF, NAN = math.inf, math.nan

@@ -12,7 +12,7 @@ import pytest
 
 import jsparse
 from jsparse.errors import PatternError, ShapeError
-from jsparse.ops.looking.picture import entry_counts
+from jsparse.ops.display import entry_counts
 
 
 def test_the_first_entries_are_printed():

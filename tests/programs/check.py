@@ -24,15 +24,15 @@ from programs.variants import batched
 
 import jsparse
 from jsparse import Pattern
-from jsparse.compiler.backends.llvm.backend import Llvm
-from jsparse.compiler.backends.table import BACKENDS
+from jsparse.compiler.backends import BACKENDS
+from jsparse.compiler.backends.llvm.jit import Llvm
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.planning.bare_pattern import is_bare
 from jsparse.planning.plan import AssembledPattern, DenseOutput, PlannedProduct, SumOfProducts
 from jsparse.planning.planned import plan_einsum
-from jsparse.primitives.parts import complex_as_real
+from jsparse.primitives.execute import complex_as_real
 from jsparse.primitives.spec import Spec
 
 __all__ = ["FAST", "THOROUGH", "Effort", "WrongResultError", "check_dynamic", "check_program"]

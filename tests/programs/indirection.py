@@ -19,7 +19,7 @@ import jsparse
 from jsparse.compiler.scalar import as_stored
 from jsparse.notation import parse_statement
 from jsparse.ops.evaluate import planned_sum
-from jsparse.planning.index_relation import is_index_relation
+from jsparse.planning.bare_pattern import is_index_relation
 from jsparse.planning.planned import Planned
 
 __all__ = ["Indirect", "nested", "variables"]

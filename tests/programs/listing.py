@@ -15,8 +15,8 @@ from programs.schedules import summary_of
 from jsparse import Pattern
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower import lower
 from jsparse.compiler.output import Coordinates, Count, Write

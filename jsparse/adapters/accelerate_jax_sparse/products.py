@@ -1,7 +1,7 @@
 """Products with BCOO and BCSR, and the sampled product of a BCOO, as einsums over index relations.
 
 The indices of entries are tables: column k of a BCOO's indices relates an entry p to its coordinate in sparse dimension
-k. An index out of range contributes nothing (see `planning.desugar.gather_scatter`). So the product of a matrix is
+k. An index out of range contributes nothing (see `planning.desugaring`). So the product of a matrix is
 
     C[i, n] = Σ R₀(p, i) · R₁(p, j) · data[p] · B[j, n]
 
@@ -34,7 +34,7 @@ from jsparse.adapters.accelerate_jax_sparse.names import (
 )
 from jsparse.adapters.accelerate_jax_sparse.rows import Rows, by_rows, grouped, pays
 from jsparse.notation import IndexVar
-from jsparse.planning.desugar.gather_scatter import traced_relation
+from jsparse.planning.desugaring import traced_relation
 from jsparse.planning.dtypes import Dtypes, dtypes_of
 from jsparse.planning.signature import Signature
 from jsparse.primitives.einsum import einsum_p

@@ -11,7 +11,7 @@ import jax
 
 from jsparse import _compat
 from jsparse.adapters.accelerate_jax_sparse.products import bcoo_product, bcsr_product, dtypes_for, sampled_product
-from jsparse.convert.array_kinds import experimental_sparse
+from jsparse.convert.jax_sparse import experimental_sparse
 from jsparse.errors import DTypeError
 
 __all__ = ["accelerate_jax_sparse", "accelerated", "lowered"]

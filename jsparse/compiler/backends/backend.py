@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from jsparse.compiler.kernel.kernel import Kernel
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.signature import BufferType
 
 __all__ = ["Backend", "CompiledKernel", "Linker"]
@@ -42,7 +42,7 @@ class Linker(Protocol):
 
 
 class Backend(Protocol):
-    """A code generator. `compiler.backends.table` lists them all."""
+    """A code generator. `compiler.backends` lists them all."""
 
     @property
     def name(self) -> str:

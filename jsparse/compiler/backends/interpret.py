@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from jsparse.base import _native
 from jsparse.compiler.backends.backend import CompiledKernel
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import execute
 from jsparse.compiler.kernel.jam import with_jams
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Buffer
 from jsparse.compiler.signature import BufferType
 from jsparse.errors import shortened

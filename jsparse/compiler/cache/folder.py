@@ -5,6 +5,8 @@ removes it gets all of it or nothing. So the worst outcome of any order of event
 
 All files are opened relative to a descriptor of the folder whose owner and mode were checked, so nobody can exchange
 the folder after the check. A file is removed or appended to only if its name and its first bytes say that it is ours.
+
+`location` says which folder this process uses.
 """
 
 from __future__ import annotations
@@ -16,12 +18,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 from jsparse.compiler.cache.entry import HEADER, MAGIC
 
-__all__ = ["Folder", "RefusedError", "UnsafeFileError"]
+__all__ = [
+    "MOST_BYTES",
+    "CacheLocation",
+    "Folder",
+    "RefusedError",
+    "UnsafeFileError",
+    "find_users_folder",
+    "location",
+]
 
 SUFFIX, PART = ".kernel", ".part"
 OURS = re.compile(r"[0-9a-f]{64}\.kernel(\.[0-9a-f]+\.part)?")
@@ -39,6 +50,8 @@ READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # nonblocking
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+MOST_BYTES = 256 << 20  # about 20,000 kernels
 
 
 class RefusedError(OSError):
@@ -214,3 +227,41 @@ def _files(folder: int) -> Iterator[os.DirEntry[str]]:
     """The entries and partial files in the folder."""
     with os.scandir(folder) as found:
         yield from (file for file in found if OURS.fullmatch(file.name))
+
+
+class CacheLocation:
+    """The cache's settings in `jsparse.config`, one set for the whole process."""
+
+    def __init__(self) -> None:
+        self.is_users = True  # use the user's default folder, which is looked up on first use
+        self.chosen: str | None = None
+        self.cache_bytes = MOST_BYTES
+
+    @property
+    def cache_dir(self) -> str | None:
+        """The folder's path, or None for none."""
+        return find_users_folder() if self.is_users else self.chosen
+
+    @cache_dir.setter
+    def cache_dir(self, path: str | None) -> None:
+        self.chosen, self.is_users = path, False
+
+    def folder(self) -> Folder | None:
+        """The folder that is read and written; None for none."""
+        path = self.cache_dir
+        return None if path is None else Folder(path, self.cache_bytes)
+
+
+@cache
+def find_users_folder() -> str:
+    """The jsparse folder in the user's cache directory."""
+    import platformdirs  # noqa: PLC0415  it takes 2 ms, which importing jsparse avoids
+
+    try:
+        return platformdirs.user_cache_dir("jsparse")
+    except RuntimeError:  # the user has no home directory; older releases of platformdirs return this path
+        return "~/.cache/jsparse"
+
+
+location = CacheLocation()
+"""The location for this process."""

@@ -6,12 +6,10 @@ import struct
 import warnings
 from typing import NamedTuple
 
+from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.backend import Linker
-from jsparse.compiler.backends.table import BACKENDS
-from jsparse.compiler.cache.entry import StoredKernel, environment_of, read_entry, write_entry
-from jsparse.compiler.cache.folder import Folder, UnsafeFileError
-from jsparse.compiler.cache.key import environment, key_of
-from jsparse.compiler.cache.location import location
+from jsparse.compiler.cache.entry import StoredKernel, environment, environment_of, key_of, read_entry, write_entry
+from jsparse.compiler.cache.folder import Folder, UnsafeFileError, location
 from jsparse.errors import CacheError, CacheWarning, represented
 
 __all__ = ["Report", "clear", "load", "report", "save"]

@@ -1,5 +1,21 @@
-"""KernelIR: imperative code over flat buffers, the input of code generators."""
+"""KernelIR: imperative code over flat buffers, in kernels, which are the input of code generators."""
 
-from jsparse.compiler.kernel.kernel import Kernel
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jsparse.compiler.kernel.nodes import Buffer, Stmt
+from jsparse.compiler.kernel.printer import kernel_text
 
 __all__ = ["Kernel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function of flat buffers, which are in the order of their slots."""
+
+    buffers: tuple[Buffer, ...]
+    body: Stmt
+
+    def __str__(self) -> str:
+        return kernel_text(self.buffers, self.body)

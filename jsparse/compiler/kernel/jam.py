@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, floor_div, mul, sub, zero
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.traverse import nodes, rebuilt, variables
 from jsparse.compiler.kernel.types import Type
 

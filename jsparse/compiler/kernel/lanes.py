@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, ramp
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.traverse import nodes, rebuilt
 from jsparse.compiler.kernel.types import Type
 

@@ -6,8 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jsparse.compiler.kernel.nodes import Expr
-from jsparse.compiler.levels.functions import LevelFunctions, LevelView, PositionRange, Segment
-from jsparse.compiler.levels.pointers import pointed_position, pointed_segment
+from jsparse.compiler.levels.functions import (
+    LevelFunctions,
+    LevelView,
+    PositionRange,
+    Segment,
+    pointed_position,
+    pointed_segment,
+)
 
 __all__ = ["FUNCTIONS"]
 

@@ -11,8 +11,14 @@ from typing import Any
 
 from jsparse.compiler.kernel.algebra import add, sub
 from jsparse.compiler.kernel.nodes import Expr
-from jsparse.compiler.levels.functions import LevelFunctions, LevelView, PositionRange, Segment
-from jsparse.compiler.levels.pointers import pointed_position, pointed_segment
+from jsparse.compiler.levels.functions import (
+    LevelFunctions,
+    LevelView,
+    PositionRange,
+    Segment,
+    pointed_position,
+    pointed_segment,
+)
 
 __all__ = ["FUNCTIONS"]
 

@@ -79,8 +79,8 @@ class Parallel:
     number of threads.
 
     owned: each iteration owns its part of the target.
-    split: the same, but long segments of the second level are cut; carry-outs of the cut ones are added in the order
-        of the chunks.
+    split: the same, but long segments of the second level are cut. The sums of the parts of a segment are added in the
+        order of the chunks.
     reduced: each chunk has its own copy of the workspace, or of the targets that several iterations add to; the copies
         are added in the order of the chunks.
     """

@@ -2,28 +2,52 @@
 
 Most segments are shorter than a run. So the total is only written where a run ends before its loops do: a segment of
 one run costs one comparison, and its sum stays in the accumulator.
+
+Totals are wide accumulators that the sums of runs are added to. Totals of vectors are in stack memory: they are touched
+once per run, and the accumulator needs the registers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-from jsparse.compiler.kernel.algebra import block, const, zero
+from jsparse.compiler.kernel.algebra import add, block, const, mul, zero
 from jsparse.compiler.kernel.algebra import cast as as_dtype
-from jsparse.compiler.kernel.nodes import Binary, Compare, Declare, Expr, If, Set, Stmt
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Buffer,
+    Compare,
+    Const,
+    Declare,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    LocalArray,
+    Select,
+    Set,
+    Stmt,
+    Store,
+    Var,
+)
 from jsparse.compiler.kernel.types import BOOL, Type
+from jsparse.compiler.loops.blocked_sums import TOTAL
 from jsparse.compiler.loops.domain import LevelIteration, Range, Runs, Tiles
-from jsparse.compiler.loops.nest import Assign, Forall, Where, Workspace
+from jsparse.compiler.loops.nest import MAX_CHUNKS, Assign, Forall, Where, Workspace
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.assembly import Lowering
 from jsparse.compiler.lower.chunks import Partials
 from jsparse.compiler.lower.runs import NO, YES
 from jsparse.compiler.lower.scope import Run, Scope, added_flag
-from jsparse.compiler.lower.totals import Total
 from jsparse.compiler.problem import Problem
 
 __all__ = ["add_runs", "total_where"]
+
+PIECE = 8  # lanes of a total that are added at a time
+WRITTEN_OUT = 32  # lanes of a total whose pieces are written out, so that LLVM can keep them in registers
 
 
 def total_where(where: Where, scope: Scope, lowerer: Lowering) -> Stmt:
@@ -39,7 +63,7 @@ def total_where(where: Where, scope: Scope, lowerer: Lowering) -> Stmt:
         flag = scope.fresh("added", BOOL)
         mark.append(Declare(flag, NO))
         scope = scope.with_register(added_flag(workspace.name), flag).with_register(added_flag(block_sum.name), flag)
-    total, outside = Total(scope, accumulator), scope.with_register(workspace.name, accumulator)
+    total, outside = _Total(scope, accumulator), scope.with_register(workspace.name, accumulator)
     if runs.parallel is not None:
         summed = _chunks(runs, total, scope, lowerer)
     elif _begins(producer, scope.storage.problem):
@@ -82,7 +106,7 @@ class _Going:
         scope: the scope of the loops.
     """
 
-    def __init__(self, runs: Forall, total: Total, scope: Scope) -> None:
+    def __init__(self, runs: Forall, total: _Total, scope: Scope) -> None:
         self.total, self.size = total, cast(Runs, runs.domain).size
         self.left, self.several = scope.fresh("left"), scope.fresh("several", BOOL)
         inside = scope.with_register(_of_run(runs)[0].name, total.accumulator)
@@ -97,11 +121,11 @@ class _Going:
         return block(self.total.joined(_no(self.several), NO), Set(self.several, YES))
 
 
-def _chunks(runs: Forall, total: Total, scope: Scope, lowerer: Lowering) -> Stmt:
+def _chunks(runs: Forall, total: _Total, scope: Scope, lowerer: Lowering) -> Stmt:
     """Runs divided over threads: each chunk has its own total, and the totals are added in the chunks' order."""
     block_sum, producer = _of_run(runs)
     assert isinstance(producer, Forall)
-    own = Total(scope, scope.fresh(block_sum.name, total.accumulator.type))
+    own = _Total(scope, scope.fresh(block_sum.name, total.accumulator.type))
     going = _Going(runs, own, scope)
     copies = total.copies()
 
@@ -140,3 +164,89 @@ def _begins(stmt: LoopStmt, problem: Problem) -> bool:
 
 def _no(flag: Expr) -> Expr:
     return Compare("==", flag, NO)
+
+
+class _Total:
+    """The total that an accumulator is added to when a run ends: a register, or stack memory for lanes."""
+
+    def __init__(self, scope: Scope, accumulator: Var) -> None:
+        self.scope, self.accumulator = scope, accumulator
+        self.lanes = accumulator.type.lanes
+        self.piece = min(PIECE, 1 << max(self.lanes - 1, 0).bit_length())
+        self.width = -(-self.lanes // self.piece) * self.piece if self.lanes else 1
+        self.register = scope.fresh("total", Type(TOTAL))
+        self.wide = Buffer(scope.fresh("totals").name, Type(TOTAL), -1, True)
+        self.narrow = Buffer(scope.fresh("sums").name, accumulator.type.scalar, -1, True)
+
+    def made(self) -> Stmt:
+        """An empty total and an empty accumulator."""
+        start = Declare(self.accumulator, zero(self.accumulator.type))
+        if not self.lanes:
+            return block(start, Declare(self.register, zero(self.register.type)))
+        return block(start, LocalArray(self.wide, self.width), LocalArray(self.narrow, self.width))
+
+    def joined(self, first: Expr, last: Expr) -> Stmt:
+        """Add the accumulator to the total, or start the total with it if `first` holds. The accumulator becomes zero,
+        or the total if `last` holds."""
+        acc, dtype = self.accumulator, self.accumulator.type.dtype
+        if not self.lanes:
+            whole = Set(self.register, Binary("+", self.register, as_dtype(acc, TOTAL)))
+            return block(whole, Set(acc, _chosen(last, as_dtype(self.register, dtype), zero(acc.type))))
+        part = self.scope.fresh("sum", Type(TOTAL, self.piece))
+
+        def step(n: Expr) -> Stmt:
+            narrow, wide = (Load(buffer, n, self.piece) for buffer in (self.narrow, self.wide))
+            return block(
+                Let(part, Binary("+", wide, as_dtype(narrow, TOTAL))),
+                Store(self.wide, n, part),
+                Store(self.narrow, n, as_dtype(part, dtype)),
+            )
+
+        back = Set(acc, _chosen(last, Load(self.narrow, const(0), self.lanes), zero(acc.type)))
+        cleared = Store(self.wide, const(0), zero(Type(TOTAL, self.width)))
+        start = If(first, cleared) if not isinstance(first, Const) else cleared if first.value else block()
+        return block(start, Store(self.narrow, const(0), acc), self.each(step), back)
+
+    def each(self, step: Callable[[Expr], Stmt]) -> Stmt:
+        """A step for each piece of the lanes."""
+        if self.width <= WRITTEN_OUT:
+            return block(*(step(const(n)) for n in range(0, self.width, self.piece)))
+        n = self.scope.fresh("n")
+        return For(n, const(0), const(self.width), step(n), self.piece)
+
+    def copies(self) -> Buffer:
+        """The buffer for the totals of all chunks."""
+        return Buffer(self.scope.fresh("copies").name, Type(TOTAL), -1, True)
+
+    def kept(self, copies: Buffer, chunk: Expr, own: _Total) -> Stmt:
+        """Store a chunk's total to its copy."""
+        first = mul(chunk, const(self.width))
+        if not self.lanes:
+            return Store(copies, first, own.register)
+        return self.each(lambda n: Store(copies, add(first, n), Load(own.wide, n, self.piece)))
+
+    def added(self, copies: Buffer, chunks: Expr) -> Stmt:
+        """Set the accumulator to the sum of the chunks' totals, added in the order of the chunks."""
+        lanes = self.piece if self.lanes else 0
+
+        def step(n: Expr) -> Stmt:
+            chunk, part = self.scope.fresh("chunk"), self.scope.fresh("sum", Type(TOTAL, lanes))
+            copy = Load(copies, add(mul(chunk, const(self.width)), n), lanes)
+            every = For(chunk, const(0), chunks, Set(part, Binary("+", part, copy)))
+            narrow = as_dtype(part, self.accumulator.type.dtype)
+            end = Store(self.narrow, n, narrow) if self.lanes else Set(self.accumulator, narrow)
+            return block(Declare(part, zero(part.type)), every, end)
+
+        if not self.lanes:
+            return step(const(0))
+        return block(self.each(step), Set(self.accumulator, Load(self.narrow, const(0), self.lanes)))
+
+    def copies_made(self, copies: Buffer) -> Stmt:
+        """Memory for the copies."""
+        return LocalArray(copies, MAX_CHUNKS * self.width)
+
+
+def _chosen(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+    if isinstance(condition, Const):
+        return then if condition.value else otherwise
+    return Select(condition, then, otherwise)

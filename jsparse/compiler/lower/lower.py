@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial, reduce
 
+from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, both, cast, const, element, floor_div, less, mul, sub
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import (
     Coiteration,
@@ -47,13 +47,18 @@ from jsparse.compiler.lower.arrays import address_in, array_names, array_where
 from jsparse.compiler.lower.assembly import append, append_edges, listing, reserve
 from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
-from jsparse.compiler.lower.clear import CLEAR_GRAIN, cleared
 from jsparse.compiler.lower.joint_sums import joint_coordinates, joint_sum, joint_sums
 from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.merge import merged_loop
-from jsparse.compiler.lower.own_sums import with_own_sums
-from jsparse.compiler.lower.panel_bounds import divided_level, with_panel_bounds
-from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels, position_panels
+from jsparse.compiler.lower.panels import (
+    divided_level,
+    pack,
+    packed,
+    panel_entries,
+    panels,
+    position_panels,
+    with_panel_bounds,
+)
 from jsparse.compiler.lower.position_lanes import position_lanes
 from jsparse.compiler.lower.prefetch import prefetches
 from jsparse.compiler.lower.row_split import split_loop
@@ -62,6 +67,7 @@ from jsparse.compiler.lower.scalars import lowered_scalar
 from jsparse.compiler.lower.scatter import has_maps, scattered, with_hoisted_memory
 from jsparse.compiler.lower.scope import Scope, added_flag
 from jsparse.compiler.lower.storage import Storage
+from jsparse.compiler.lower.targets import CLEAR_GRAIN, cleared, with_own_sums
 from jsparse.compiler.lower.workspaces import add_if, add_to_workspace, is_sparse_workspace, nonzeros_loop, sparse_where
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.compiler.scalar import Scalar
@@ -387,7 +393,7 @@ class _Lowerer:
         return lowered_scalar(value, read, scope.fresh, assign.dtype, lanes, in_order=assign.monoid.is_selective)
 
     def counted(self, assign: Assign, scalar: Scalar, scope: Scope) -> tuple[list[ir.Let], ir.Expr]:
-        """The bindings of local names, and the value: zero if the condition fails, or a coordinate is out of range."""
+        """The bindings of local names, and the value: zero where the condition fails, and in lanes out of range."""
         bound, value = self.value(assign, scalar, scope)
         holds = scope.counts
         if assign.condition is not None:

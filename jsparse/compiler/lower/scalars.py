@@ -53,7 +53,12 @@ class _Lowering:
         self.bound: list[Bind] = []
 
     def of(self, value: Scalar, names: Mapping[str, Expr], sorts: bool = False) -> Expr:
-        """An expression; `names` has the values of local names. `sorts`: factors that are scalars may come first."""
+        """An expression in KernelIR.
+
+        Args:
+            names: the values of local names.
+            sorts: whether scalar factors may be multiplied before vectors.
+        """
         match value:
             case Access():
                 return self.read(value)

@@ -71,7 +71,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The borrowed memory with the bounds of a level's panels (`panel_bounds`).
+    """The borrowed memory with the bounds of a level's panels (`panels`).
 
     Attributes:
         memory: bounds[n, s], where panel n begins in segment s.
@@ -95,8 +95,8 @@ class Panel:
     """Coordinates `start <= v < stop` of a variable, at most `size`.
 
     Attributes:
-        bounds: of the segments' parts, where a sparse level has the variable.
-        first_bound: the place of the bound of segment 0.
+        bounds: where each segment's part of the panel begins and ends, if a sparse level has the variable.
+        first_bound: where the bound of segment 0 lies in `bounds`.
     """
 
     size: int
@@ -219,27 +219,27 @@ class Scope:
         return replace(self, packs={**self.packs, name: copy})
 
     def with_array(self, name: str, array: Array) -> Scope:
-        """Where the elements of a temporary that one iteration needs lie in `array`."""
+        """The scope in which an iteration keeps its elements of the temporary `name` in `array`."""
         return replace(self, arrays={**self.arrays, name: array})
 
     def with_map(self, domain: LevelIteration, map_: Map) -> Scope:
-        """Where the present segment of a level is scattered in a map."""
+        """The scope in which a map has the entries of a level's present segment."""
         return replace(self, maps={**self.maps, (domain.pattern, domain.level): map_})
 
     def with_run(self, var: IndexVar, run: Run) -> Scope:
-        """Where the loop over `var` is cut."""
+        """The scope inside a run of the loop over `var`."""
         return replace(self, runs={**self.runs, var: run})
 
     def with_lanes_of(self, positions: int, counts: Expr | None) -> Scope:
-        """Where several positions are worked on at a time, in lanes."""
+        """The scope in which each instruction works on several positions, in lanes."""
         return replace(self, together=positions, counts=counts)
 
     def with_workspace(self, name: str, row: WorkspaceBuffers) -> Scope:
-        """Where the memory of the sparse workspace `name` is `row`."""
+        """The scope in which the sparse workspace `name` lies in the buffers `row`."""
         return replace(self, workspaces={**self.workspaces, name: row})
 
     def with_indirect(self, access: Access, value: Expr) -> Scope:
-        """Where the index that `access` reads is `value`."""
+        """The scope in which the index read by `access` is known as `value`."""
         return replace(self, indirect={**self.indirect, access: value})
 
     def dense_address(self, access: Access) -> Expr:

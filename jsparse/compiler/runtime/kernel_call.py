@@ -13,8 +13,8 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.locks import held_over_forks
 from jsparse.compiler import cache
+from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.backend import Backend, CompiledKernel
-from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.cache.entry import StoredKernel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower import lower

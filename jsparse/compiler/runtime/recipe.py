@@ -12,7 +12,7 @@ import math
 from typing import Any, get_args
 
 from jsparse.base.memo import remembered
-from jsparse.compiler.backends.table import BACKENDS, DEFAULT
+from jsparse.compiler.backends import BACKENDS, DEFAULT
 from jsparse.compiler.dtypes import DTYPES
 from jsparse.compiler.output import read_output, write_output
 from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType

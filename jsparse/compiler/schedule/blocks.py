@@ -20,8 +20,7 @@ from itertools import pairwise
 
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.gathers import extent, itemsize
-from jsparse.compiler.schedule.locality import mostly_read_before
+from jsparse.compiler.schedule.gathers import extent, itemsize, mostly_read_before
 from jsparse.compiler.schedule.machine import NEAREST_BYTES
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.sharing import is_full, is_sum

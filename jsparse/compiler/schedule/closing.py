@@ -1,32 +1,43 @@
-"""The last steps of a schedule, which follow from the others: registers, threads, prefetching, accuracy."""
+"""The last steps of a schedule, which follow from the others: registers, threads, prefetching, accuracy.
+
+The lengths of static patterns' segments decide about accuracy: short segments need no blocked sums.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
+import numpy as np
+
+from jsparse.base.memo import remembered
 from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, grain_of, sharing, wide_lanes
 from jsparse.compiler.schedule.gathers import extent
-from jsparse.compiler.schedule.machine import JAM_TILE_BYTES
-from jsparse.compiler.schedule.own_copies import work_of_copies
+from jsparse.compiler.schedule.machine import CACHED_BYTES, JAM_TILE_BYTES
 from jsparse.compiler.schedule.position_lanes import position_lanes
 from jsparse.compiler.schedule.prefetching import prefetching
-from jsparse.compiler.schedule.row_split import may_be_heavy
-from jsparse.compiler.schedule.segments import scatters_many, short_levels
+from jsparse.compiler.schedule.races import may_be_heavy, work_of_copies
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.sums_first import tiles_among_sums
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
+from jsparse.compiler.schedule.transformations.precompute import tiles_among_sums
 from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
 from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import TripCounts
+from jsparse.formats import Pattern
 
 __all__ = ["closed"]
+
+LONG = 32  # the mean number of stored entries of a segment that pays for a second loop over the rest
+AT_A_TIME = 2  # stored entries at a time
+SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loops.blocked_sums`)
 
 
 def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True) -> Summary:
@@ -45,9 +56,9 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
     if nest.first("promote") is None and not nest.problem.is_assembly and nest.reduces_innermost:
         nest = _with(nest, [Promote()])
     nest = _with(nest, (ScatterSegment(f"P{n}.{level}") for n, level in walked.scattered))
-    nest = _with(nest, (Specialize("segments", f"P{n}.{level}") for n, level in short_levels(nest.problem, patterns)))
+    nest = _with(nest, (Specialize("segments", f"P{n}.{level}") for n, level in _short_levels(nest.problem, patterns)))
     in_memory = nest.scatters or tiles_among_sums(nest) == "inside"
-    scattered = in_memory and not nest.panel and scatters_many(nest.problem, patterns)
+    scattered = in_memory and not nest.panel and _scatters_many(nest.problem, patterns)
     # A float32 sum in memory is rounded with each term, or with each panel: if these are many, it is made in float64.
     if alone and (scattered or nest.position_panel):
         nest = _with(nest, [Widen()])
@@ -122,10 +133,6 @@ def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[
     return grain_of(turns, work)
 
 
-LONG = 32  # the mean number of stored entries of a segment that pays for a second loop over the rest
-AT_A_TIME = 2  # stored entries at a time
-
-
 def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAndJam]:
     """Yield the step that adds several stored entries at a time to sums in registers, if it pays.
 
@@ -143,3 +150,92 @@ def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAn
             # The quotient of these sizes is the mean length of the level's segments.
             if sizes[domain.level + 1] >= LONG * sizes[domain.level]:
                 yield UnrollAndJam(name, AT_A_TIME)
+
+
+def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[int, int], ...]:
+    """The reduced levels, as (pattern, level), whose segments are all short although the index variable's size is not.
+
+    The outermost level is left out. The result is empty for sums that are not computed in blocks. `problem` is the
+    compiled problem, on `patterns`.
+    """
+    if not _sums_floats(problem):
+        return ()
+    free_vars = problem.free_vars
+    found: list[tuple[int, int]] = []
+    for n, (names, pattern) in enumerate(zip(problem.level_variables, patterns, strict=True)):
+        if not isinstance(pattern, Pattern):
+            continue
+        for level in range(1, len(names)):
+            size = problem.size[names[level]]
+            if names[level] in free_vars or (size is not None and size <= SHORT):
+                continue
+            if 0 <= _longest_segments(pattern)[level] <= SHORT:
+                found.append((n, level))
+    return tuple(found)
+
+
+def _scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
+    """Whether an element of the target may get more than `SHORT` terms, and a float64 copy of the target is small.
+
+    Terms are counted for static patterns with one index variable of the target. Any other pattern may add a term for
+    each coordinate that is summed.
+    """
+    # A copy that does not fit the cache costs more time than the sums.
+    if not _sums_floats(problem) or 8 * _elements(problem, patterns) > CACHED_BYTES:
+        return False
+    free_vars = problem.free_vars
+    outside = [v for v in problem.assignment.variables() if v not in free_vars]
+    most = 1
+    for names, pattern in zip(problem.level_variables, patterns, strict=True):
+        mine = [level for level, name in enumerate(names) if name in free_vars]
+        if len(mine) == 1 and isinstance(pattern, Pattern) and len(set(names)) == len(names):
+            most *= _most_of_coordinate(pattern, mine[0])
+            outside = [v for v in outside if v not in names]
+    for v in outside:
+        size = problem.size[v]
+        if size is None:
+            return True
+        most *= size
+    return most > SHORT
+
+
+def _elements(problem: Problem, patterns: Sequence[Stored]) -> float:
+    """The number of the target's elements; infinity if a size is unknown."""
+    target, access = problem.tensors[0], problem.target
+    count = 1.0
+    for axis in target.axes:
+        if isinstance(axis, Dense):
+            size = problem.size.get(str(access.indices[axis.dim]))
+            count *= inf if size is None else size
+        else:
+            count *= patterns[axis.pattern].nse
+    return count
+
+
+def _sums_floats(problem: Problem) -> bool:
+    return not problem.is_assembly and problem.accumulator == "float32" and problem.statements[0].add == "+"
+
+
+@remembered(maxsize=64)
+def _most_of_coordinate(pattern: Pattern, level: int) -> int:
+    """The largest number of entries that share a coordinate of one level."""
+    coordinates = pattern.to_coords()[pattern.format.order[level]]
+    return int(np.unique(coordinates, return_counts=True)[1].max(initial=0))
+
+
+@remembered(maxsize=64)
+def _longest_segments(pattern: Pattern) -> tuple[int, ...]:
+    """For each level, the length of its longest segment; -1 for levels whose segments are not counted."""
+    found: list[int] = []
+    arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
+    for n, level in enumerate(pattern.format.levels):
+        if level.kind.has_pointers:
+            found.append(int(np.diff(arrays[n, "pointers"]).max(initial=0)))
+        elif n > 0 and level.kind.is_branchless and pattern.format.levels[n - 1].unique:
+            found.append(1)
+        elif n == 1 and level.kind.is_branchless:  # below a run of equal coordinates
+            above = arrays[0, "coordinates"]
+            found.append(int(np.diff([0, *np.flatnonzero(np.diff(above)) + 1, len(above)]).max(initial=0)))
+        else:
+            found.append(-1)
+    return tuple(found)

@@ -33,11 +33,11 @@ from jsparse.compiler.schedule.machine import (
     gather_cost,
 )
 from jsparse.compiler.schedule.moves import permuted, transposed
-from jsparse.compiler.schedule.own_copies import copied_elements, copies_reason, work_of_copies
+from jsparse.compiler.schedule.races import copied_elements, copies_reason, work_of_copies
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.sums_first import summed_first, tiles_among_sums
 from jsparse.compiler.schedule.transformations.parallelize import Race
+from jsparse.compiler.schedule.transformations.precompute import summed_first, tiles_among_sums
 from jsparse.compiler.schedule.trip_counts import DERIVED_DENSE, UNKNOWN, TripCounts, trip_counts
 from jsparse.notation.assignment import Access, IndexVar
 

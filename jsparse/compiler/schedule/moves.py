@@ -9,8 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import inf, log2
 
-from jsparse.compiler.schedule.gathers import extent, itemsize
-from jsparse.compiler.schedule.locality import read_before
+from jsparse.compiler.schedule.gathers import extent, itemsize, read_before
 from jsparse.compiler.schedule.machine import LAST_CACHE_BYTES, LINE_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary

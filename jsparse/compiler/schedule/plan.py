@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from jsparse.base.lazy import lazy
+from jsparse.base.memo import lazy
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import Cost
 from jsparse.compiler.schedule.row_blocks import RowBlocks

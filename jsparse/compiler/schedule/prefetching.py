@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.schedule.gathers import extent
-from jsparse.compiler.schedule.locality import mostly_read_before
+from jsparse.compiler.schedule.gathers import extent, mostly_read_before
 from jsparse.compiler.schedule.machine import (
     CACHED_BYTES,
     ENTRY_BYTES,

@@ -15,13 +15,12 @@ from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.gathers import extent, stored_beside
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
 from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, LAST_CACHE_BYTES, REGISTER_BYTES
-from jsparse.compiler.schedule.own_copies import copies_reason
+from jsparse.compiler.schedule.races import copies_reason
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import StatementFacts, Summary, Transformation
-from jsparse.compiler.schedule.sums_first import dense_first, summed_first
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
 from jsparse.compiler.schedule.transformations.pos import Pos
-from jsparse.compiler.schedule.transformations.precompute import Precompute
+from jsparse.compiler.schedule.transformations.precompute import Precompute, dense_first, summed_first
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
@@ -179,7 +178,7 @@ def _alternatives(
     first = (Precompute(summed),) if summed else of_dense
     yield (*steps, *first), loops
     # In the first alternative each tile computes the sums `summed` again. Here they are computed once, but the sums
-    # around them add to the target in memory (`sums_first.tiles_among_sums`).
+    # around them add to the target in memory (`precompute.tiles_among_sums`).
     if summed and summed != probe.tail and not outer and probe.vector in probe.free_vars:
         steps, loops = _placed(probe, True, default_lanes(probe, str(probe.vector)), outer, owned=False)
         yield (*steps, *first), loops

@@ -5,26 +5,39 @@ an earlier statement only at the same coordinate; and all statements walk the va
 one pattern, or of patterns that visit all of its coordinates. Threads divide the outermost loop. So its iterations own
 a part of every target. Or they add to a small target, and each chunk has a copy of it: the gradient of a dense layer's
 weights, for example, is a sum over rows.
+
+Patterns may get another order of levels, in which statements share loops. The gradient of columns,
+`dV[j, l] = W[i, j] * dO[i, l]`, shares a loop over j with the statements that compute W, if these walk the pattern
+column by column, too. A pattern can be walked in another order if it has no values in memory, so that only temporaries
+lie on it.
 """
 
 from __future__ import annotations
 
-from itertools import takewhile
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, product, takewhile
 
 import numpy as np
 
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.loops.fusion import has_copies, reads_elsewhere
-from jsparse.compiler.problem import Dense, Positions, Problem
+from jsparse.compiler.problem import Dense, PatternType, Positions, Problem
 from jsparse.compiler.schedule.gathers import extent
+from jsparse.compiler.schedule.layout import reordered, with_patterns
 from jsparse.compiler.schedule.machine import CACHED_BYTES
+from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored
 from jsparse.compiler.statement import Statement
+from jsparse.formats.level import Level
+from jsparse.formats.relayout import derived_format
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["is_full", "is_sum", "shared_loops"]
+__all__ = ["in_shared_order", "is_full", "is_sum", "shared_loops"]
 
 ENOUGH = 8  # iterations of a dense loop that can be divided over threads
+MOST_ORDERS = 16  # the number of orders of all patterns together that are tried
 Names = tuple[IndexVar, ...]
+Moves = tuple[tuple[int, ...], ...]
 
 
 def shared_loops(problem: Problem) -> Names:
@@ -127,7 +140,7 @@ def _dense(problem: Problem, common: Names) -> Names:
 
 
 def _stands_inside(problem: Problem, var: IndexVar) -> bool:
-    """Whether a tensor with other indices, too, stores `var` innermost, or after the positions of a pattern."""
+    """Whether `var` is the innermost of several indices of a dense tensor, or an index of an entry's block."""
     for access in problem.accesses:
         axes = problem.type_of[access.tensor].axes
         last = len(axes) - 1 if len(axes) > 1 else len(axes)
@@ -135,3 +148,52 @@ def _stands_inside(problem: Problem, var: IndexVar) -> bool:
         if any(isinstance(axis, Dense) and access.indices[axis.dim] == var for axis in axes[at:]):
             return True
     return False
+
+
+def in_shared_order(
+    problem: Problem, patterns: Sequence[Stored], holds_results: bool = True
+) -> tuple[Problem, tuple[Stored, ...]]:
+    """The problem, and the patterns, in the first order of levels in which all statements share loops.
+
+    Both stay as they are given if statements share loops in the given order, or in no order. Results keep their pattern
+    in its order, unless `holds_results` is false: then further statements may turn these results into temporaries.
+    """
+    if len(problem.statements) > 1 and not shared_loops(problem):
+        held = (*problem.operands, *(problem.results if holds_results else ()))
+        fixed = {t.positions.pattern for t in held if t.positions is not None}
+        for moves in islice(_moves(problem, patterns, fixed), MOST_ORDERS):
+            types = tuple(map(_reordered_type, problem.patterns, patterns, moves))  # no index array is made for them
+            if shared_loops(with_patterns(problem, types, moves)):
+                used, moved = reordered(problem, patterns, moves)
+                return moved, used
+    return problem, tuple(patterns)
+
+
+def _moves(problem: Problem, patterns: Sequence[Stored], fixed: Collection[int]) -> Iterator[Moves]:
+    """Yield orders of the levels of all patterns, with other levels outermost; patterns `fixed` keep their order."""
+    each = [
+        [tuple(range(len(names)))] if n in fixed else list(_orders(len(names), pattern))
+        for n, (names, pattern) in enumerate(zip(problem.level_variables, patterns, strict=True))
+    ]
+    return islice(product(*each), 1, None)
+
+
+def _orders(count: int, pattern: Stored) -> Iterator[tuple[int, ...]]:
+    """Yield the orders with each level outermost, as it is stored first."""
+    if isinstance(pattern, DynamicPatternInfo):
+        yield from pattern.orders
+        return
+    for first in range(count):
+        yield (first, *(level for level in range(count) if level != first))
+
+
+def _reordered_type(type_: PatternType, pattern: Stored, levels: tuple[int, ...]) -> PatternType:
+    """The type of a pattern with its levels in another order, as far as `shared_loops` asks."""
+    if levels == tuple(range(len(levels))):
+        return type_
+    order = tuple(pattern.format.order[level] for level in levels)
+    format = (
+        pattern.with_order(order).format if isinstance(pattern, DynamicPatternInfo) else derived_format(pattern, order)
+    )
+    own = tuple(Level(level.kind, n, level.unique) for n, level in enumerate(format.levels[: len(levels)]))
+    return replace(type_, levels=own)

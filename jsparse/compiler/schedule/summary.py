@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from jsparse.base.lazy import lazy
+from jsparse.base.memo import lazy
 from jsparse.compiler.loops.assemble import AssemblyShape, canonical_assembly
 from jsparse.compiler.loops.canonical import canonical_order
 from jsparse.compiler.loops.chain import outer_name

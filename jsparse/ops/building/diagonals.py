@@ -15,14 +15,12 @@ from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.ops.einsum import einsum
-from jsparse.ops.reductions.run import as_run
+from jsparse.ops.reductions.stored import as_run
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
-from jsparse.ops.relocation.formats import agreed_format, default_in
+from jsparse.ops.relocation.formats import agreed_format, default_in, remaining_format
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
-from jsparse.ops.relocation.remaining_format import remaining_format
-from jsparse.tensor.dense import dense_levels
-from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike, dense_levels
 
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
 

@@ -13,7 +13,7 @@ from jsparse.base.arrays import given_dtype
 from jsparse.base.limits import check_bytes
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import Built
-from jsparse.formats.shape import sizes_of
+from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.formats import default_in
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.ops.relocation.values import on_device

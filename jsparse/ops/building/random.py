@@ -17,7 +17,7 @@ from jsparse.convert.dynamic_creation import from_coordinate_blocks
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.dynamic import DynamicType, sufficient_nse
-from jsparse.formats.shape import sizes_of
+from jsparse.formats.validate import sizes_of
 from jsparse.ops.building.filled import float_or
 from jsparse.ops.relocation.formats import default_in
 from jsparse.ops.relocation.operands import as_integer

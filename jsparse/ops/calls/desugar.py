@@ -17,7 +17,7 @@ from jsparse.ops.calls.operands import Operands, Place, operands_of
 from jsparse.ops.calls.places import Places, same_pattern
 from jsparse.ops.calls.points import Points, conditional, evaluated
 from jsparse.ops.powers import power
-from jsparse.planning.request import OutFormat
+from jsparse.planning.signature import OutFormat
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor

@@ -16,10 +16,9 @@ from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement
 from jsparse.planning.bare_pattern import is_sparse, pattern_of
-from jsparse.planning.desugar.gather_scatter import desugared
-from jsparse.planning.operands import as_array, as_operand
-from jsparse.planning.planned import plan_statement
-from jsparse.planning.request import OutFormat
+from jsparse.planning.desugaring import desugared
+from jsparse.planning.planned import as_array, as_operand, plan_statement
+from jsparse.planning.signature import OutFormat
 from jsparse.planning.typed_product import checked_sizes
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike

@@ -29,9 +29,8 @@ from jsparse.notation.statement import Call
 from jsparse.ops.calls.operands import Operands, Place
 from jsparse.ops.calls.support import supports
 from jsparse.planning.bare_pattern import is_sparse, pattern_of
-from jsparse.planning.given_pattern import extended_to
-from jsparse.planning.request import OutFormat
-from jsparse.planning.signature import stored_on
+from jsparse.planning.signature import OutFormat, stored_on
+from jsparse.planning.typed_product import extended_to
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 
 __all__ = ["Places", "same_pattern"]

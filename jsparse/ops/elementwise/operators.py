@@ -1,4 +1,7 @@
-"""Python's operators on sparse tensors. Each is one einsum, or acts on the values alone."""
+"""Python's operators on sparse tensors, with numpy's broadcasting.
+
+Arithmetic is one einsum, or acts on the values alone. `&`, `|` and `^` are for tensors of bools or integers.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ import jax.numpy as jnp
 
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import ShapeError
+from jsparse.errors import DTypeError, ShapeError
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.broadcast import divided, multiplied, summed
+from jsparse.ops.elementwise.called import called
 from jsparse.ops.elementwise.map import on_one_pattern, result_pattern, value_operands
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.leaves import check_leaves
@@ -24,6 +28,9 @@ __all__ = [
     "absolute",
     "add",
     "as_operand",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
     "conj",
     "divide",
     "matmul",
@@ -203,6 +210,49 @@ def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
             )
     lhs, rhs = "..." if len(left) > 2 else "", "..." if len(right) > 2 else ""
     return f"{lhs}{row}j,{rhs}j{column}->{lhs or rhs}{row}{column}"
+
+
+def bitwise_and(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
+    """Compute `A & B` elementwise: a SparseTensor on the entries that all sparse operands store.
+
+        >>> A = jsparse.asarray([[0, 3], [-2, 0]])
+        >>> ((A > 1) & (A < 5)).todense()
+
+    Args:
+        lhs, rhs: SparseTensors, arrays and numbers of bool or integers that broadcast, at least one of them sparse.
+
+    Raises DTypeError for other dtypes, ShapeError if the operands do not broadcast.
+    """
+    return _bitwise("bitwise_and", "&", lhs, rhs)
+
+
+def bitwise_or(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
+    """Compute `A | B` elementwise: a SparseTensor on the entries that either stores, or an array if one is dense.
+
+        >>> A = jsparse.asarray([[0, 3], [-2, 0]])
+        >>> ((A > 1) | (A < -1)).todense()
+
+    Raises DTypeError for dtypes other than bool and integers, ShapeError if the operands do not broadcast, PatternError
+    if the result would be dense and larger than any array among the operands.
+    """
+    return _bitwise("bitwise_or", "|", lhs, rhs)
+
+
+def bitwise_xor(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
+    """Compute `A ^ B` elementwise, by the rules of `A | B`."""
+    return _bitwise("bitwise_xor", "^", lhs, rhs)
+
+
+def _bitwise(name: str, symbol: str, lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
+    """Apply a bitwise function. Raises DTypeError if an operand is neither bool nor integer."""
+    for x in (lhs, rhs):
+        dtype = (x if isinstance(x, SparseTensor) else as_operand(x)).dtype
+        if dtype.kind not in "biu":
+            raise DTypeError(
+                f"Expected operands of A {symbol} B that are bool or integers, but one is {dtype}. Compare it first, "
+                f"as in (A > 0) {symbol} (B > 0)."
+            )
+    return called(name, f"A {symbol} B", (lhs, rhs))
 
 
 def as_operand(value: TensorLike) -> SparseTensor | jax.Array:

@@ -1,14 +1,14 @@
-"""One kernel of a statement or of a program, at every stage of compilation."""
+"""One kernel of a statement or of a program, at every stage of compilation, and its place in the program."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from jsparse.compiler.backends import BACKENDS, DEFAULT
 from jsparse.compiler.backends.backend import Backend
-from jsparse.compiler.backends.table import BACKENDS, DEFAULT
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest
 from jsparse.compiler.lower import lower
@@ -16,16 +16,38 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Plan, Schedule, build_loops
 from jsparse.formats import DynamicType, Pattern
 from jsparse.ops.explanation import html
-from jsparse.ops.explanation.bandwidth import memory_bandwidth
-from jsparse.ops.explanation.place import Place
-from jsparse.ops.explanation.traffic import Traffic, traffic_of
+from jsparse.ops.explanation.traffic import Traffic, memory_bandwidth, traffic_of
 from jsparse.planning.plan import PlannedProduct
 from jsparse.settings import config
 
-__all__ = ["ExplainedKernel"]
+__all__ = ["ExplainedKernel", "Place"]
 
 REJECTED_SHOWN = 5
 NEST = "loop nest"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a program.
+
+    Attributes:
+        inside: what the equation stands in, outermost first: "jit 'step'", "scan of length 10", "branch 0 of cond".
+        runs: how often the equation runs in one run of the program: the product of the lengths of scans around it.
+        in_while: whether it runs that often in each iteration of a `while`. Only a run tells how many there are.
+        in_branch: whether it runs that often only if a branch is taken.
+    """
+
+    inside: tuple[str, ...] = ()
+    runs: int = 1
+    in_while: bool = False
+    in_branch: bool = False
+
+    def within(self, what: str, length: int = 1) -> Place:
+        """The place of something inside of this place."""
+        return replace(self, inside=(*self.inside, what), runs=self.runs * length)
+
+    def __str__(self) -> str:
+        return ", ".join(f"in {what}" for what in self.inside)
 
 
 @dataclass(frozen=True)
@@ -57,7 +79,7 @@ class ExplainedKernel:
     formats: tuple[tuple[str, str], ...] = ()
     work: PlannedProduct | None = None
     result: Pattern | DynamicType | None = None
-    place: Place = Place()  # noqa: RUF009
+    place: Place = Place()
     repeats: int = 1
     moves: Traffic | None = None
     function: str = ""

@@ -15,8 +15,7 @@ from jsparse._compat import Primitive
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.problem import Problem
 from jsparse.formats import DynamicType, Pattern, Relayout
-from jsparse.ops.explanation.kernel import ExplainedKernel
-from jsparse.ops.explanation.place import Place
+from jsparse.ops.explanation.kernel import ExplainedKernel, Place
 from jsparse.ops.explanation.traffic import Traffic
 from jsparse.primitives.assembly import OutputPattern, assembly_order, plan_assembly
 from jsparse.primitives.chain.drafts import ChainError
@@ -27,11 +26,9 @@ from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.elementwise_function import ElementwiseFunction
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries, entries_plan
-from jsparse.primitives.execute import make_plan
-from jsparse.primitives.flatten import flattened
+from jsparse.primitives.execute import flattened, make_plan, real_products
 from jsparse.primitives.fused import fused_p
 from jsparse.primitives.map_values import map_p
-from jsparse.primitives.parts import real_products
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import routine_p
 from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p

@@ -1,25 +1,35 @@
-"""The explanation of a program: the sparse operations of a traced function."""
+"""The explanation of a program: the sparse operations of a traced function.
+
+They are found among the equations of its jaxpr, and of the jaxprs inside its equations, each with its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from jsparse._compat import live_jaxpr
 from jsparse.ops.explanation import html
-from jsparse.ops.explanation.bandwidth import memory_bandwidth
-from jsparse.ops.explanation.kernel import ExplainedKernel
-from jsparse.ops.explanation.place import equations
+from jsparse.ops.explanation.kernel import ExplainedKernel, Place
 from jsparse.ops.explanation.primitives import kernels_of
-from jsparse.ops.explanation.traffic import Traffic, as_bytes
+from jsparse.ops.explanation.traffic import Traffic, as_bytes, memory_bandwidth
 
 __all__ = ["ProgramExplanation", "explained_program"]
 
 COLUMNS = ("", "kernel", "formats", "place", "runs", "multiply-adds", "moves", "estimated cost")
+
+NAMES = {
+    "pjit": "jit",
+    "remat": "checkpoint",
+    "remat2": "checkpoint",
+    "custom_jvp_call": "custom_jvp",
+    "custom_vjp_call": "custom_vjp",
+}
+"""The names by which users know primitives, where JAX's own names differ."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,7 @@ def explained_program(function: Callable[..., Any]) -> Callable[..., ProgramExpl
 
     def explain_on(*args: Any, **kwargs: Any) -> ProgramExplanation:
         jaxpr = live_jaxpr(_traced(function, args, kwargs))
-        found = list(equations(jaxpr))
+        found = list(_equations(jaxpr, Place()))
         kernels = tuple(kernel for equation, place in found for kernel in kernels_of(equation, place))
         return ProgramExplanation(getattr(function, "__name__", type(function).__name__), kernels, len(found))
 
@@ -98,6 +108,43 @@ def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         jaxpr: ClosedJaxpr = function.trace(*args, **kwargs).jaxpr
         return jaxpr
     return jax.make_jaxpr(function)(*args, **kwargs)
+
+
+def _equations(jaxpr: Jaxpr, place: Place) -> Iterator[tuple[JaxprEqn, Place]]:
+    """All equations, in the order of execution, with their places. An equation comes before those that it contains."""
+    for equation in jaxpr.eqns:
+        yield equation, place
+        for inner, where in _inner(equation.primitive.name, equation.params, place):
+            yield from _equations(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner, where)
+
+
+def _inner(name: str, params: Mapping[str, Any], place: Place) -> Iterable[tuple[Jaxpr | ClosedJaxpr, Place]]:
+    """The jaxprs that an equation runs, and their places."""
+    match name:
+        case "scan":
+            return [(params["jaxpr"], place.within(f"scan of length {params['length']:,}", params["length"]))]
+        case "while":
+            there = replace(place, in_while=True)
+            parts = ("condition", params["cond_jaxpr"]), ("body", params["body_jaxpr"])
+            return [(part, there.within(f"the {name} of while")) for name, part in parts]
+        case "cond":
+            there = replace(place, in_branch=True)
+            return [(branch, there.within(f"branch {n} of cond")) for n, branch in enumerate(params["branches"])]
+        case "jsparse_fused":  # whose kernels are explained together
+            return []
+        case "custom_linear_solve":  # its other jaxprs are for derivatives
+            return [(params["jaxprs"].solve, place.within("custom_linear_solve"))]
+    label = f" '{params['name']}'" if isinstance(params.get("name"), str) else ""
+    there = place.within(f"{NAMES.get(name, name)}{label}")
+    return [(inner, there) for param in params.values() for inner in _jaxprs(param)]
+
+
+def _jaxprs(param: object) -> Iterator[Jaxpr | ClosedJaxpr]:
+    if isinstance(param, Jaxpr | ClosedJaxpr):
+        yield param
+    elif isinstance(param, tuple | list):
+        for part in param:
+            yield from _jaxprs(part)
 
 
 def _count(number: int, what: str) -> str:

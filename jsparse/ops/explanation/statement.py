@@ -16,8 +16,7 @@ from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel
-from jsparse.planning.bare_pattern import pattern_of
-from jsparse.planning.index_relation import is_index_relation
+from jsparse.planning.bare_pattern import is_index_relation, pattern_of
 from jsparse.planning.plan import (
     AssembledPattern,
     Convert,
@@ -31,7 +30,7 @@ from jsparse.planning.plan import (
     SumOfProducts,
 )
 from jsparse.planning.planned import Planned
-from jsparse.primitives.parts import real_products
+from jsparse.primitives.execute import real_products
 
 __all__ = ["Explanation", "explained"]
 

@@ -1,7 +1,7 @@
 """Indexing: `A[...]`, `A.take`, `A.coords` and `A.at_coords`.
 
-`items` and `index` read an index into a `selection`: slices of some dimensions, index tables of the others. `select`
-computes the selection in one of three ways. `static` finds entries of a static pattern on the host, level by level
-(`entries`). `select_mapped` maps the coordinates of a dynamic pattern. `tables` turns traced index tables into index
-relations of an einsum. `points` reads single elements.
+`index` reads an index into a `selection`: slices of some dimensions, index tables of the others. `select` computes the
+selection in one of three ways. `static` finds entries of a static pattern on the host, level by level (`entries`).
+`select_mapped` maps the coordinates of a dynamic pattern. `tables` turns traced index tables into index relations of an
+einsum. `points` reads single elements.
 """

@@ -1,22 +1,29 @@
-"""Reads an index as numpy does: integers, slices, `...`, None, and arrays of integers or bools."""
+"""Reads an index, `A[item, item, ...]`, as numpy does.
+
+The items are integers, slices, `...`, None, and arrays of integers or bools.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import Array
-from jsparse.errors import ShapeError, shortened
-from jsparse.ops.indexing.items import Shape, expanded, read_item, unsupported, width
+from jsparse.base.arrays import Array, is_integer
+from jsparse.base.limits import check_constant
+from jsparse.errors import NotYetSupportedError, ShapeError, shortened
 from jsparse.ops.indexing.selection import Label, Selection
 from jsparse.ops.indexing.selector import Strided
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["Index", "read_index"]
+
+Shape: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ def read_index(items: Sequence[Any], shape: Shape) -> Index:
     (other forms).
     """
     reader = _Reader(shape)
-    for part in expanded([read_item(item) for item in items], shape):
+    for part in _expanded([_read_item(item) for item in items], shape):
         reader.read(part)
     return reader.index()
 
@@ -65,7 +72,7 @@ class _Reader:
     def read(self, part: Any) -> None:
         """Read one part, which may index several dimensions."""
         dim = self.dim
-        self.dim += width(part)
+        self.dim += _width(part)
         self.separators += part is None or part is Ellipsis or isinstance(part, slice)
         if part is None:
             self.labels.append(("new", len(self.labels)))
@@ -90,11 +97,75 @@ class _Reader:
         return Index(selection, (*self.labels[:at], *own, *self.labels[at:]))
 
 
+def _read_item(item: Any) -> Any:
+    """An item as None, `...`, a slice, an int, or an array of integers or bools. Arrays are numpy's unless traced."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if isinstance(item, bool | np.bool_ | SparseTensor):
+        raise _unsupported(f"an index of type {type(item).__name__}")
+    if isinstance(item, list | tuple) or (hasattr(item, "ndim") and item.ndim):
+        return _array(item)
+    if isinstance(item, jax.core.Tracer) and is_integer(item.dtype):
+        return item
+    try:
+        return operator.index(item)
+    except TypeError as error:
+        raise _unsupported(f"an index of type {type(item).__name__}") from error
+
+
+def _array(item: Any) -> Array:
+    """An array or a list of integers or bools."""
+    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(item))
+    try:
+        array = jnp.asarray(item) if traced else np.asarray(item)
+    except (TypeError, ValueError) as error:
+        raise _unsupported(f"an index of type {type(item).__name__}") from error
+    check_constant(array.shape, "an array of indices")
+    if array.dtype == np.bool_ and traced:
+        raise ShapeError(
+            "Expected a mask that is known, since the number of its True elements decides the result's shape, but it "
+            "is traced. Multiply by it, A * mask, or index outside jit."
+        )
+    if not array.size and isinstance(item, list | tuple):
+        return array.astype(np.int64)  # numpy, too, reads an empty list as integers
+    if array.dtype != np.bool_ and not is_integer(array.dtype):
+        raise _unsupported(f"an array of dtype {array.dtype}")
+    return array
+
+
+def _width(part: Any) -> int:
+    """The number of dimensions that a part indexes."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if isinstance(part, np.ndarray) and part.dtype == np.bool_ else 1
+
+
+def _expanded(parts: Sequence[Any], shape: Shape) -> list[Any]:
+    """The parts of an index, with a whole slice for each missing dimension after `...`, or at the end."""
+    dots = [n for n, part in enumerate(parts) if part is Ellipsis]
+    given = sum(map(_width, parts))
+    if given > len(shape) or len(dots) > 1:
+        raise ShapeError(
+            f"Expected at most {len(shape)} indices and one '...' for a tensor of shape {shortened(shape)}, but got "
+            f"{given} and {len(dots)}. Leave out the rest."
+        )
+    at = dots[0] if dots else len(parts)
+    return [*parts[: at + 1], *[slice(None)] * (len(shape) - given), *parts[at + 1 :]]
+
+
+def _unsupported(what: str) -> NotYetSupportedError:
+    """The error for an index that is none of the supported kinds."""
+    return NotYetSupportedError(
+        f"Indexing a SparseTensor with {what} is not supported yet: use integers, slices, '...', None, and arrays of "
+        "integers or bools. Otherwise index A.todense()."
+    )
+
+
 def _strided(item: slice, size: int) -> Strided:
     try:
         start, stop, step = item.indices(size)
     except (TypeError, ValueError) as error:
-        raise unsupported(f"the slice {shortened(item)}") from error
+        raise _unsupported(f"the slice {shortened(item)}") from error
     most = max(size, 1)  # any longer step selects the same: one coordinate at most
     return Strided(start, min(max(step, -most), most), len(range(start, stop, step)), size)
 

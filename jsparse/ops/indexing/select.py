@@ -13,7 +13,7 @@ import numpy as np
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
-from jsparse.formats.retype import core_type, extended_type
+from jsparse.formats.dynamic import core_type, extended_type
 from jsparse.ops.indexing.index import Index
 from jsparse.ops.indexing.points import elements_at
 from jsparse.ops.indexing.selection import Label, Selection

@@ -18,9 +18,8 @@ from jsparse.formats import Format, Pattern
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.matches import joint_keys
 from jsparse.ops.indexing.selection import Selection
-from jsparse.ops.relocation.remaining_format import remaining_format
-from jsparse.tensor.dense import dense_levels
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.ops.relocation.formats import remaining_format
+from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
 __all__ = ["check_capacity", "select_by_tables"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.formats.progressions import Progressions
-from jsparse.formats.shape import sizes_of
+from jsparse.formats.validate import sizes_of
 from jsparse.ops.patterns.made import FormatLike, as_count, made, row_numbers, sizes
 
 __all__ = ["block_diagonal", "butterfly", "random_blocks"]

@@ -12,7 +12,7 @@ from jsparse.errors import FormatError, ShapeError, shortened
 from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.levels import DENSE, RANGE
 from jsparse.formats.progressions import Progressions
-from jsparse.formats.shape import sizes_of
+from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.operands import as_integer
 
 __all__ = ["RUNS", "FormatLike", "as_count", "exactly", "made", "row_numbers", "sizes"]

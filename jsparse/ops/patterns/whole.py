@@ -14,7 +14,7 @@ from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.build import check_nse
 from jsparse.formats.progressions import Progressions
-from jsparse.formats.shape import sizes_of
+from jsparse.formats.validate import sizes_of
 from jsparse.ops.patterns.made import FormatLike, as_count, exactly, made, row_numbers, sizes
 from jsparse.planning.bare_pattern import is_sparse
 

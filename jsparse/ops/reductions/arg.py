@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse.errors import DTypeError
 from jsparse.formats import Pattern
-from jsparse.formats.retype import core_type
+from jsparse.formats.dynamic import core_type
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import reduced_axes, subscripts_of, with_kept_axes

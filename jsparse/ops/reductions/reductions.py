@@ -12,9 +12,16 @@ from jax.typing import DTypeLike
 from jsparse.base.arrays import given_dtype
 from jsparse.compiler.dtypes import part, unrounded
 from jsparse.ops.reductions.axes import reduced_axes, reduced_size, with_kept_axes
-from jsparse.ops.reductions.fullness import counts, fullness
-from jsparse.ops.reductions.stored import check_ordered, reduced_sum, stored_extreme, stored_product, wide_sum
-from jsparse.planning.request import OutFormat
+from jsparse.ops.reductions.stored import (
+    check_ordered,
+    counts,
+    fullness,
+    reduced_sum,
+    stored_extreme,
+    stored_product,
+    wide_sum,
+)
+from jsparse.planning.signature import OutFormat
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 

@@ -12,12 +12,12 @@ from jsparse._compat import same_varying, with_checkpoint_name
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
 from jsparse.formats import Pattern
+from jsparse.formats.dynamic import core_type
 from jsparse.formats.pattern import core_of
-from jsparse.formats.retype import core_type
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import reduced_axes, with_kept_axes
-from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME
+from jsparse.primitives.einsum import CHECKPOINT_NAME
 from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 from jsparse.tensor.leaves import check_leaves

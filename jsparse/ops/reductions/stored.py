@@ -1,27 +1,47 @@
-"""Reductions over the stored entries of a tensor. Each is one einsum by the semiring of its name."""
+"""Reductions over the stored entries of a tensor, and how many entries each reduced part stores.
+
+Each reduction is one einsum by the semiring of its name. A reduction over all entries reads the stored values as a
+vector that is one run. The number of entries says whether elements that are not stored take part.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from math import prod
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 
+from jsparse.base.memo import Owner, remembered
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import Semiring
 from jsparse.errors import DTypeError
+from jsparse.formats import Format, Pattern
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import subscripts_of
-from jsparse.ops.reductions.run import as_run
-from jsparse.planning.request import OutFormat
+from jsparse.planning.signature import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["check_ordered", "reduced_sum", "stored_extreme", "stored_product", "wide_sum"]
+__all__ = [
+    "as_run",
+    "check_ordered",
+    "counts",
+    "fullness",
+    "reduced_sum",
+    "stored_extreme",
+    "stored_product",
+    "wide_sum",
+]
 
 SEMIRINGS = {"min": Semiring("min", "+"), "max": Semiring("max", "+")}
 PRODUCT = Semiring("*", "*")
+
+Fullness = Literal["never", "always", "some"]
+"""Which reduced parts (rows, say) store all of their elements: none, every one, or some or an unknown number."""
 
 
 def reduced_sum(
@@ -79,3 +99,54 @@ def check_ordered(name: str, tensor: SparseTensor) -> None:
 def _array(x: SparseTensor | jax.Array) -> jax.Array:
     assert not isinstance(x, SparseTensor)
     return x
+
+
+def as_run(tensor: SparseTensor) -> SparseTensor:
+    """A vector of all stored values, where the pattern is static; any other tensor as it is.
+
+    The vector's pattern depends on nse alone. So one program serves all patterns of an nse, and loops read no
+    coordinates.
+    """
+    if not isinstance(tensor.pattern, Pattern):
+        return tensor
+    return SparseTensor._unchecked(tensor.values, _run(tensor.nse)[0])
+
+
+@lru_cache(maxsize=64)
+def _run(nse: int) -> tuple[Pattern, Owner]:
+    """The pattern, and its owner. Without the owner, memos would forget plans and programs with the last tensor."""
+    pattern = Pattern((nse,), Format.of("(i) -> (i : range)", 1), (np.array([0, nse]), np.zeros(1, np.int64)))
+    return pattern, pattern.owner()
+
+
+def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:
+    """Whether the parts along the dimensions `reduced` store all of their elements."""
+    total = prod(tensor.shape[at] for at in reduced)
+    if total > tensor.nse:
+        return "never"
+    if isinstance(tensor.pattern, Pattern):
+        return _of_static(tensor.pattern, tuple(reduced))
+    return "some"
+
+
+def counts(tensor: SparseTensor, reduced: Sequence[int]) -> SparseTensor | jax.Array:
+    """The number of entries that each part stores, as an integer array."""
+    counted: Any = tensor.pattern
+    return einsum(subscripts_of(tensor, reduced), counted, out_format="dense", preferred_element_type=jnp.int32)
+
+
+@remembered(maxsize=256)
+def _of_static(pattern: Pattern, reduced: tuple[int, ...]) -> Fullness:
+    if pattern.nse == prod(pattern.shape):
+        return "always"
+    kept = [at for at in range(pattern.ndim) if at not in reduced]
+    total = prod(pattern.shape[at] for at in reduced)
+    if not kept:
+        return "never"
+    rows = pattern.rows()
+    # Parts that store all elements have `total` entries; sorting the keys needs no array of the kept dimensions' size.
+    order = np.lexsort([rows[at] for at in kept])
+    starts = np.ones(pattern.nse, np.bool_)
+    starts[1:] = np.logical_or.reduce([np.diff(rows[at][order]) != 0 for at in kept])
+    lengths = np.diff(np.append(np.flatnonzero(starts), pattern.nse))
+    return "some" if (lengths == total).any() else "never"

@@ -64,7 +64,7 @@ class Composed(CoordinateMap):
 
 @dataclass(frozen=True)
 class Offset(CoordinateMap):
-    """Adds an offset to the coordinates of each dimension. None leaves a dimension as it is; it may be carried."""
+    """Adds an offset to the coordinates of each dimension. A dimension whose offset is None keeps its coordinates."""
 
     offsets: tuple[int | None, ...]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
+from math import prod
 from typing import Any
 
 import jax
@@ -17,10 +18,9 @@ from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.build import index_dtype
-from jsparse.formats.dynamic import padded_arrays
-from jsparse.formats.retype import extended_type, transposed_type
+from jsparse.formats.dynamic import extended_type, padded_arrays, transposed_type
 from jsparse.formats.set_operations import Stored
-from jsparse.formats.shape import sizes_of
+from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
 from jsparse.ops.relocation.values import gathered, is_known
@@ -239,8 +239,7 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
     blocks = jnp.concatenate([blocks.astype(dtype) for _, blocks in parts])
     capacity = relocation.capacity
     if capacity is None:
-        inner = target.format.levels[target.format.ndim - target.format.trailing_dense :]
-        capacity = coords.shape[1] * target.elements * int(np.prod([target.shape[v.dim] for v in inner], dtype=object))
+        capacity = coords.shape[1] * target.elements * prod(target.shape[dim] for dim in target.format.trailing_dims)
     made = from_traced_coords(coords, blocks.reshape(-1, *target.block), _type_of(target, capacity))
     pattern, values = made.pattern, made.values
     assert isinstance(pattern, DynamicPattern)

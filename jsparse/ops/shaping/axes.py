@@ -10,12 +10,12 @@ from typing import Any
 from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Pattern
-from jsparse.formats.retype import extended_type
+from jsparse.formats.dynamic import extended_type
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
+from jsparse.ops.relocation.formats import remaining_format
 from jsparse.ops.relocation.operands import as_axes, as_axis, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
-from jsparse.ops.relocation.remaining_format import remaining_format
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 

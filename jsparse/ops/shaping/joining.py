@@ -66,9 +66,9 @@ def summed_capacity(tensors: Sequence[SparseTensor], shape: tuple[int, ...], for
     """The capacity of a joined tensor: a block of the result for each block of a tensor. None if formats differ."""
     if any(tensor.format != format for tensor in tensors):
         return None
-    dims = [level.dim for level in format.levels[format.ndim - format.trailing_dense :]]
-    blocks = sum(tensor.nse // max(prod(tensor.shape[dim] for dim in dims), 1) for tensor in tensors)
-    return blocks * prod(shape[dim] for dim in dims)
+    inner = format.trailing_dims
+    blocks = sum(tensor.nse // max(prod(tensor.shape[dim] for dim in inner), 1) for tensor in tensors)
+    return blocks * prod(shape[dim] for dim in inner)
 
 
 def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str | None = None) -> SparseTensor:
@@ -119,9 +119,9 @@ def _stacked_format(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, 
 
 def _stacked_capacity(tensors: Sequence[SparseTensor], target: Format, at: int) -> int | None:
     """The sum of the capacities if the result's trailing dense levels are trailing in every tensor, too; else None."""
-    inner = target.order[target.ndim - target.trailing_dense :]
+    inner = target.trailing_dims
     for tensor in tensors:
-        own = tensor.format.order[tensor.ndim - tensor.format.trailing_dense :]
+        own = tensor.format.trailing_dims
         if own[len(own) - len(inner) :] != tuple(dim - (dim > at) for dim in inner) or at in inner:
             return None
     return sum(tensor.nse for tensor in tensors)

@@ -14,7 +14,7 @@ from jsparse.errors import NotYetSupportedError, ShapeError, represented
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import COMPRESSED
 from jsparse.ops.einsum import einsum
-from jsparse.ops.reductions.run import as_run
+from jsparse.ops.reductions.stored import as_run
 from jsparse.ops.relocation.operands import as_axes, as_tensor
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor

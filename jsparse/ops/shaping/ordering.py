@@ -23,8 +23,7 @@ from jsparse.ops.relocation.operands import as_axis, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.relocation.values import is_known
 from jsparse.ops.surgery.selection import coordinates, known_count, selected
-from jsparse.tensor.dense import dense_array, dense_levels
-from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
 
 __all__ = ["nonzero", "sort", "top_k"]
 

@@ -15,8 +15,8 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
 from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.dynamic import extended_type
 from jsparse.formats.named import NAMES, has_name
-from jsparse.formats.retype import extended_type
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.blocks import lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
@@ -24,9 +24,8 @@ from jsparse.ops.relocation.formats import affordable, default_in
 from jsparse.ops.relocation.operands import as_integer, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.shaping.axes import expand_dims, squeeze
-from jsparse.tensor.dense import dense_array, dense_levels
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
-from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
 
 __all__ = ["Reshaped", "ravel", "reshape", "reshaped"]
 

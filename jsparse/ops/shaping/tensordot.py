@@ -11,7 +11,7 @@ from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.operands import as_axes, as_integer
-from jsparse.planning.request import OutFormat
+from jsparse.planning.signature import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["tensordot"]

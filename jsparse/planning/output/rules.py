@@ -9,6 +9,8 @@ has a sparse result if
 In case (a), if there is no other pattern, the result lies on that operand's pattern, followed by dense levels for the
 index variables that the operand lacks. Otherwise it has a new pattern: exactly the coordinates that the operands'
 entries reach. A sum is sparse if all of its terms are, on the union of their patterns.
+
+The output of a program is what its caller requests if there is a request, else what the rules infer.
 """
 
 from __future__ import annotations
@@ -20,18 +22,39 @@ from typing import TypeAlias
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.notation import IndexVar
-from jsparse.planning.request import NEW_PATTERN, NewPattern
-from jsparse.planning.signature import PatternRef
+from jsparse.planning.signature import NEW_PATTERN, NewPattern, OutputRequest, PatternRef
 from jsparse.planning.typed_product import TypedProduct
 
-__all__ = ["Stored", "capacity_bound", "result_of"]
-
+__all__ = ["Stored", "capacity_bound", "resolve_output"]
 
 Stored: TypeAlias = PatternRef | NewPattern | None
 """Where a result is stored: on an existing pattern, on a new one, or in a dense array (None)."""
 
 
-def result_of(products: Sequence[TypedProduct]) -> Stored:
+def resolve_output(text: str, products: Sequence[TypedProduct], out: OutputRequest, nse: int | None) -> Stored | Format:
+    """Resolve the output of a sum of products: an existing pattern, a new one (or its format), or None if dense.
+
+    Raises FormatError if `out` is no format of the result's rank, PatternError if an operand's pattern exceeds `nse`.
+    """
+    if isinstance(out, PatternRef):
+        return out
+    if out is NEW_PATTERN:
+        return NEW_PATTERN
+    format = None if out is None else Format.of(out, len(products[0].kept))
+    if format is not None and format.is_dense:
+        return None
+    found = _inferred(products)
+    if format is not None and (not isinstance(found, PatternRef) or found.pattern.format != format):
+        return format
+    if nse is not None and isinstance(found, PatternRef) and found.pattern.nse > nse:
+        raise PatternError(
+            f"Expected at most nse={nse:,} entries in the result of '{text}', but it lies on the pattern of an operand "
+            f"with nse={found.pattern.nse:,}. Pass nse={found.pattern.nse} or more, or leave it out."
+        )
+    return found
+
+
+def _inferred(products: Sequence[TypedProduct]) -> Stored:
     """Decide where a sum of products is stored, by the rules above."""
     found = [_of_product(product) for product in products]
     if None in found:

@@ -149,7 +149,7 @@ class Estimates:
         return found
 
     def binding(self, items: tuple[Item, ...], var: IndexVar, bound: int, state: Sequence[Item]) -> Binding:
-        """What a loop over `var` does, inside loops over the variables `bound`.
+        """How a loop over `var` changes the number of tuples, inside loops over the variables `bound`.
 
         Args:
             items: the items that have `var`.

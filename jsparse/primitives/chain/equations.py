@@ -16,8 +16,7 @@ from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex
 from jsparse.compiler.scalar import Apply, Number, Scalar
 from jsparse.compiler.statement import product_statement
 from jsparse.notation import Access
-from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, read
-from jsparse.primitives.chain.padding import vanishes
+from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, read, vanishes
 from jsparse.primitives.chain.variables import Node, Slots
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.scalar_of import NoScalar, scalar_of

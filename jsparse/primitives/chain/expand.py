@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import jax
 
 from jsparse import _compat
 from jsparse.base.memo import remembered_of
-from jsparse.primitives.softmax import compute_logsumexp, compute_softmax
 
 __all__ = ["COMPOSED", "expanded", "flattened", "parts_of"]
 
 CALLS = ("jit", "pjit", "closed_call", "core_call", "jsparse_fused")
 WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
 EVERY = (*CALLS, *WITH_DERIVATIVES)
-COMPOSED: dict[str, Callable[..., Any]] = {
-    "jsparse_softmax": partial(compute_softmax, has_padding=False),
-    "jsparse_logsumexp": partial(compute_logsumexp, has_padding=False),
-}
+COMPOSED: dict[str, Callable[..., Any]] = {}
+"""Name of a primitive that consists of other operations → the function that computes it by them.
+
+`primitives/softmax.py` enters its own primitives.
+"""
 
 
 @remembered_of

@@ -15,8 +15,8 @@ from typing import Any
 
 from jsparse import _compat
 from jsparse.base.memo import remembered_of
-from jsparse.compiler.schedule.innermost import shares_cheaply, with_lanes_innermost
 from jsparse.compiler.schedule.sharing import shared_loops
+from jsparse.compiler.schedule.statements import shares_cheaply, with_lanes_innermost
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.expand import COMPOSED, flattened, parts_of
@@ -24,9 +24,6 @@ from jsparse.primitives.chain.recomputation import Recomputation, read
 from jsparse.primitives.chain.translate import Chain, Translation, translated
 
 __all__ = ["Step", "groups", "refusal", "run_groups"]
-
-STARTS = ("jsparse_einsum", *COMPOSED)
-"""The operations that make a group worth a kernel. A group begins with one of them, or with a function of entries."""
 
 MOST = 4
 """The most groups that an equation tries to join. Each trial is slow: it searches loops that the whole group shares."""
@@ -161,7 +158,7 @@ class _Grouping:
         if name == "broadcast_in_dim" and not read(equation):
             self.repeated[equation.outvars[0]] = equation
             return False
-        begins, starts = name in (*STARTS, "jsparse_map"), name in STARTS
+        begins, starts = _starts(name) or name == "jsparse_map", _starts(name)
         if not (needed or begins):
             return False
         parts = parts_of(self.jaxpr, equation)
@@ -267,7 +264,7 @@ class _Grouping:
             wanted.update(behind[0].needed)
         names = [e.primitive.name for e in group.equations]
         several = sum(name not in VIEWS for name in names) > 1 or any(name in COMPOSED for name in names)
-        fused = group.chain is not None and several and any(name in STARTS for name in names)
+        fused = group.chain is not None and several and any(map(_starts, names))
         return [*([(group, fused)] if names else []), *((other, False) for other in behind)]
 
     def refusal(self, group: _Group, wanted: Collection[Any]) -> str | None:
@@ -289,6 +286,11 @@ class _Grouping:
         outvars, invars = [v for v in group.own if v in wanted], tuple(group.needed)
         closed = _compat.sub_jaxpr(self.jaxpr, group.equations, invars, outvars)
         return Step(closed, invars, tuple(outvars), is_fused, group.reason if is_fused else "")
+
+
+def _starts(name: str) -> bool:
+    """Whether an operation makes a group worth a kernel. A group begins with one of these, or a function of entries."""
+    return name == "jsparse_einsum" or name in COMPOSED
 
 
 def _unread(equations: Sequence[Any]) -> list[Any]:

@@ -14,15 +14,14 @@ from jsparse.base.memo import remembered_of
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Number, accesses_of, replaced
-from jsparse.compiler.schedule.shared_order import in_shared_order
+from jsparse.compiler.schedule.sharing import in_shared_order
 from jsparse.compiler.schedule.stored import Stored, pattern_type
 from jsparse.compiler.statement import Statement
 from jsparse.notation import Access, IndexVar
-from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, node_of
+from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, check_padding, node_of
 from jsparse.primitives.chain.equations import Value, draft_equation, view_of
 from jsparse.primitives.chain.expand import parts_of
 from jsparse.primitives.chain.inline import inlined
-from jsparse.primitives.chain.padding import check_padding
 from jsparse.primitives.chain.variables import Node
 from jsparse.primitives.spec import PatternAccess
 

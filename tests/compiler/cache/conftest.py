@@ -3,17 +3,17 @@ import math
 import pytest
 
 import jsparse
-from jsparse.compiler.cache import key, store
+from jsparse.compiler.cache import entry, store
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """One that is not there yet; and a process that has not warned, and does not mind that somebody edits sources."""
     monkeypatch.setattr(store, "_warned", [])
-    monkeypatch.setattr(key, "_sources", key.Sources(key._sources.root, math.inf))
-    key.environment.cache_clear()
+    monkeypatch.setattr(entry, "_sources", entry.Sources(entry._sources.root, math.inf))
+    entry.environment.cache_clear()
     before = jsparse.config.cache_dir, jsparse.config.cache_bytes
     jsparse.config.cache_dir = tmp_path / "deep" / "cache"
     yield tmp_path / "deep" / "cache"
     jsparse.config.cache_dir, jsparse.config.cache_bytes = before
-    key.environment.cache_clear()
+    entry.environment.cache_clear()

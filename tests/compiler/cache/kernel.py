@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import jsparse
-from jsparse.compiler.backends.table import BACKENDS
+from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.timing import collect

@@ -8,7 +8,7 @@ import pytest
 from compiler.cache.kernel import LINKER, RECIPE, compiled, files
 
 import jsparse
-from jsparse.compiler.cache import entry, key, store
+from jsparse.compiler.cache import entry, store
 
 FIXED = entry.FIXED
 
@@ -29,7 +29,7 @@ def test_a_truncated_entry_is_compiled_again(folder, length):
 def test_a_flipped_bit_anywhere_is_found(folder):
     assert compiled()
     (file,) = files(folder)
-    whole, found = file.read_bytes(), key.key_of(RECIPE, LINKER)
+    whole, found = file.read_bytes(), entry.key_of(RECIPE, LINKER)
     assert entry.read_entry(found, whole)
     for place in [*range(FIXED + 40), *range(FIXED + 40, len(whole), 7)]:
         flipped = bytearray(whole)
@@ -66,7 +66,7 @@ def test_other_things_in_the_place_of_an_entry(folder, tmp_path):
 def test_an_entry_under_another_name_is_not_taken(folder):
     assert compiled()
     (file,) = files(folder)
-    other = key.key_of(RECIPE + " ", LINKER)
+    other = entry.key_of(RECIPE + " ", LINKER)
     file.rename(folder / f"{other.name}.kernel")
     assert store.load(RECIPE + " ", LINKER) is None
     assert compiled()

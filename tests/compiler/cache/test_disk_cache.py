@@ -14,10 +14,10 @@ import pytest
 from compiler.cache.kernel import EXPECTED, LINKER, RECIPE, A, X, compiled, files
 
 import jsparse
+from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.llvm import jit
-from jsparse.compiler.backends.llvm.backend import Llvm
-from jsparse.compiler.backends.table import BACKENDS
-from jsparse.compiler.cache import key, store
+from jsparse.compiler.backends.llvm.jit import Llvm
+from jsparse.compiler.cache import entry, store
 from jsparse.compiler.runtime import kernel_call as runtime
 
 
@@ -68,7 +68,7 @@ def test_processes(folder):
 
 def changed(monkeypatch, module, name, value):
     monkeypatch.setattr(module, name, value)
-    key.environment.cache_clear()
+    entry.environment.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def changed(monkeypatch, module, name, value):
         (jit, "host_cpu", lambda: (jit.llvm.get_host_cpu_name(), "+none")),
         (jit.llvm, "llvm_version_info", (1, 2, 3)),
         (jit.llvmlite, "__version__", "0.1"),
-        (key, "__version__", "9.9.9"),
-        (key, "FORMAT", 99),
-        (key._native, "ABI", 99),
-        (key, "_sources", key.Sources(str(Path(jsparse.__file__).parent / "notation" / ".."))),
+        (entry, "__version__", "9.9.9"),
+        (entry, "FORMAT", 99),
+        (entry._native, "ABI", 99),
+        (entry, "_sources", entry.Sources(str(Path(jsparse.__file__).parent / "notation" / ".."))),
     ],
 )
 def test_entries_of_others_stay_beside(folder, monkeypatch, module, name, value):
@@ -94,7 +94,7 @@ def test_entries_of_others_stay_beside(folder, monkeypatch, module, name, value)
         assert store.load(RECIPE, LINKER) is None
         kernel = runtime.kernel_of(RECIPE)
         assert store.load(RECIPE, LINKER).signature == kernel.signature
-    key.environment.cache_clear()
+    entry.environment.cache_clear()
     assert len(files(folder)) == 2
     assert not compiled()
 
@@ -112,20 +112,20 @@ def test_another_level_of_optimisation_is_another_kernel(folder, monkeypatch):
 def test_sources_that_change_while_a_process_runs(folder, tmp_path, monkeypatch):
     """What is in memory is not what is on disk: nothing is read, nothing is kept."""
     root = tmp_path / "package"
-    for package in key.PACKAGES:
+    for package in entry.PACKAGES:
         (root / package / "inner").mkdir(parents=True)
         (root / package / "inner" / "a.py").write_text("1")
-    sources = key.Sources(str(root))
+    sources = entry.Sources(str(root))
     file = root / "compiler" / "inner" / "a.py"
-    first, times = key.Sources(str(root)).digest, file.stat()
+    first, times = entry.Sources(str(root)).digest, file.stat()
     assert sources.are_those_loaded()
     file.write_text("2")
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert key.Sources(str(root)).digest != first
-    assert key.Sources(str(tmp_path)).digest is None
-    old = key.Sources(str(root), loaded=file.stat().st_ctime - 1)
+    assert entry.Sources(str(root)).digest != first
+    assert entry.Sources(str(tmp_path)).digest is None
+    old = entry.Sources(str(root), loaded=file.stat().st_ctime - 1)
     assert not old.are_those_loaded()
-    changed(monkeypatch, key, "_sources", old)
+    changed(monkeypatch, entry, "_sources", old)
     assert compiled()
     assert compiled()
     assert not folder.exists()

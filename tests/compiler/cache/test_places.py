@@ -14,8 +14,7 @@ from compiler.cache.kernel import compiled, files
 import jsparse
 from jsparse import __main__ as command
 from jsparse.compiler.cache import location
-from jsparse.compiler.cache.folder import Folder
-from jsparse.compiler.cache.location import find_users_folder
+from jsparse.compiler.cache.folder import Folder, find_users_folder
 
 
 def fails(number, when):

@@ -17,10 +17,9 @@ from jsparse.compiler.backends.llvm.filter import append_kept
 from jsparse.compiler.backends.llvm.functions.instructions import has_fast_gathers, has_many_registers
 from jsparse.compiler.backends.llvm.scopes import Scopes
 from jsparse.compiler.backends.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
-from jsparse.compiler.kernel import nodes
+from jsparse.compiler.kernel import Kernel, nodes
 from jsparse.compiler.kernel.filters import is_short, one_by_one, unrolled
 from jsparse.compiler.kernel.jam import with_jams
-from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.lanes import in_pieces
 
 __all__ = ["ENTRY", "emit_module"]

@@ -1,8 +1,10 @@
-"""LLVM module → object code → an address in this process."""
+"""LLVM as a backend: kernel → LLVM module → object code → an address in this process."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import count
 
@@ -13,10 +15,12 @@ from llvmlite import ir
 from jsparse.base.locks import held_over_forks
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.backends.llvm.emit import ENTRY, emit_module
-from jsparse.compiler.kernel.kernel import Kernel
+from jsparse.compiler.kernel import Kernel
+from jsparse.compiler.signature import BufferType
 
 __all__ = [
     "OPTIMIZED",
+    "Llvm",
     "assembly",
     "compile_kernel",
     "describe_target",
@@ -106,3 +110,34 @@ def assembly(kernel: Kernel) -> str:
     with _lock:
         text: str = _target_machine().emit_assembly(_optimize(emit_module(kernel)))
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class Llvm:
+    """Machine code for this CPU, at one of LLVM's optimisation levels."""
+
+    level: int = OPTIMIZED
+
+    @property
+    def name(self) -> str:
+        return "llvm"
+
+    @property
+    def title(self) -> str:
+        return "LLVM"
+
+    @property
+    def linker(self) -> Llvm:
+        return self
+
+    def compile(self, kernel: Kernel, buffers: Sequence[BufferType]) -> CompiledKernel:
+        return compile_kernel(kernel, self.level)
+
+    def listing(self, kernel: Kernel) -> str:
+        return optimized_ir(kernel)
+
+    def target(self) -> str:
+        return describe_target(self.level)
+
+    def link(self, object_code: bytes) -> CompiledKernel:
+        return link_object(object_code)

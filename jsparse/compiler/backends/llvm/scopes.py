@@ -11,8 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from jsparse.compiler.kernel import nodes
-from jsparse.compiler.kernel.kernel import Kernel
+from jsparse.compiler.kernel import Kernel, nodes
 
 __all__ = ["Scopes"]
 

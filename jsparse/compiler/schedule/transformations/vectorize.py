@@ -1,4 +1,15 @@
-"""`vectorize`: an index variable runs in vector lanes."""
+"""`vectorize`: an index variable runs in vector lanes, or a loop over positions works on several of them at a time.
+
+A loop over stored entries whose body adds to a scalar waits for each addition before the next one. In lanes, several
+consecutive positions are worked on at a time, with an accumulator for each (`LevelIteration.lanes`):
+
+    acc = 0                          acc = 0
+      ∀ j ∈ P0.1               →       ∀ j ∈ P0.1, 8 at a time in lanes
+        acc += A[i, j] * x[j]            acc += A[i, j] * x[j]
+
+Values on the pattern are contiguous, and so are coordinates. Elements that a coordinate locates are gathered. Whatever
+else is read is the same in all lanes. A body that stores a value on the pattern stores one for each lane at a time.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +19,12 @@ from typing import ClassVar
 from jsparse.compiler.loops.chain import chain, nested, with_loop
 from jsparse.compiler.loops.domain import Lanes, LevelIteration, Panels, Range, Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.loops.position_lanes import lies_innermost
+from jsparse.compiler.problem import Positions, Problem
 from jsparse.compiler.schedule.machine import LARGEST_TILE
 from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
 from jsparse.compiler.schedule.text import line
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
+from jsparse.notation.assignment import Access
 
 __all__ = ["Vectorize"]
 
@@ -27,7 +39,7 @@ class Vectorize(Transformation):
     panels becomes a loop over register tiles.
 
     With `lanes`, the loop walks stored entries, and adds to a scalar in registers or stores values at its positions. It
-    then works on `lanes` positions at a time, each with an accumulator of its own (`loops.position_lanes`). A loop over
+    then works on `lanes` positions at a time, each with an accumulator of its own (`lower.position_lanes`). A loop over
     a dense index can have `lanes`, too, if each iteration stores a sum over another index that runs in lanes: that many
     sums are folded together (`lower.joint_sums`).
 
@@ -82,7 +94,7 @@ class Vectorize(Transformation):
             return f"{self.loop} is no innermost loop over stored entries"
         if self.loop in nest.free_vars:
             once = joint or (nest.vector is None and nest.free_vars.issuperset(nest.order))
-            if not lies_innermost(nest.problem, nest.statement.target, walked.pattern) or not once:
+            if not _lies_innermost(nest.problem, nest.statement.target, walked.pattern) or not once:
                 return f"what {self.loop} stores does not lie at its positions, or is added to"
         elif not (inside or nest.first("promote") is not None):
             return f"what {self.loop} adds to is no scalar in registers"
@@ -162,3 +174,10 @@ class Vectorize(Transformation):
     def _in_lanes(self, loop: Forall) -> Forall:
         assert isinstance(loop.domain, LevelIteration | Range)
         return replace(loop, domain=replace(loop.domain, lanes=self.lanes))
+
+
+def _lies_innermost(problem: Problem, target: Access, pattern: int) -> bool:
+    """Whether a tensor has one element at each position of a pattern, in the order of positions."""
+    type_ = problem.type_of.get(target.tensor)
+    last = type_.axes[-1:] if type_ is not None else ()
+    return any(isinstance(axis, Positions) and axis.pattern == pattern for axis in last)

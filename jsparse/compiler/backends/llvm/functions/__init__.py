@@ -13,13 +13,19 @@ from typing import Any
 from llvmlite import ir
 
 from jsparse.compiler.backends.llvm.functions.error_function import erf, erfc
-from jsparse.compiler.backends.llvm.functions.exponentials import exp, exp2, expm1
-from jsparse.compiler.backends.llvm.functions.hyperbolic import logistic, tanh
-from jsparse.compiler.backends.llvm.functions.logarithms import log, log1p
-from jsparse.compiler.backends.llvm.functions.powers import power
-from jsparse.compiler.backends.llvm.functions.roots import cbrt, rsqrt, sqrt
-from jsparse.compiler.backends.llvm.functions.rounding import ceil, floor, round_to_even, trunc
-from jsparse.compiler.backends.llvm.functions.signs import absolute, is_finite, negation, negative, sign
+from jsparse.compiler.backends.llvm.functions.exact import (
+    absolute,
+    ceil,
+    floor,
+    is_finite,
+    negation,
+    negative,
+    round_to_even,
+    sign,
+    trunc,
+)
+from jsparse.compiler.backends.llvm.functions.exponentials import exp, exp2, expm1, log, log1p, logistic, tanh
+from jsparse.compiler.backends.llvm.functions.powers import cbrt, power, rsqrt, sqrt
 from jsparse.compiler.backends.llvm.functions.trigonometric import cos, sin, tan
 from jsparse.compiler.backends.llvm.functions.vector import Vector
 from jsparse.compiler.kernel.types import Type

@@ -1,21 +1,36 @@
-"""exp, exp2 and expm1.
+"""Exponentials, logarithms, and functions that are made of exponentials: exp, exp2, expm1, log, log1p, tanh, logistic.
+
+Exponentials:
 
     x = n ln 2 + r, |r| ≤ ln 2 / 2        exp(x) = 2ⁿ exp(r)        exp(r) = 1 + r + r² q(r)
 
 ln 2 has two parts (Cody and Waite, Software Manual for the Elementary Functions, 1980). As n times the first is exact,
 r is as good as x. 2ⁿ is multiplied in two steps, so that subnormal results are rounded once and too large ones are inf.
 The polynomials q are minimax (`tools/minimax.py`): their errors are below 2⁻²⁶ and 2⁻⁶¹ of expm1(r).
+
+Logarithms:
+
+    x = 2ᵏ (1 + f), √½ ≤ 1 + f < √2        log(x) = k ln 2 + log(1 + f)
+    s = f / (2 + f)                        log(1 + f) = 2 atanh(s) = f - f²/2 + s (f²/2 + R),  R = s² p(s²)
+
+The sum is ordered such that errors of the small terms vanish in the large one (Muller, Elementary Functions, chapter
+11; fdlibm). ln 2 has two parts, as in exponentials. The polynomials p are minimax (`tools/minimax.py`): their errors
+are below 2⁻³⁰ and 2⁻⁵⁹ of log(1 + f).
+
+tanh and the logistic function are made of exponentials of arguments that cannot overflow.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from jsparse.compiler.backends.llvm.functions.vector import Vector, horner, muladd, select
 
-__all__ = ["LN2", "exp", "exp2", "exp_of_sum", "expm1", "expm1_between"]
+__all__ = ["as_float", "exp", "exp2", "exp_of_sum", "expm1", "log", "log1p", "logistic", "split", "tanh"]
 
-LN2 = {  # the first part has 15 and 40 bits
+_LN2 = {  # the first part has 15 and 40 bits
     "float32": (0.693145751953125, 1.4286068203094173e-06),
     "float64": (0.6931471805592082, 7.371002565167799e-13),
 }
@@ -44,6 +59,20 @@ _REST = {
 _LEAST = {"float32": -104.0, "float64": -746.0}  # exp is 0 from here down
 _LARGEST = {"float32": 89.0, "float64": 710.0}  # exp is infinite from here up
 _MINUS_ONE = {"float32": -20.0, "float64": -40.0}  # expm1 is -1 from here down
+_ATANH = {
+    "float32": (0.29873074693185586, 0.39977495531261703, 0.6666677671729726),
+    "float64": (
+        0.14797506820086725,
+        0.1531390335576919,
+        0.18183569734511768,
+        0.22222198476114502,
+        0.2857142874326109,
+        0.399999999994111,
+        0.6666666666666735,
+    ),
+}
+_LARGE_POWER = {"float32": 60, "float64": 500}  # from 2 to this power on, log(1 + x) is log(x)
+_ONE = {"float32": 10.0, "float64": 20.0}  # tanh is 1 from here up
 
 
 def exp(x: Vector) -> Vector:
@@ -77,7 +106,7 @@ def expm1(x: Vector) -> Vector:
     return select(x.equals(0.0), x, found)
 
 
-def expm1_between(x: Vector) -> Vector:
+def _expm1_between(x: Vector) -> Vector:
     """eˣ - 1 of numbers between 0 and 40."""
     return _expm1_scaled(*_reduced(x))
 
@@ -94,7 +123,7 @@ def _expm1_near_0(r: Vector) -> Vector:
 
 def _reduced(x: Vector) -> tuple[Vector, Vector]:
     """r and the integer n."""
-    first, second = LN2[x.type.dtype]
+    first, second = _LN2[x.type.dtype]
     shifted = muladd(x, 1 / math.log(2), x.layout.shifter)
     n = shifted - x.layout.shifter
     return muladd(n, -second, muladd(n, -first, x)), _integer(shifted)
@@ -109,3 +138,73 @@ def _scaled(x: Vector, n: Vector) -> Vector:
     """x · 2ⁿ"""
     half = n >> 1
     return x * x.power_of_two(half) * x.power_of_two(n - half)
+
+
+def log(x: Vector) -> Vector:
+    """The logarithm to base e, within 1 ulp; NaN below 0."""
+    m, k = split(x)
+    return _with_edges(x, 0.0, _sum(m - 1, k))
+
+
+def log1p(x: Vector) -> Vector:
+    """log(1 + x), within 1.5 ulp.
+
+    1 + x is u + e, where u is rounded, and e is exact (Knuth's TwoSum): 1 + f = 2⁻ᵏ u + 2⁻ᵏ e.
+    """
+    u = 1 + x
+    added = u - 1
+    rest = (1 - (u - added)) + (x - added)
+    m, k = split(u)
+    large = _LARGE_POWER[x.type.dtype]
+    scale = x.power_of_two(0 - select(k > large, k.constant(large), k))
+    found = _sum((m - 1) + rest * scale, k)
+    return select(x.equals(0.0), x, _with_edges(x, -1.0, found))
+
+
+def split(x: Vector) -> tuple[Vector, Vector]:
+    """m between √½ and √2 and the integer k with x = 2ᵏ m, of a finite number above 0."""
+    layout = x.layout
+    raised = layout.mantissa + 2
+    is_subnormal = x < 2.0 ** (1 - layout.bias)
+    bits = select(is_subnormal, x * 2.0**raised, x).bits()
+    root = int(np.array(math.sqrt(0.5), x.type.dtype).view(layout.integer))
+    above = bits - root
+    m = x.floats((above & ((1 << layout.mantissa) - 1)) + root)
+    k = above >> layout.mantissa
+    return m, select(is_subnormal, k - raised, k)
+
+
+def as_float(k: Vector, like: Vector) -> Vector:
+    """A small integer as a float, by an addition: not every CPU converts vectors of 64-bit integers."""
+    shifter = like.constant(like.layout.shifter)
+    return like.floats(k + shifter.bits()) - shifter
+
+
+def _sum(f: Vector, k: Vector) -> Vector:
+    """k ln 2 + log(1 + f)"""
+    first, second = _LN2[f.type.dtype]
+    s = f / (f + 2)
+    z, half = s * s, 0.5 * f * f
+    rest = z * horner(z, _ATANH[f.type.dtype])
+    n = as_float(k, f)
+    small = muladd(s, half + rest, n * second)
+    return muladd(n, first, f - (half - small))
+
+
+def _with_edges(x: Vector, pole: float, found: Vector) -> Vector:
+    """The result, or -inf at the pole, NaN below it, inf at inf."""
+    found = select(x < math.inf, found, x)
+    return select(x > pole, found, select(x.equals(pole), x.constant(-math.inf), math.nan))
+
+
+def tanh(x: Vector) -> Vector:
+    """The hyperbolic tangent, within 2.6 ulp: e / (e + 2) with e = exp(2 |x|) - 1."""
+    size = x.magnitude().at_most(_ONE[x.type.dtype])
+    e = _expm1_between(size + size)
+    return (e / (e + 2)).with_sign_of(x)
+
+
+def logistic(x: Vector) -> Vector:
+    """1 / (1 + exp(-x)), within 2.5 ulp: 1 / (1 + e) or e / (1 + e) with e = exp(-|x|), which is small and not 0."""
+    e = exp(-x.magnitude())
+    return select(x < 0.0, e, 1.0) / (1 + e)

@@ -1,21 +1,20 @@
-"""pow, by exp(y log|x|).
+"""Powers and roots: pow, sqrt, rsqrt and cbrt.
 
-In float32 both are computed in float64, whose digits are enough. In float64 the logarithm has twice as many digits as
-its argument, in two floats (Dekker, 1971): log|x| = k ln 2 + 2 s + s³ (2/3 + s² t(s²)) with s as in `logarithms`. The
-polynomial t is minimax (`tools/minimax.py`), with an error of 2⁻⁷³ of the logarithm.
+pow is exp(y log|x|). In float32 both are computed in float64, whose digits are enough. In float64 the logarithm has
+twice as many digits as its argument, in two floats (Dekker, 1971): log|x| = k ln 2 + 2 s + s³ (2/3 + s² t(s²)) with s
+as in `exponentials`. The polynomial t is minimax (`tools/minimax.py`), with an error of 2⁻⁷³ of the logarithm.
 """
 
 from __future__ import annotations
 
 import math
 
-from jsparse.compiler.backends.llvm.functions.exponentials import exp, exp_of_sum
-from jsparse.compiler.backends.llvm.functions.logarithms import as_float, log, split
+from jsparse.compiler.backends.llvm.functions.exact import trunc
+from jsparse.compiler.backends.llvm.functions.exponentials import as_float, exp, exp_of_sum, log, split
 from jsparse.compiler.backends.llvm.functions.pairs import Pair, product, sum_of, sum_of_ordered
-from jsparse.compiler.backends.llvm.functions.rounding import trunc
-from jsparse.compiler.backends.llvm.functions.vector import Vector, horner, select
+from jsparse.compiler.backends.llvm.functions.vector import Vector, horner, intrinsic, select
 
-__all__ = ["power"]
+__all__ = ["cbrt", "power", "rsqrt", "sqrt"]
 
 _TAIL = (
     0.119904316697565,
@@ -76,3 +75,22 @@ def _log_pair(x: Vector) -> Pair:
     n = as_float(k, x)
     whole = product(n, x.constant(_LN2[0])).plus(n * _LN2[1])
     return whole.plus_pair(near_1)
+
+
+def sqrt(x: Vector) -> Vector:
+    """The square root, correctly rounded."""
+    return intrinsic("sqrt", x)
+
+
+def rsqrt(x: Vector) -> Vector:
+    """1 / √x, within 1.5 ulp."""
+    return 1 / sqrt(x)
+
+
+def cbrt(x: Vector) -> Vector:
+    """The cube root, within 1.5 ulp: one step of Newton's method from exp(log(x) / 3) doubles its right digits."""
+    size = x.magnitude()
+    near = exp(log(size) * (1 / 3))
+    found = near - (near - size / (near * near)) * (1 / 3)
+    is_regular = (size > 0.0) & (size < math.inf)
+    return select(is_regular, found, size).with_sign_of(x)

@@ -12,7 +12,7 @@ additions are exact where digits cancel, since they begin with what is largest. 
 
 from __future__ import annotations
 
-from jsparse.compiler.backends.llvm.functions.rounding import round_to_even
+from jsparse.compiler.backends.llvm.functions.exact import round_to_even
 from jsparse.compiler.backends.llvm.functions.vector import Vector, horner, select
 
 __all__ = ["cos", "sin", "tan"]

@@ -1,11 +1,41 @@
-"""floor, ceil, trunc and round (to even): by an instruction, or by additions where the CPU has none. All are exact."""
+"""Functions whose results are exact: signs, tests of floats and conditions, and floor, ceil, trunc and round (to even).
+
+Floats are rounded to integers by an instruction, or by additions where the CPU has none.
+"""
 
 from __future__ import annotations
+
+import math
 
 from jsparse.compiler.backends.llvm.functions import instructions
 from jsparse.compiler.backends.llvm.functions.vector import Vector, intrinsic, select
 
-__all__ = ["ceil", "floor", "round_to_even", "trunc"]
+__all__ = ["absolute", "ceil", "floor", "is_finite", "negation", "negative", "round_to_even", "sign", "trunc"]
+
+
+def negative(x: Vector) -> Vector:
+    """-x"""
+    return -x
+
+
+def absolute(x: Vector) -> Vector:
+    """|x|"""
+    return x.magnitude() if x.type.is_float else select(x < 0, -x, x)
+
+
+def sign(x: Vector) -> Vector:
+    """-1 or 1; numbers equal to 0, and NaN, stay what they are."""
+    return select(x > 0, 1, select(x < 0, x.constant(-1), x))
+
+
+def negation(x: Vector) -> Vector:
+    """Whether a condition does not hold."""
+    return x.like(x.builder.not_(x.value))
+
+
+def is_finite(x: Vector) -> Vector:
+    """Whether a float is neither infinite nor NaN."""
+    return x.magnitude() < math.inf
 
 
 def floor(x: Vector) -> Vector:

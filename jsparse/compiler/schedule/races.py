@@ -1,26 +1,37 @@
-"""Row splitting: whether a parallel loop over segments can divide long segments, and whether there may be long ones.
+"""Race strategies beside `owned`: threads divide long segments, or each chunk of a loop has a copy of the target.
 
-A static pattern's longest segment decides; a dynamic pattern's segments may have any length.
+Row splitting (the strategy `split`): whether a parallel loop over segments can divide long segments, and whether there
+may be long ones. A static pattern's longest segment decides; a dynamic pattern's segments may have any length.
+
+Copies of small targets (the strategy `reduced`): chunks of a loop that scatters sums each add to a copy of the whole
+target. The copies are added in the order of the chunks, whose number depends on the pattern and the sizes alone. A copy
+costs clearing, writing and reading once more, so it pays where a chunk has many more terms than the target has
+elements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.loops.fusion import has_copies
 from jsparse.compiler.problem import Dense
+from jsparse.compiler.schedule.machine import LARGEST_TARGET_COPY
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.formats import Pattern
 from jsparse.formats.level import Level
 
-__all__ = ["may_be_heavy", "split_reason"]
+__all__ = ["copied_elements", "copies_reason", "may_be_heavy", "split_reason", "work_of_copies"]
 
 CHUNKS = 64  # MAX_CHUNKS of `lower.chunks`
 CARRY_BYTES = 1 << 24  # the chunks' carry-outs together, at most
+WORTH_A_COPY = 24.0  # the least work of a chunk for each element of its copy, which costs an eighth of that
+ITEM = 8  # the bytes of an element, at most: sums of float32 may be added up in float64
 
 
 def split_reason(nest: Summary, loop: str) -> str | None:
@@ -104,3 +115,30 @@ def _longest(pattern: Pattern) -> int:
         if role == "pointers" and level > 0:
             pointers = array if pointers is None else array[pointers]
     return 0 if pointers is None or len(pointers) < 2 else int(np.diff(pointers).max())
+
+
+def copied_elements(nest: Summary) -> float:
+    """The elements of the target; infinity if a size is known at run time only."""
+    count = 1.0
+    for var in nest.statement.target.variables():
+        size = nest.problem.size[var]
+        count *= inf if size is None else size
+    return count
+
+
+def work_of_copies(nest: Summary) -> float:
+    """The least work of a chunk that has a copy of the target."""
+    return WORTH_A_COPY * copied_elements(nest)
+
+
+def copies_reason(nest: Summary, loop: str) -> str | None:
+    """Why chunks of a loop that sums cannot have copies of the target; None if they can."""
+    if not has_copies(nest.problem, nest.statement):
+        return f"inside of {loop}, a loop runs over the target, and only sums in a dense one have copies for each chunk"
+    if nest.loops[0] != loop:
+        return f"only the outermost loop has a copy of the target for each chunk: reorder {loop} out of {nest.loops[0]}"
+    if not nest.adds_in_memory or nest.summed:
+        return f"inside of {loop}, sums are not added up in the target"
+    if ITEM * copied_elements(nest) > LARGEST_TARGET_COPY:
+        return f"a copy of the target for each chunk has at most {LARGEST_TARGET_COPY:,} bytes"
+    return None

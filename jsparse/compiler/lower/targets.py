@@ -1,0 +1,133 @@
+"""Targets in memory, around the loops that write them: elements are cleared, and chunks get copies to add to.
+
+Elements of a target that loops add to, or may leave out, are set to the zero of sums.
+
+Each chunk of a parallel loop adds to its own copy of what several iterations add to. The copies are added in the order
+of the chunks, whose number does not depend on threads, so results are bit-equal for any number of threads. They have
+the dtype of arithmetic, and are narrowed at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.kernel.algebra import add, block, cast, const, mul, sub
+from jsparse.compiler.kernel.nodes import Borrow, Buffer, Const, Expr, For, Load, Stmt, Store
+from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.loops.nest import MAX_CHUNKS, Assign, Clear, Forall, assignments
+from jsparse.compiler.lower.chunks import Partials, in_chunks
+from jsparse.compiler.lower.levels import LevelWalk
+from jsparse.compiler.lower.scope import Scope
+from jsparse.compiler.problem import Positions
+
+__all__ = ["CLEAR_GRAIN", "cleared", "with_own_sums"]
+
+CLEAR_GRAIN = 1 << 16  # elements of a chunk: waking a thread costs more than clearing fewer
+ADD_GRAIN = 1 << 12  # elements of a chunk that adds the copies: waking a thread costs more than adding fewer
+
+
+def cleared(clear: Clear, scope: Scope) -> Stmt:
+    """Set elements of the target to zero, in parallel where there may be many."""
+    array = scope.arrays.get(clear.target.tensor)
+    if array is not None:
+        return _zeros(clear, scope, const(0), array.length)
+    if clear.unused:
+        return _unused(clear, scope)
+    size = scope.storage.size_of(clear.target)
+    return in_chunks(scope, size, CLEAR_GRAIN, lambda start, stop: _zeros(clear, scope, start, stop))
+
+
+def _zeros(clear: Clear, scope: Scope, start: Expr, stop: Expr) -> Stmt:
+    """Set the elements from `start` to `stop` to zero."""
+    buffer, n = scope.storage.by_name[clear.target.tensor], scope.fresh("n")
+    zero = cast(Const(clear.monoid.zero, Type(accumulator(buffer.type.dtype))), buffer.type.dtype)
+    return For(n, start, stop, Store(buffer, n, zero))
+
+
+def _unused(clear: Clear, scope: Scope) -> Stmt:
+    """Set the positions before the first segment of the target's pattern, and after the last segment, to zero."""
+    storage, target = scope.storage, clear.target
+    number, axis = next(
+        (n, x) for n, x in enumerate(storage.problem.type_of[target.tensor].axes) if isinstance(x, Positions)
+    )
+    walk = LevelWalk(scope, LevelIteration(axis.pattern, 0), storage.problem.level_variables[axis.pattern][0])
+    before, slot = storage.outer_size(target, number), storage.stride(target, number)
+    whole = mul(storage.position_count(axis.pattern), slot)
+    first, stop = (mul(walk.leaf(const(n), 0), slot) for n in (0, 1))
+
+    def part(start: Expr, end: Expr) -> Stmt:
+        n = scope.fresh("n")
+        base = mul(n, whole)
+        return For(n, const(0), before, _zeros(clear, scope, add(base, start), add(base, end)))
+
+    behind = in_chunks(scope, sub(whole, stop), CLEAR_GRAIN, lambda lo, hi: part(add(stop, lo), add(stop, hi)))
+    return block(part(const(0), first), behind)
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnSum:
+    """A target that iterations of a parallel loop add to.
+
+    Attributes:
+        target: the target in memory.
+        own: the copy of a chunk.
+        copies: the finished copies of all chunks, one after the other.
+        size: the number of elements of each.
+    """
+
+    target: Buffer
+    own: Buffer
+    copies: Buffer
+    size: Expr
+
+
+def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials], Stmt]) -> Stmt:
+    """The loop, where each chunk has its own copy of every target that lacks one of the loop's variables."""
+    sums = {assign.target.tensor: _own_sum(assign, scope) for assign in _shared(loop, scope)}
+
+    def own_copies(chunk: Expr, inner: Stmt) -> Stmt:
+        for each in sums.values():
+            n = scope.fresh("n")
+            done = Store(each.copies, add(mul(chunk, each.size), n), Load(each.own, n))
+            inner = Borrow(each.own, each.size, block(inner, For(n, const(0), each.size, done)))
+        return inner
+
+    def add_copies(chunks: Expr) -> Stmt:
+        return block(*(_added(each, chunks, scope) for each in sums.values()))
+
+    storage = scope.storage.with_copies({name: each.own for name, each in sums.items()})
+    body = lowered(replace(scope, storage=storage), Partials(own_copies, add_copies))
+    for each in sums.values():
+        body = Borrow(each.copies, mul(const(MAX_CHUNKS), each.size), body, zeros=False)
+    return body
+
+
+def _shared(loop: Forall, scope: Scope) -> list[Assign]:
+    """The assignments to elements of results that several iterations of a loop add to."""
+    results = {t.name for t in scope.storage.problem.results}
+    found = [a for a in assignments(loop) if a.target.tensor in results]
+    return [a for a in found if not scope.storage.problem.with_parts(a.target.variables()).issuperset(loop.variables)]
+
+
+def _own_sum(assign: Assign, scope: Scope) -> _OwnSum:
+    name, copy = assign.target.tensor, scope.storage.copies.get(assign.target.tensor)
+    type_ = Type(assign.dtype) if copy is None else copy.type  # a `Widened` target has a copy in float64
+    own, copies = (Buffer(scope.fresh(f"{name} {what}").name, type_, -1, True) for what in ("of chunk", "copies"))
+    return _OwnSum(scope.storage.by_name[name], own, copies, scope.storage.size_of(assign.target))
+
+
+def _added(each: _OwnSum, chunks: Expr, scope: Scope) -> Stmt:
+    """Add the copies of later chunks to the first chunk's copy, and write the sums to the target."""
+
+    def body(start: Expr, stop: Expr) -> Stmt:
+        n, m, chunk = scope.fresh("n"), scope.fresh("n"), scope.fresh("chunk")
+        more = Store(each.copies, n, Load(each.copies, add(mul(chunk, each.size), n)), True)
+        total = cast(Load(each.copies, m), each.target.type.dtype)
+        return block(
+            For(chunk, const(1), chunks, For(n, start, stop, more)), For(m, start, stop, Store(each.target, m, total))
+        )
+
+    return in_chunks(scope, each.size, ADD_GRAIN, body)

@@ -1,1 +1,0 @@
-"""Looking at a tensor: `print(A)`, its picture in notebooks, and `A.spy()`."""

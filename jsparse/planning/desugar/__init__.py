@@ -1,1 +1,0 @@
-"""Desugaring: statements with indirect accesses, minima or assignments become sums of products."""
