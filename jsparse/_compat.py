@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
+from types import FrameType
 from typing import Any, Generic, TypeVar
 
 import jax
@@ -47,10 +48,10 @@ __all__ = [
     "closed",
     "equation_results",
     "evaluated",
+    "function_of_jax_numpy",
     "handed_over",
     "is_eager",
     "is_for_export",
-    "is_in_jax_numpy",
     "is_undefined",
     "jaxprs_in",
     "keep_alive",
@@ -219,10 +220,15 @@ def same_varying(operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
     return tuple(map(varied, operands))
 
 
-def is_in_jax_numpy() -> bool:
-    """Whether the caller's caller checks the operands of a function of jax.numpy."""
-    frame = sys._getframe(2)
-    return frame.f_globals.get("__name__") == "jax._src.numpy.util"
+def function_of_jax_numpy() -> str | None:
+    """The function of jax.numpy whose operands the caller's caller checks; "" if its name is not known, else None."""
+    frame: FrameType | None = sys._getframe(2)
+    found = None
+    while frame is not None and frame.f_globals.get("__name__") == "jax._src.numpy.util":
+        name = frame.f_locals.get("fun_name")
+        found = name if isinstance(name, str) else found or ""
+        frame = frame.f_back
+    return found
 
 
 def evaluated(closed: ClosedJaxpr, args: Sequence[Array]) -> list[jax.Array]:

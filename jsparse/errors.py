@@ -217,7 +217,7 @@ class IntegerRangeError(DTypeError, OverflowError):
 class NotYetSupportedError(JsparseError, NotImplementedError):
     """A request is valid, but not supported by this version. The message names an alternative.
 
-    >>> A.reshape(800, 1000, order="F")
+    >>> A.reshape(800, 1000, order="A")
     Traceback (most recent call last):
     NotYetSupportedError: ...
     """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import update_wrapper
 from math import prod
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +25,10 @@ from jsparse.formats import Format, Pattern, default_format
 from jsparse.tensor.dynamic_pattern import dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
 
-__all__ = ["as_sparse_operand", "asarray"]
+__all__ = ["as_sparse_operand", "asarray", "of_any_array"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _NUMBERS = "an array of numbers to make a SparseTensor from"
 
@@ -92,6 +97,29 @@ def as_sparse_operand(x: Any, text: str) -> Any:
             f"n_batch={x.n_batch}. Map over it with jax.vmap, or give it as x.update_layout(n_batch=0)."
         )
     return asarray(x)
+
+
+def of_any_array(
+    name: str, of_arrays: Callable[..., Any]
+) -> Callable[[Callable[Concatenate[SparseTensor, P], R]], Callable[Concatenate[TensorLike, P], R]]:
+    """Extend a function of a SparseTensor, `jsparse.name`, to sparse arrays of other libraries and to dense arrays.
+
+    Args:
+        of_arrays: the function of dense arrays, which takes the same arguments.
+    """
+
+    def extended(function: Callable[Concatenate[SparseTensor, P], R]) -> Callable[Concatenate[TensorLike, P], R]:
+        def applied(A: TensorLike, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            given = A if isinstance(A, SparseTensor) else as_sparse_operand(A, f"jsparse.{name}")
+            if isinstance(given, SparseTensor):
+                return function(given, *args, **kwargs)
+            found: R = of_arrays(given, *args, **kwargs)
+            return found
+
+        update_wrapper(applied, function)
+        return applied
+
+    return extended
 
 
 def _with_capacity(tensor: SparseTensor, dynamic: bool, nse: int | None) -> SparseTensor:

@@ -1,9 +1,9 @@
 """What an expression is where tensors store nothing: its background.
 
 A background is absent, a known number, or unknown. An *absent* value contributes nothing: a product is absent if one
-factor is, whatever the others are (NaN included); a sum if all terms are; a quotient if its numerator is. A function
-takes 0 for an absent argument, and is absent if its value is then 0. These are the annihilators of a merge lattice
-(Kjolstad et al., The Tensor Algebra Compiler, 2017), with Finch's fill values for functions.
+factor is, whatever the others are (NaN included); a sum if all terms are; a quotient, or a shift, if its first argument
+is. A function takes 0 for an absent argument, and is absent if its value is then 0. These are the annihilators of a
+merge lattice (Kjolstad et al., The Tensor Algebra Compiler, 2017), with Finch's fill values for functions.
 
 Statements, `sparsify`, operators on tensors and fused kernels all ask here. They differ in the names of their
 operations, which `KINDS` brings together, and in how they compute a function of numbers.
@@ -37,8 +37,11 @@ ABSENT, UNKNOWN = State.ABSENT, State.UNKNOWN
 
 KINDS = {
     "product": "product", "*": "product", "mul": "product", "and": "product", "&": "product", "bitwise_and": "product",
+    "logical_and": "product",
     "total": "total",
-    "quotient": "quotient", "/": "quotient", "div": "quotient",
+    "quotient": "quotient", "/": "quotient", "div": "quotient", "copysign": "quotient", "left_shift": "quotient",
+    "right_shift": "quotient", "shift_left": "quotient", "shift_right_arithmetic": "quotient",
+    "shift_right_logical": "quotient",
     "where": "where", "select": "where",
     "or": "or", "|": "or",
 }  # fmt: skip

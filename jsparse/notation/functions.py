@@ -27,6 +27,8 @@ class Function:
         arity: the least and the largest number of arguments in statements.
         is_zero_at_zero: whether it is 0 if all arguments are 0. Then the result stores nothing where tensors do not.
         takes_floats: whether it has to be given floats: integers and conditions become such.
+        takes_integers: whether it is for integers and conditions only.
+        divides: whether it divides by y, so that it is NaN at two zeros, though JAX has a number for integers there.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Function:
     arity: tuple[int, int] = (1, 1)
     is_zero_at_zero: bool = True
     takes_floats: bool = False
+    takes_integers: bool = False
+    divides: bool = False
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Compute the function of arrays and numbers, as JAX does."""
@@ -76,7 +80,10 @@ _ROWS = (
         "arcsin": "arcsin x", "arctan": "arctan x", "sinh": "sinh x", "tanh": "tanh x", "arcsinh": "arsinh x",
         "arctanh": "artanh x", "floor": "⌊x⌋", "ceil": "⌈x⌉", "trunc": "x rounded towards 0", "round": "x rounded",
         "conj": "the conjugate of x", "real": "the real part of x", "imag": "the imaginary part of x",
-        "isnan": "whether x is NaN", "isinf": "whether x is infinite",
+        "isnan": "whether x is NaN", "isinf": "whether x is infinite", "positive": "x itself",
+        "rint": "x rounded, of two integers that are as near to the even one", "signbit": "whether x has a minus sign",
+        "nan_to_num": "x, but 0 for NaN and the largest numbers for infinities", "deg2rad": "x · π / 180",
+        "rad2deg": "x · 180 / π",
     }),
     *_of("numpy", {
         "exp": "exp x", "exp2": "2ˣ", "log": "log x", "log2": "log₂ x", "log10": "log₁₀ x", "cos": "cos x",
@@ -84,8 +91,21 @@ _ROWS = (
         "isfinite": "whether x is finite",
     }, is_zero_at_zero=False),
     *_of("numpy", {"arctan2": "the angle of the point (y, x), arctan2(x, y)", "hypot": "√(x² + y²)"}, arity=(2, 2)),
-    *_of("numpy", {"bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y"}, arity=(2, 2)),
-    *_of("numpy", {"logaddexp": "log(exp x + exp y)"}, arity=(2, 2), is_zero_at_zero=False),
+    *_of("numpy", {
+        "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "left_shift": "x << y",
+        "right_shift": "x >> y",
+    }, arity=(2, 2), takes_integers=True),
+    *_of("numpy", {
+        "logical_and": "whether neither x nor y is 0", "logical_or": "whether x or y is not 0",
+        "logical_xor": "whether one of x and y is 0, and the other is not", "copysign": "|x| with the sign of y",
+    }, arity=(2, 2)),
+    *_of("numpy", {
+        "logaddexp": "log(exp x + exp y)", "logaddexp2": "log₂(2ˣ + 2ʸ)",
+    }, arity=(2, 2), is_zero_at_zero=False),
+    *_of("numpy", {
+        "floor_divide": "⌊x / y⌋", "remainder": "x - y · ⌊x / y⌋, which has the sign of y",
+        "fmod": "the remainder of x / y with the sign of x",
+    }, arity=(2, 2), is_zero_at_zero=False, divides=True),
     *_of("nn", {"relu": "max(x, 0)", "relu6": "min(max(x, 0), 6)"}),
     *_of("nn", {
         "gelu": "the Gaussian error linear unit of x", "selu": "the scaled exponential linear unit of x",
@@ -110,8 +130,15 @@ _ROWS = (
     Function("where", "jax.numpy.where", "y where x holds, else z", (3, 3)),
 )  # fmt: skip
 
+_ALIASES = {
+    "absolute": "abs", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
+    "atanh": "arctanh", "atan2": "arctan2", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
+    "conjugate": "conj", "mod": "remainder",
+}  # fmt: skip
+
 FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}
-"""The functions by name."""
+"""The functions by name, and by the other names that numpy and the array API have for them."""
+FUNCTIONS |= {name: FUNCTIONS[other] for name, other in _ALIASES.items()}
 
 COMPARISONS: dict[str, Function] = {
     "<": Function("<", "jax.numpy.less", "x < y", (2, 2)),

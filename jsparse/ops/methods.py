@@ -12,12 +12,12 @@ from typing import Any
 import jax
 
 from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
-from jsparse.ops import display
+from jsparse.ops import display, dot, protocols
 from jsparse.ops.building import diagonals
 from jsparse.ops.elementwise import binary, comparisons, operators
 from jsparse.ops.elementwise.map import map_entries
 from jsparse.ops.indexing import getitem, points
-from jsparse.ops.reductions import arg, reductions
+from jsparse.ops.reductions import arg, moments, reductions
 from jsparse.ops.shaping import axes, ordering, repeating, reshaping
 from jsparse.ops.surgery.prune import drop_zeros, prune
 from jsparse.ops.surgery.regrow import regrow
@@ -44,16 +44,22 @@ METHODS: dict[str, Any] = {
     "dynamic": conversion.dynamic,
     "with_transpose": conversion.with_transpose,
     "todense": operators.todense,
+    "toarray": operators.todense,
     "to_scipy": scipy_sparse.to_scipy,
     "to_bcoo": jax_sparse.to_bcoo,
     "to_bcsr": jax_sparse.to_bcsr,
     "conj": operators.conj,
+    "dot": dot.dot,
+    "multiply": operators.multiply,
+    "power": binary.power,
     "map": map_entries,
     "sum": reductions.sum,
     "min": reductions.min,
     "max": reductions.max,
     "prod": reductions.prod,
     "mean": reductions.mean,
+    "var": moments.var,
+    "std": moments.std,
     "any": reductions.any,
     "all": reductions.all,
     "argmax": arg.argmax,
@@ -78,6 +84,7 @@ METHODS: dict[str, Any] = {
     "nonzero": ordering.nonzero,
     "diagonal": diagonals.diagonal,
     "trace": diagonals.trace,
+    "__array_function__": protocols.array_function,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),
     "__mul__": operators.multiply,

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from jsparse.base.arrays import check_alive, is_deleted, is_number, jax_array, raw_bytes
-from jsparse.errors import LeafError
+from jsparse.errors import DTypeError, LeafError
 from jsparse.formats import Pattern
 from jsparse.formats.dynamic import index_operands
 from jsparse.formats.pattern import hash_arrays
@@ -43,11 +43,17 @@ def with_sound_leaves(tensor: T, name: Name) -> T:
     return type(tensor)._unchecked(values, tensor.pattern)
 
 
-def check_leaves(tensor: Valued, name: Name, tangents: bool = False) -> None:
+def check_leaves(tensor: object, name: Name, tangents: bool = False) -> None:
     """Raise LeafError, with the tensor's name and the likely cause, unless the leaves fit its pattern.
 
-    `tangents` says that the pattern may belong to a tangent, for operations that read values only.
+    `tangents` says that the pattern may belong to a tangent, for operations that read values only. Raises DTypeError
+    for an operand that is no tensor.
     """
+    if not isinstance(tensor, Valued):
+        what = name() if callable(name) else name
+        raise DTypeError(
+            f"Expected a SparseTensor as {what}, but got a {type(tensor).__name__}. Make one by jsparse.asarray(x)."
+        )
     if type(tensor.pattern) is not Pattern:
         _check_arrays(tensor, name, (), tangents)
     _check_values(tensor, name, (tensor.pattern.nse,))

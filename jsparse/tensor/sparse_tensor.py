@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -227,6 +227,49 @@ class SparseTensor(Valued, UnsupportedOperations):
         """
         return self.transpose()
 
+    @property
+    def mT(self) -> SparseTensor:  # noqa: N802
+        """The tensor with its last two dimensions exchanged. The values and index arrays are shared.
+
+        >>> T.mT.shape
+        (20, 40, 30)
+
+        The dtype stays. Raises ShapeError for fewer than two dimensions.
+        """
+        if self.ndim < 2:
+            raise ShapeError(f"Expected two dimensions or more for A.mT, but A has {self.ndim}.")
+        return self.transpose((*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
+
+    @property
+    def device(self) -> jax.Device | jax.sharding.Sharding:
+        """The device of the values, or their sharding if they lie on several, as `A.values.device`.
+
+        >>> A.device.platform
+        'cpu'
+        """
+        return self.values.device
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes of the values and of all index arrays, padding included.
+
+        >>> A.nbytes == A.values.nbytes + A.pattern.nbytes()
+        True
+        """
+        arrays = self.pattern.arrays if isinstance(self.pattern, Pattern) else self.pattern.operands()
+        return int(self.values.nbytes) + sum(int(array.nbytes) for array in arrays)
+
+    def copy(self) -> SparseTensor:
+        """A tensor with a copy of the values, on the same pattern.
+
+        >>> A.copy() is A
+        False
+
+        Raises LeafError if the values do not fit the pattern.
+        """
+        check_leaves(self, "A in A.copy", tangents=True)
+        return SparseTensor._unchecked(self.values.copy(), self.pattern)
+
     def static(self) -> SparseTensor:
         """This tensor with a static pattern of the entries in use.
 
@@ -299,6 +342,10 @@ class SparseTensor(Valued, UnsupportedOperations):
         def to_bcoo(self) -> BCOO: ...
         def to_bcsr(self) -> BCSR: ...
         def conj(self) -> SparseTensor: ...
+        def toarray(self) -> jax.Array: ...
+        def dot(self, b: TensorLike) -> SparseTensor | jax.Array: ...
+        def multiply(self, other: TensorLike) -> SparseTensor | jax.Array: ...
+        def power(self, exponent: TensorLike) -> SparseTensor | jax.Array: ...
         def map(self, f: Callable[..., Any], *others: TensorLike) -> SparseTensor: ...
         def sum(
             self,
@@ -316,6 +363,26 @@ class SparseTensor(Valued, UnsupportedOperations):
         ) -> jax.Array: ...
         def max(self, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array: ...
         def min(self, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array: ...
+        def var(
+            self,
+            axis: Axis = None,
+            dtype: DTypeLike | None = None,
+            *,
+            ddof: float = 0,
+            correction: float | None = None,
+            keepdims: bool = False,
+            stored: bool = False,
+        ) -> jax.Array: ...
+        def std(
+            self,
+            axis: Axis = None,
+            dtype: DTypeLike | None = None,
+            *,
+            ddof: float = 0,
+            correction: float | None = None,
+            keepdims: bool = False,
+            stored: bool = False,
+        ) -> jax.Array: ...
         def any(self, axis: Axis = None, *, keepdims: bool = False) -> jax.Array: ...
         def all(self, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array: ...
         def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> jax.Array: ...
@@ -335,8 +402,8 @@ class SparseTensor(Valued, UnsupportedOperations):
         def __str__(self) -> str: ...
         def _repr_html_(self) -> str: ...
         def reshape(self, *shape: int | Sequence[int], order: str = "C") -> Any: ...
-        def ravel(self) -> SparseTensor: ...
-        def flatten(self) -> SparseTensor: ...
+        def ravel(self, order: str = "C") -> SparseTensor: ...
+        def flatten(self, order: str = "C") -> SparseTensor: ...
         def squeeze(self, axis: Axis = None) -> Any: ...
         def swapaxes(self, axis1: int, axis2: int) -> SparseTensor: ...
         def repeat(self, repeats: int, axis: int | None = None) -> SparseTensor: ...
@@ -350,6 +417,9 @@ class SparseTensor(Valued, UnsupportedOperations):
         @property
         def coords(self) -> Any: ...
         def at_coords(self, coords: npt.ArrayLike) -> jax.Array: ...
+        def __array_function__(
+            self, function: Callable[..., object], types: object, args: Sequence[object], kwargs: Mapping[str, object]
+        ) -> object: ...
         def __matmul__(self, other: TensorLike) -> Any: ...
         def __rmatmul__(self, other: TensorLike) -> Any: ...
         def __mul__(self, other: TensorLike) -> Any: ...

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from numbers import Number
 from typing import Any, Never
 
 import jax
 import numpy as np
 
-from jsparse._compat import is_in_jax_numpy
+from jsparse._compat import function_of_jax_numpy
 from jsparse.errors import DTypeError
 
 __all__ = ["UnsupportedOperations"]
@@ -61,12 +62,15 @@ class UnsupportedOperations:
 
         JAX asks for the attribute in many places: its arrays leave operators to classes without it.
         """
-        if not is_in_jax_numpy():
+        name = function_of_jax_numpy()
+        if name is None:
             raise AttributeError("__jax_array__")
+        counterpart = {"cumsum": "cumulative_sum"}.get(name, name.rpartition(".")[2])
+        ours = f"Write jsparse.{counterpart}(A); or " if hasattr(sys.modules.get("jsparse"), counterpart) else "Write "
         raise DTypeError(
-            "A SparseTensor is no operand of jax.numpy's functions, which would make it dense. Write jsparse.exp(A), "
-            "or the function of that name in jsparse; A.map(jnp.exp) for any elementwise function of stored entries; "
-            "jsparse.einsum for products; or pass A.todense()."
+            f"A SparseTensor is no operand of jax.numpy's functions{f', such as {name}' if name else ''}, which "
+            f"would make it dense. {ours}A.map(f) for any elementwise function of stored entries; jsparse.einsum for "
+            "products; or pass A.todense()."
         )
 
     def __eq__(self, other: object) -> bool:
@@ -123,10 +127,54 @@ class UnsupportedOperations:
             "A.map(jnp.invert) for stored entries only, or ~A.todense()."
         )
 
+    def __getattr__(self, name: str) -> Never:
+        """Raise AttributeError. For attributes of other libraries' arrays it says what a tensor has in their place."""
+        instead = _COUNTERPARTS.get(name)
+        advice = f" {instead}" if instead else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{advice}")
+
     def __setitem__(self, index: object, value: object) -> Never:
         raise DTypeError(
             "A SparseTensor is immutable. For stored entries write A.with_values(A.values.at[slot].set(x))."
         )
+
+
+_INDEX_ARRAYS = "The index arrays of all levels are A.pattern.arrays, and A.to_scipy() has them for csr, csc and coo."
+_COUNTERPARTS = {
+    "data": "The stored values are A.values; A.with_values(v) is the tensor with others.",
+    "indices": _INDEX_ARRAYS,
+    "indptr": _INDEX_ARRAYS,
+    "row": "The coordinates of the entries are A.to_coords()[0], one row for each dimension.",
+    "col": "The coordinates of the entries are A.to_coords()[0], one row for each dimension.",
+    "tocsr": 'Write A.asformat("csr").',
+    "tocsc": 'Write A.asformat("csc").',
+    "tocoo": 'Write A.asformat("coo").',
+    "tobsr": "Blocks are dense levels: see jsparse.Format.",
+    "at": "A SparseTensor is immutable. For stored entries write A.with_values(A.values.at[slot].set(x)).",
+    "getrow": "Write A[i].",
+    "getcol": "Write A[:, j].",
+    "getnnz": "Write A.nse, or (A != 0).sum() for what is not 0: jsparse.count_nonzero(A).",
+    "setdiag": "A SparseTensor is immutable. Write A + jsparse.diag(v).",
+    "eliminate_zeros": "Write A.drop_zeros().",
+    "sort_indices": "Entries are always in storage order.",
+    "sum_duplicates": "Equal coordinates are summed when a tensor is made.",
+    "coalesce": "Equal coordinates are summed when a tensor is made.",
+    "crow_indices": _INDEX_ARRAYS,
+    "col_indices": _INDEX_ARRAYS,
+    "to_dense": "Write A.todense().",
+    "numpy": "Write np.asarray(A.todense()).",
+    "tolist": "Write A.todense().tolist().",
+    "item": "Write A.sum().item(), or A[i, j].item() for one element.",
+    "fill": "A SparseTensor is immutable. Write A.with_values(jnp.full_like(A.values, x)).",
+    "cumsum": "Write jsparse.cumulative_sum(A, axis=axis).",
+    "clip": "Write jsparse.clip(A, low, high).",
+    "round": "Write jsparse.round(A).",
+    "sort": "Write jsparse.sort(A, axis).",
+    "argsort": "Write jsparse.argsort(A, axis).",
+    "maximum": "Write jsparse.maximum(A, B).",
+    "minimum": "Write jsparse.minimum(A, B).",
+}
+"""Attributes of arrays of numpy, scipy, JAX and torch, and what to write."""
 
 
 def _no_number(kind: str) -> DTypeError:

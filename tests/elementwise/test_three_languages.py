@@ -33,7 +33,7 @@ SECOND = {
 }
 INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 OF_ONE = [name for name, row in FUNCTIONS.items() if row.arity[0] == 1 and name != "imag"]  # a constant of real arrays
-OF_FLOATS = [name for name, row in FUNCTIONS.items() if row.arity == (2, 2) and "bitwise" not in name]
+OF_FLOATS = [name for name, row in FUNCTIONS.items() if row.arity == (2, 2) and not row.takes_integers]
 OF_TWO = [*OF_FLOATS, *COMPARISONS, *INFIX]
 
 

@@ -1,7 +1,8 @@
-"""Tensors of one value: eye and zeros."""
+"""Tensors of one value: eye, zeros, ones, full, and zeros_like, ones_like, full_like."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import jax
@@ -11,15 +12,17 @@ from jax.typing import DTypeLike
 
 from jsparse.base.arrays import given_dtype
 from jsparse.base.limits import check_bytes
+from jsparse.convert.creation import of_any_array
+from jsparse.errors import PatternError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import Built
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.formats import default_in
-from jsparse.ops.relocation.operands import as_integer
+from jsparse.ops.relocation.operands import as_integer, as_tensor
 from jsparse.ops.relocation.values import on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["eye", "float_or", "zeros"]
+__all__ = ["eye", "float_or", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
 
 
 def eye(
@@ -61,6 +64,93 @@ def zeros(
     """
     sizes = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
     return _constant(0, [np.zeros(0, np.int32)] * len(sizes), sizes, dtype, format)
+
+
+def full(
+    shape: int | Sequence[int],
+    fill_value: complex,
+    dtype: DTypeLike | None = None,
+    format: Format | str | None = None,
+) -> SparseTensor:
+    """Make a tensor of one value. A value other than 0 fits a format that stores every element only.
+
+        >>> jsparse.full((2, 3), 7.0, format="dense").todense()
+
+    Args:
+        fill_value: a number. For 0 the result is `zeros`.
+        dtype: by default the dtype of jnp.full.
+        format: a format whose levels are all dense, unless the value is 0.
+
+    Raises PatternError for a value other than 0 in another format: the result would be dense. `jnp.full` makes an
+    array, and `SparseTensor(jnp.full(P.nse, x), P)` has the value at the entries of a pattern.
+    """
+    sizes = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
+    kind = jnp.asarray(fill_value).dtype if dtype is None else dtype
+    if not fill_value:
+        return zeros(sizes, kind, format)
+    if format is None or not Format.of(format, len(sizes)).is_dense:
+        raise PatternError(
+            f"Expected a value of jsparse.full that is 0 where nothing is stored, but got {fill_value:.4g}, which "
+            f"would be stored for every element of shape {shortened(sizes)}. Write jnp.full(shape, x), "
+            f'jsparse.full(shape, x, format="dense"), or jsparse.SparseTensor(jnp.full(P.nse, x), P) for a pattern P.'
+        )
+    layout = Format.of(format, len(sizes))
+    check_bytes(sizes, float_or(kind), "the values of all elements", "Ask for fewer.")
+    return SparseTensor(jnp.full(math.prod(sizes), fill_value, float_or(kind)), Pattern._trusted(sizes, layout, ()))
+
+
+def ones(
+    shape: int | Sequence[int], dtype: DTypeLike | None = None, format: Format | str | None = None
+) -> SparseTensor:
+    """Make a tensor of ones, which fits a format that stores every element only. See `full`.
+
+    >>> jsparse.ones((2, 3), format="dense").nse
+    6
+    """
+    return full(shape, 1, float_or(dtype), format)
+
+
+@of_any_array("zeros_like", jnp.zeros_like)
+def zeros_like(A: SparseTensor, dtype: DTypeLike | None = None) -> SparseTensor:
+    """Make a tensor of zeros on the pattern of A, so that `A` may be updated by it. `jsparse.zeros` stores nothing.
+
+        >>> jsparse.zeros_like(A).nse == A.nse
+        True
+
+    `jnp.zeros_like(A)` makes a dense array. Raises DTypeError for the dtype.
+    """
+    tensor = as_tensor(A, "zeros_like")
+    kind = tensor.dtype if dtype is None else float_or(dtype)
+    return tensor.with_values(jnp.zeros(tensor.values.shape, kind))
+
+
+@of_any_array("full_like", jnp.full_like)
+def full_like(A: SparseTensor, fill_value: complex, dtype: DTypeLike | None = None) -> SparseTensor:
+    """Make a tensor of one value with the shape of A, on its pattern: of 0, or of any value if A stores everything.
+
+        >>> jsparse.full_like(jsparse.ones((2, 3), format="dense"), 7).todense()
+
+    Raises PatternError for another value: `A.map(lambda v: x)` has it at the stored entries.
+    """
+    tensor = as_tensor(A, "full_like")
+    kind = tensor.dtype if dtype is None else float_or(dtype)
+    if fill_value and not tensor.format.is_dense:
+        raise PatternError(
+            f"Expected a value of jsparse.full_like that is 0 where nothing is stored, but got {fill_value:.4g}. For "
+            f"the stored entries write A.with_values(jnp.full_like(A.values, x)), for all "
+            f"elements jnp.full(A.shape, x)."
+        )
+    return tensor.with_values(jnp.full(tensor.values.shape, fill_value, kind))
+
+
+@of_any_array("ones_like", jnp.ones_like)
+def ones_like(A: SparseTensor, dtype: DTypeLike | None = None) -> SparseTensor:
+    """Make a tensor of ones with the shape of A, which has to store everything. See `full_like`.
+
+    >>> jsparse.ones_like(jsparse.ones((2, 3), format="dense")).nse
+    6
+    """
+    return full_like(A, 1, dtype)
 
 
 def _constant(

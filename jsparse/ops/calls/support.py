@@ -128,6 +128,7 @@ def meaning(function: str) -> Callable[..., Any]:
 
 def of_numbers(function: str, numbers: Sequence[complex]) -> complex:
     """The value of a function for known numbers. It may be infinite or NaN."""
+    numbers = [x * 1.0 for x in numbers] if row_of(function).divides else numbers
     with jax.ensure_compile_time_eval(), jax.debug_nans(False), jax.debug_infs(False):
         return complex(meaning(function)(*numbers))
 

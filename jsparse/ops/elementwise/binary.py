@@ -16,7 +16,7 @@ from jsparse.tensor.entrywise import compiled, mapped
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["clip", "maximum", "minimum", "power", "where"]
+__all__ = ["clip", "maximum", "minimum", "pow", "power", "where"]
 
 
 def maximum(A: TensorLike, B: TensorLike) -> Any:
@@ -113,3 +113,6 @@ def power(tensor: Any, exponent: Any) -> SparseTensor | jax.Array:
 
 def _array(x: Any) -> jax.Array:
     return jax_array(x, "the operands of an elementwise function to be tensors or numbers")
+
+
+pow = power

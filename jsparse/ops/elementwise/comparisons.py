@@ -5,17 +5,20 @@ If an operand is an array of the result's shape, the result is an array.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import represented
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import ShapeError, represented, shortened
 from jsparse.notation.functions import COMPARISONS
 from jsparse.ops.elementwise.called import called
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["equal", "greater", "greater_equal", "less", "less_equal", "not_equal"]
+__all__ = ["allclose", "array_equal", "equal", "greater", "greater_equal", "less", "less_equal", "not_equal"]
 
 COMPLEMENTS = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
@@ -75,6 +78,53 @@ def greater_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     >>> A >= 0.5
     """
     return _compared(">=", A, x)
+
+
+def array_equal(A: TensorLike, B: TensorLike) -> jax.Array:
+    """Whether two operands, sparse or dense, have one shape and equal elements, as jnp.array_equal: a bool array.
+
+        >>> bool(jsparse.array_equal(A, A.asformat("csc")))
+        True
+
+    Entries that are not stored are 0, whatever the formats. NaN equals nothing. Raises TypeError for operands
+    that are no arrays.
+    """
+    one, other = _operands("array_equal", A, B)
+    if np.shape(one) != np.shape(other):
+        return jnp.asarray(False)
+    unequal = called("!=", "jsparse.array_equal(A, B)", (one, other))
+    return ~(unequal.any() if isinstance(unequal, SparseTensor) else jnp.any(unequal))
+
+
+def allclose(
+    A: TensorLike, B: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> jax.Array:
+    """Whether two operands have one shape, and elements with |A - B| ≤ atol + rtol |B|, as jnp.allclose: a bool array.
+
+        >>> bool(jsparse.allclose(A, 1.000001 * A))
+        True
+
+    Entries that are not stored are 0. Infinity is close to itself, and NaN only with `equal_nan=True`. Raises
+    ShapeError if the shapes differ.
+    """
+    one, other = _operands("allclose", A, B)
+    if np.shape(one) != np.shape(other):
+        raise ShapeError(
+            f"Expected operands of jsparse.allclose of one shape, but got {shortened(np.shape(one))} and "
+            f"{shortened(np.shape(other))}."
+        )
+    if not isinstance(one, SparseTensor) or not isinstance(other, SparseTensor):
+        a, b = (x.todense() if isinstance(x, SparseTensor) else x for x in (one, other))
+        return jnp.allclose(a, b, rtol, atol, equal_nan)
+    union = one + other
+    near = partial(jnp.isclose, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return one.restrict(union).map(near, other.restrict(union)).all(stored=True)
+
+
+def _operands(name: str, *operands: TensorLike) -> list[SparseTensor | jax.Array]:
+    """Tensors of other libraries as ours, and anything else as an array."""
+    given = (as_sparse_operand(x, f"jsparse.{name}") for x in operands)
+    return [x if isinstance(x, SparseTensor) else jnp.asarray(x) for x in given]
 
 
 def _compared(symbol: str, lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:

@@ -84,7 +84,7 @@ def _of_two(row: Function) -> Callable[..., Any]:
 
     {rest}
 
-        >>> jsparse.{row.name}(A, {"B" if row.is_zero_at_zero else "A.todense()"})
+        >>> jsparse.{row.name}({_example(row)})
 
     Args:
         A, B: SparseTensors, arrays and numbers that broadcast.
@@ -93,6 +93,13 @@ def _of_two(row: Function) -> Callable[..., Any]:
     differ from 0 where nothing is stored, unless an operand is an array of its shape.
     """
     return applied
+
+
+def _example(row: Function) -> str:
+    """Operands of a function of two, for its docstring."""
+    if row.takes_integers:
+        return "A.astype(int), 2"
+    return "A, B" if row.is_zero_at_zero else "A, A.todense()"
 
 
 def _values(f: Callable[..., Any], tensor: SparseTensor, args: tuple[Any, ...], options: dict[str, Any]) -> jax.Array:

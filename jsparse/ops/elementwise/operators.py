@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Never, cast
 
 import jax
 import jax.numpy as jnp
 
 from jsparse.base.arrays import jax_array
-from jsparse.convert.creation import as_sparse_operand
+from jsparse.convert.creation import as_sparse_operand, of_any_array
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
@@ -29,10 +29,12 @@ __all__ = [
     "add",
     "as_operand",
     "bitwise_and",
+    "bitwise_invert",
     "bitwise_or",
     "bitwise_xor",
     "conj",
     "divide",
+    "logical_not",
     "matmul",
     "multiply",
     "negative",
@@ -87,6 +89,11 @@ def conj(self: SparseTensor) -> SparseTensor:
 def matmul(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `lhs @ rhs` as numpy defines it, with at least one sparse operand. Batch dimensions broadcast.
 
+        >>> jsparse.matmul(A, A.T).shape
+        (1000, 1000)
+
+    The dtype is the one that the operands promote to.
+
     Raises ShapeError if the contracted dimensions differ, batch dimensions do not broadcast or an operand is a scalar.
     """
     lhs, rhs = as_operand(lhs), as_operand(rhs)
@@ -104,6 +111,9 @@ def matmul(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
 def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Array:
     """Compute `tensor * other` for a scalar, or an array or tensor that broadcasts with it.
 
+        >>> A.multiply(2).shape
+        (1000, 800)
+
     The result is sparse unless broadcasting repeats a dimension of the tensor. If `other` is dense, the result lies on
     the tensor's pattern.
 
@@ -118,6 +128,9 @@ def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Arra
 
 def divide(tensor: Any, other: Any) -> SparseTensor | jax.Array:
     """Compute `A / x`, or `x / A`, for the stored entries of A: the result lies on its pattern.
+
+        >>> jsparse.divide(A, 2).shape
+        (1000, 800)
 
     The other operand is a scalar, a dense array that broadcasts to the shape of A, or a SparseTensor. Where A stores
     nothing the result stores nothing, also for `x / A`, where numpy's result is infinite. So `A / B` of two tensors is
@@ -216,7 +229,7 @@ def bitwise_and(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A & B` elementwise: a SparseTensor on the entries that all sparse operands store.
 
         >>> A = jsparse.asarray([[0, 3], [-2, 0]])
-        >>> ((A > 1) & (A < 5)).todense()
+        >>> ((A > 1) & (A > 2)).todense()
 
     Args:
         lhs, rhs: SparseTensors, arrays and numbers of bool or integers that broadcast, at least one of them sparse.
@@ -239,7 +252,12 @@ def bitwise_or(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
 
 
 def bitwise_xor(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
-    """Compute `A ^ B` elementwise, by the rules of `A | B`."""
+    """Compute `A ^ B` elementwise, by the rules of `A | B`.
+
+    >>> A = jsparse.asarray([[0, 3], [-2, 0]])
+    >>> (A ^ A).todense().sum()
+    Array(0, dtype=int32)
+    """
     return _bitwise("bitwise_xor", "^", lhs, rhs)
 
 
@@ -253,6 +271,26 @@ def _bitwise(name: str, symbol: str, lhs: TensorLike, rhs: TensorLike) -> Sparse
                 f"as in (A > 0) {symbol} (B > 0)."
             )
     return called(name, f"A {symbol} B", (lhs, rhs))
+
+
+@of_any_array("bitwise_invert", jnp.bitwise_invert)
+def bitwise_invert(A: SparseTensor, /) -> Never:
+    """Invert the bits of an array, as jnp.bitwise_invert does. Raises DTypeError for a tensor, as `~A` does.
+
+    >>> jsparse.bitwise_invert(jnp.arange(2)).tolist()
+    [-1, -2]
+    """
+    A.__invert__()
+
+
+@of_any_array("logical_not", jnp.logical_not)
+def logical_not(A: SparseTensor, /) -> Never:
+    """Whether elements are 0, of an array. Raises DTypeError for a tensor: it is True where nothing is stored.
+
+    >>> jsparse.logical_not(jnp.arange(2)).tolist()
+    [True, False]
+    """
+    A.__invert__()
 
 
 def as_operand(value: TensorLike) -> SparseTensor | jax.Array:

@@ -12,17 +12,19 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base import _native
-from jsparse.base.arrays import Array
+from jsparse.base.arrays import Array, jax_array
 from jsparse.base.limits import checked_nse
+from jsparse.convert.creation import of_any_array
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Pattern
 from jsparse.ops.indexing.index import read_index
 from jsparse.ops.indexing.points import elements_at
 from jsparse.ops.indexing.select import select
+from jsparse.ops.relocation.operands import as_axis
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["getitem", "take"]
+__all__ = ["getitem", "take", "take_along_axis"]
 
 
 def getitem(self: SparseTensor, index: Any) -> Any:
@@ -53,6 +55,7 @@ def getitem(self: SparseTensor, index: Any) -> Any:
     return select(self, read_index(items, self.shape), None)
 
 
+@of_any_array("take", jnp.take)
 def take(
     self: SparseTensor, indices: ArrayLike | Sequence[int], axis: int | None = None, *, nse: int | None = None
 ) -> Any:
@@ -84,6 +87,46 @@ def take(
         raise DTypeError(f"Expected indices of A.take to be integers, but got {kept.dtype}. Index by a mask: A[mask].")
     item = int(kept) if isinstance(kept, np.ndarray) and not kept.ndim else kept
     return select(self, read_index((*[slice(None)] * dim, item), self.shape), nse)
+
+
+@of_any_array("take_along_axis", jnp.take_along_axis)
+def take_along_axis(self: SparseTensor, indices: ArrayLike, axis: int = -1) -> jax.Array:
+    """Read the elements at indices along a dimension, as jnp.take_along_axis does.
+
+        >>> best = A.argmax(axis=1, keepdims=True)
+        >>> jsparse.take_along_axis(A, best, axis=1).shape
+        (1000, 1)
+
+    Args:
+        indices: an array of integers with as many dimensions as A, of one size in the others. Known ones count from the
+            end if they are negative; of traced ones those out of range, negative ones included, read 0.
+
+    Returns an array of the shape of `indices`, differentiable in the values. Raises ShapeError for other shapes and for
+    known indices out of range, DTypeError for indices that are no integers.
+    """
+    at = as_axis(axis, self.ndim, "take_along_axis")
+    given = jax_array(indices, "the indices of jsparse.take_along_axis to be integers")
+    if given.dtype.kind not in "iu":
+        raise DTypeError(f"Expected integers as indices of jsparse.take_along_axis, but got {given.dtype}.")
+    wanted = tuple(n if dim == at else size for dim, (n, size) in enumerate(zip(given.shape, self.shape, strict=False)))
+    if given.ndim != self.ndim or any(n not in (size, 1) for n, size in zip(given.shape, wanted, strict=True)):
+        raise ShapeError(
+            f"Expected indices of jsparse.take_along_axis of shape {shortened(self.shape)} but for axis {axis}, or "
+            f"with sizes of 1, but got {shortened(given.shape)}."
+        )
+    size = self.shape[at]
+    if not isinstance(given, jax.core.Tracer):
+        known = np.asarray(given)
+        if known.size and not -size <= known.min() <= known.max() < size:
+            raise ShapeError(
+                f"Expected indices from {-size} to {size - 1} along axis {axis} of jsparse.take_along_axis."
+            )
+        given = jnp.where(given < 0, given + size, given)
+    rows = [
+        jnp.broadcast_to(given, wanted) if dim == at else jax.lax.broadcasted_iota(given.dtype, wanted, dim)
+        for dim in range(self.ndim)
+    ]
+    return self.at_coords(jnp.stack([row.reshape(-1) for row in rows])).reshape(wanted)
 
 
 def _axis(axis: int | None, ndim: int) -> int:

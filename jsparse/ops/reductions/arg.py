@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.convert.creation import of_any_array
 from jsparse.errors import DTypeError
 from jsparse.formats import Pattern
 from jsparse.formats.dynamic import core_type
@@ -25,6 +26,7 @@ __all__ = ["argmax", "argmin"]
 LARGEST_ARANGE = 1 << 20  # coordinates of a dimension up to this size are looked up in an array of that size
 
 
+@of_any_array("argmax", jnp.argmax)
 def argmax(self: SparseTensor, axis: int | None = None, *, keepdims: bool = False) -> jax.Array:
     """Find the index along `axis` of the largest stored entry, as an integer array: -1 where nothing is stored.
 
@@ -37,6 +39,7 @@ def argmax(self: SparseTensor, axis: int | None = None, *, keepdims: bool = Fals
     return _arg("argmax", "max", self, axis, keepdims)
 
 
+@of_any_array("argmin", jnp.argmin)
 def argmin(self: SparseTensor, axis: int | None = None, *, keepdims: bool = False) -> jax.Array:
     """Find the index along `axis` of the smallest stored entry. See `argmax`; NaN comes before all numbers.
 

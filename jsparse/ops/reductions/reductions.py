@@ -1,4 +1,4 @@
-"""`A.sum`, `A.mean`, `A.max` and the other reductions, with numpy's meaning: what is not stored is 0."""
+"""`sum`, `mean`, `max` and the other reductions with numpy's meaning: what is not stored is 0."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jax.typing import DTypeLike
 
 from jsparse.base.arrays import given_dtype
 from jsparse.compiler.dtypes import part, unrounded
+from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions.axes import reduced_axes, reduced_size, with_kept_axes
 from jsparse.ops.reductions.stored import (
     check_ordered,
@@ -25,9 +26,10 @@ from jsparse.planning.signature import OutFormat
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
-__all__ = ["all", "any", "max", "mean", "min", "prod", "sum"]
+__all__ = ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "sum"]
 
 
+@of_any_array("sum", jnp.sum)
 def sum(
     self: SparseTensor,
     axis: Axis = None,
@@ -59,6 +61,7 @@ def sum(
     return with_kept_axes(found, reduced, self.ndim, keepdims)
 
 
+@of_any_array("mean", jnp.mean)
 def mean(
     self: SparseTensor,
     axis: Axis = None,
@@ -89,6 +92,7 @@ def mean(
     return _kept((total / number).astype(target), reduced, self, keepdims)
 
 
+@of_any_array("max", jnp.max)
 def max(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
     """Compute the maximum over `axis`, as an array: of all elements, or with `stored=True` of the stored entries.
 
@@ -102,6 +106,7 @@ def max(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored
     return _extreme("max", self, axis, keepdims, stored)
 
 
+@of_any_array("min", jnp.min)
 def min(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
     """Compute the minimum over `axis`, as an array. See `max`.
 
@@ -111,6 +116,7 @@ def min(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored
     return _extreme("min", self, axis, keepdims, stored)
 
 
+@of_any_array("prod", jnp.prod)
 def prod(
     self: SparseTensor,
     axis: Axis = None,
@@ -138,6 +144,7 @@ def prod(
     return _kept(found, reduced, self, keepdims)
 
 
+@of_any_array("any", jnp.any)
 def any(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
     """Whether any element along `axis` is not 0, as a bool array. NaN is not 0. See `max` for the arguments.
 
@@ -150,6 +157,7 @@ def any(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax
     return _kept(found, reduced, self, keepdims)
 
 
+@of_any_array("all", jnp.all)
 def all(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
     """Whether all elements along `axis`, or all stored entries, are not 0, as a bool array. See `max`.
 
@@ -161,6 +169,21 @@ def all(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored
     found = stored_extreme("min", _nonzero(self), reduced)
     if not stored:
         found = _where_full(self, reduced, found, jnp.zeros_like(found))
+    return _kept(found, reduced, self, keepdims)
+
+
+@of_any_array("count_nonzero", jnp.count_nonzero)
+def count_nonzero(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
+    """Count the elements along `axis` that are not 0, as an integer array. See `max` for the arguments.
+
+        >>> jsparse.count_nonzero(A, axis=1).shape
+        (1000,)
+
+    Explicit zeros are not counted, NaN is.
+    """
+    check_leaves(self, "the operand of jsparse.count_nonzero")
+    reduced = reduced_axes(axis, self.ndim)
+    found: Any = reduced_sum(_nonzero(self), reduced, _accumulated(np.dtype(bool), None), "dense")
     return _kept(found, reduced, self, keepdims)
 
 

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from jsparse.base.arrays import Array
+from jsparse.convert.creation import of_any_array
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import extended_type
@@ -19,7 +23,56 @@ from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
-__all__ = ["expand_dims", "moveaxis", "squeeze", "swapaxes"]
+__all__ = ["expand_dims", "matrix_transpose", "moveaxis", "permute_dims", "squeeze", "swapaxes", "transpose", "unstack"]
+
+
+@of_any_array("transpose", jnp.transpose)
+def transpose(self: SparseTensor, axes: Sequence[int] | None = None) -> SparseTensor:
+    """Permute the dimensions, by default reverse them, as `A.transpose(axes)` does. Values and indices are shared.
+
+        >>> jsparse.transpose(T, (2, 0, 1)).shape
+        (40, 20, 30)
+
+    The dtype stays. Raises ShapeError if `axes` is no permutation.
+    """
+    return as_tensor(self, "transpose").transpose(None if axes is None else as_axes(axes, self.ndim, "transpose"))
+
+
+@of_any_array("permute_dims", jnp.permute_dims)
+def permute_dims(self: SparseTensor, /, axes: Sequence[int]) -> SparseTensor:
+    """Permute the dimensions: the array API's name of `transpose` with axes. See `transpose`.
+
+    >>> jsparse.permute_dims(A, (1, 0)).shape
+    (800, 1000)
+    """
+    return transpose(self, axes)
+
+
+@of_any_array("matrix_transpose", jnp.matrix_transpose)
+def matrix_transpose(self: SparseTensor, /) -> SparseTensor:
+    """Exchange the last two dimensions, as `A.mT` does. Values and indices are shared.
+
+        >>> jsparse.matrix_transpose(T).shape
+        (20, 40, 30)
+
+    The dtype stays. Raises ShapeError for fewer than two dimensions.
+    """
+    if self.ndim < 2:
+        raise ShapeError(f"Expected two dimensions or more to exchange the last two, but got {shortened(self.shape)}.")
+    return swapaxes(self, -1, -2)
+
+
+@of_any_array("unstack", jnp.unstack)
+def unstack(self: SparseTensor, /, *, axis: int = 0) -> tuple[SparseTensor | jax.Array, ...]:
+    """Split into one tensor for each coordinate of a dimension, which the tensors lack. The inverse of `stack`.
+
+        >>> len(jsparse.unstack(T)), jsparse.unstack(T)[0].shape
+        (20, (30, 40))
+
+    Of a vector the elements are arrays of shape (). Raises ShapeError for an axis out of range.
+    """
+    at = as_axis(axis, self.ndim, "unstack")
+    return tuple(self[(slice(None),) * at + (n,)] for n in range(self.shape[at]))
 
 
 def expand_dims(a: SparseLike, axis: int | Sequence[int]) -> SparseTensor:

@@ -19,7 +19,7 @@ from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
-__all__ = ["as_row", "concatenate", "hstack", "stack", "summed_capacity", "vstack"]
+__all__ = ["as_row", "concat", "concatenate", "hstack", "stack", "summed_capacity", "vstack"]
 
 
 def concatenate(
@@ -60,6 +60,9 @@ def concatenate(
     maps = tuple(Offset.along(at, first.ndim, start) for start in accumulate([0, *sizes[:-1]]))
     carried = tuple((dim, dim) for dim in range(first.ndim) if dim != at)
     return relocated(given, Relocation(maps, shape, target, carried, summed_capacity(given, shape, target)))
+
+
+concat = concatenate
 
 
 def summed_capacity(tensors: Sequence[SparseTensor], shape: tuple[int, ...], format: Format) -> int | None:

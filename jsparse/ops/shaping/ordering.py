@@ -1,4 +1,4 @@
-"""Functions that depend on the values of entries: sort, top_k, nonzero."""
+"""Functions that depend on the values of entries: sort, argsort, top_k, nonzero, unique_values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.base.limits import checked_nse
-from jsparse.errors import DTypeError, PatternError, ShapeError, represented
+from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
@@ -25,7 +25,7 @@ from jsparse.ops.relocation.values import is_known
 from jsparse.ops.surgery.selection import coordinates, known_count, selected
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
 
-__all__ = ["nonzero", "sort", "top_k"]
+__all__ = ["argsort", "nonzero", "sort", "top_k", "unique_values"]
 
 
 def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None = None) -> SparseTensor:
@@ -62,7 +62,7 @@ def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None 
     return selected(tensor, kept, checked_nse(nse, "top_k"), capacity)
 
 
-def sort(a: SparseLike, axis: int = -1) -> SparseTensor:
+def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> SparseTensor:
     """Sort all elements along `axis`, stored or not, as jnp.sort does.
 
     In each row the negative entries come first, then the zeros, then the other entries; NaN is last. So there are as
@@ -71,14 +71,60 @@ def sort(a: SparseLike, axis: int = -1) -> SparseTensor:
 
         >>> jsparse.sort(A)
 
+    Args:
+        descending: the largest elements come first, and NaN before them, as in jnp.sort.
+        stable: for the array API. Equal elements cannot be told apart, so nothing depends on it.
+
     Raises ShapeError for an axis out of range, DTypeError for complex numbers.
     """
     tensor = as_tensor(a, "sort")
     at = _ordered(tensor, axis, "sort")
     if tensor.format.is_dense:
-        return dense_levels(jnp.sort(dense_array(tensor), at), tensor.format)
-    one = _Sorted(at, tensor.shape[at])
+        return dense_levels(jnp.sort(dense_array(tensor), at, descending=descending), tensor.format)
+    one = _Sorted(at, tensor.shape[at], descending)
     return relocated([tensor], Relocation((one,), tensor.shape, without_ranges(tensor.format)))
+
+
+def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> jax.Array:
+    """The indices that sort the elements along `axis`, as an array, of a tensor that stores all elements.
+
+        >>> jsparse.argsort(jsparse.asarray([[3, 1, 2]], format="dense")).tolist()
+        [[1, 2, 0]]
+
+    Of any other tensor the array would be dense: PatternError says what to call. Raises ShapeError for an axis out of
+    range, DTypeError for complex numbers.
+    """
+    tensor = as_tensor(a, "argsort")
+    at = _ordered(tensor, axis, "argsort")
+    if not tensor.format.is_dense:
+        raise PatternError(
+            f"Expected a tensor of jsparse.argsort that stores all elements in dense levels, but got {tensor!r}: the "
+            f"indices of elements that are not stored are an array of shape {shortened(tensor.shape)}. Write "
+            f"jsparse.sort(A) for sorted elements, jsparse.top_k(A, k) or A.argmax(axis) for the largest entries, or "
+            f"jnp.argsort(A.todense(), axis)."
+        )
+    return jnp.argsort(dense_array(tensor), at, descending=descending, stable=stable)
+
+
+def unique_values(a: SparseLike) -> jax.Array:
+    """The distinct elements in ascending order, 0 among them if an element is not stored, as jnp.unique_values.
+
+        >>> jsparse.unique_values(jsparse.eye(3)).tolist()
+        [0.0, 1.0]
+
+    The result has the dtype of the values. Raises PatternError if the tensor is traced or overflowed: the number of
+    values is only known outside jit.
+    """
+    tensor = as_tensor(a, "unique_values")
+    if not is_known(tensor.values):
+        raise PatternError(
+            f"Expected values that are known, but those of {tensor!r} are traced, and so is the number of distinct "
+            f"values. Call unique_values outside jit, or jnp.unique(A.values, size=n) in it."
+        )
+    tensor = tensor.static()
+    found = np.asarray(tensor.values)
+    zero = np.zeros(min(tensor.size - tensor.nse, 1), found.dtype)
+    return jnp.unique_values(jnp.asarray(np.concatenate([found, zero])))
 
 
 def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
@@ -130,16 +176,18 @@ def _largest(rows: Rows, values: Array, count: jax.Array | int, axis: int, xnp: 
 
 @dataclass(frozen=True)
 class _Sorted(CoordinateMap):
-    """Moves each entry along `axis`, a dimension of size `size`, to its place in the sorted row."""
+    """Moves each entry along `axis`, a dimension of size `size`, to its place in the sorted row, or from its end."""
 
     reads_values: ClassVar[bool] = True
     axis: int
     size: int
+    descending: bool
 
     def __call__(self, rows: Rows, values: Array, xnp: ModuleType) -> Rows:
         found = _ranks(rows, rows[self.axis], values, self.axis, xnp)
         rank, count, negative = (x.astype(rows[self.axis].dtype) for x in found)  # places may exceed int32
         place = xnp.where(rank < negative, rank, rank + (self.size - count))
+        place = self.size - 1 - place if self.descending else place
         return [place.astype(row.dtype) if dim == self.axis else row for dim, row in enumerate(rows)]
 
 

@@ -1,4 +1,4 @@
-"""Reshaping, in C order."""
+"""Reshaping, in C or Fortran order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Reshaped", "ravel", "reshape", "reshaped"]
 
 
 def reshape(a: SparseLike, shape: int | Sequence[int], order: str = "C") -> SparseTensor | jax.Array:
-    """Reshape in C order, as jnp.reshape does. One size may be -1, which stands for what is left.
+    """Reshape in C order, or in Fortran order ("F"), as jnp.reshape does. One size may be -1: what is left.
 
     Every stored entry is kept, and nothing dense is made. The formats coo and csf stay. A matrix in another named
     format keeps it if it stays a matrix. Dense levels for the last dimensions stay dense as far as the shape keeps
@@ -48,7 +48,7 @@ def reshape(a: SparseLike, shape: int | Sequence[int], order: str = "C") -> Spar
 
 
 def reshape_method(self: SparseTensor, *shape: Any, order: str = "C") -> SparseTensor | jax.Array:
-    """Reshape in C order: `A.reshape(m, n)` or `A.reshape((m, n))`. One size may be -1. See `jsparse.reshape`.
+    """Reshape: `A.reshape(m, n)` or `A.reshape((m, n))`. One size may be -1. See `jsparse.reshape`.
 
     >>> A.reshape(100, -1).shape
     (100, 8000)
@@ -56,24 +56,23 @@ def reshape_method(self: SparseTensor, *shape: Any, order: str = "C") -> SparseT
     return _reshape(as_tensor(self, "reshape"), shape[0] if len(shape) == 1 else shape, order)
 
 
-def ravel(a: Any) -> SparseTensor:
-    """Reshape to one dimension, in C order.
+def ravel(a: Any, order: str = "C") -> SparseTensor:
+    """Reshape to one dimension, in C order, or with `order="F"` with the first dimension changing fastest.
 
     >>> jsparse.ravel(A).shape
 
-    The dtype stays. Raises ShapeError if the number of elements exceeds int64, DTypeError if a dynamic tensor needs
-    int64 but x64 is off.
+    The dtype stays. Raises NotYetSupportedError for other orders, ShapeError if the number of elements exceeds int64,
+    DTypeError if a dynamic tensor needs int64 but x64 is off.
     """
-    return _reshape(as_tensor(a, "ravel"), (-1,), "C")
+    return _reshape(as_tensor(a, "ravel"), (-1,), order)
 
 
 def _reshape(tensor: SparseTensor, shape: int | Sequence[int], order: str) -> Any:
-    if order != "C":
-        raise NotYetSupportedError(
-            f"Expected order='C' to reshape a SparseTensor, but got {represented(order)}. For Fortran order write "
-            f"A.T.reshape(shape[::-1]).T."
-        )
+    if order not in ("C", "F"):
+        raise NotYetSupportedError(f"Expected order='C' or 'F' for a SparseTensor, but got {represented(order)}.")
     sizes = _completed(shape, tensor.shape)
+    if order == "F" and sizes:
+        return _reshape(tensor.transpose(), sizes[::-1], "C").transpose()
     if sizes == tensor.shape:
         return tensor
     if not sizes:

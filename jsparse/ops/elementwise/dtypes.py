@@ -1,0 +1,47 @@
+"""`astype`, `result_type` and `can_cast`, as the array API has them, also of tensors."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+
+from jsparse.convert.creation import of_any_array
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
+
+__all__ = ["astype", "can_cast", "result_type"]
+
+
+@of_any_array("astype", jnp.astype)
+def astype(self: SparseTensor, dtype: DTypeLike, /, *, copy: bool = True) -> SparseTensor:
+    """Cast the values of a tensor to another dtype, on its pattern, as `A.astype(dtype)` does.
+
+        >>> jsparse.astype(A, "bfloat16").dtype
+        dtype(bfloat16)
+
+    `copy` is for the array API: values are immutable, so nothing depends on it. Raises DTypeError if it is no dtype of
+    numbers.
+    """
+    return self.astype(dtype)
+
+
+def result_type(*operands: TensorLike | DTypeLike) -> np.dtype:
+    """The dtype to which tensors, arrays, numbers and dtypes promote, by the rules of jnp.result_type.
+
+    >>> jsparse.result_type(A, jnp.float16, 1.5)
+    dtype('float32')
+
+    Raises TypeError for what has no dtype, and DTypeError for dtypes that do not promote.
+    """
+    return np.dtype(jnp.result_type(*(x.values if isinstance(x, SparseTensor) else x for x in operands)))
+
+
+def can_cast(from_: TensorLike | DTypeLike, to: DTypeLike) -> bool:
+    """Whether a dtype, or the dtype of a tensor or array, can be cast to another one without loss, as jnp.can_cast.
+
+    >>> jsparse.can_cast(A, "float64"), jsparse.can_cast(A, "int32")
+    (True, False)
+
+    Raises TypeError for what is no dtype, and has none.
+    """
+    return bool(jnp.can_cast(getattr(from_, "dtype", from_), to))

@@ -1,0 +1,72 @@
+"""numpy's protocol `__array_function__`: `np.sum(A)` is `jsparse.sum(A)`, and others are refused by name.
+
+Without it numpy's functions would fail at the conversion to an array, or answer without one: `np.array_equal(A, A)`
+was False. Ufuncs such as `np.exp` are refused by `__array_ufunc__ = None`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+import numpy as np
+
+from jsparse.errors import DTypeError
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["array_function"]
+
+_MODULES = ("numpy", "numpy.linalg")
+_OTHER_NAMES = {"around": "round", "amax": "max", "amin": "min", "row_stack": "vstack"}
+
+
+def array_function(
+    self: SparseTensor,
+    function: Callable[..., object],
+    types: object,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> object:
+    """Compute a function of numpy by the function of that name in jsparse.
+
+        >>> np.sum(A, axis=1).shape
+        (1000,)
+
+    Raises DTypeError, which names the function, if jsparse has none.
+    """
+    known = _OF_METADATA.get(function)
+    if known is not None:
+        return known(*args, **kwargs)
+    name = _OTHER_NAMES.get(function.__name__, function.__name__)
+    ours = getattr(import_module("jsparse"), name, None) if function.__module__ in _MODULES else None
+    if callable(ours):
+        return ours(*args, **kwargs)
+    raise DTypeError(
+        f"{function.__module__}.{function.__name__} is not defined for a SparseTensor, and would make it dense. Write "
+        f"A.map(f) for an elementwise function of stored entries, jsparse.einsum for products, or pass A.todense()."
+    )
+
+
+def _shape(a: SparseTensor) -> tuple[int, ...]:
+    return a.shape
+
+
+def _ndim(a: SparseTensor) -> int:
+    return a.ndim
+
+
+def _size(a: SparseTensor, axis: int | None = None) -> int:
+    return a.size if axis is None else a.shape[axis]
+
+
+def _copy(a: SparseTensor, order: str = "K", subok: bool = False) -> SparseTensor:
+    return a.copy()
+
+
+_OF_METADATA: dict[Callable[..., object], Callable[..., object]] = {
+    np.shape: _shape,
+    np.ndim: _ndim,
+    np.size: _size,
+    np.copy: _copy,
+}
+"""Functions that need no values. Our own code calls them with operands of any kind."""

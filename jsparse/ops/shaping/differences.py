@@ -1,0 +1,73 @@
+"""`diff`, and its inverse `cumulative_sum` where that stays sparse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from jsparse.errors import PatternError, ShapeError
+from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor
+from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
+
+__all__ = ["cumulative_sum", "diff"]
+
+
+def diff(a: SparseLike, n: int = 1, axis: int = -1) -> SparseTensor:
+    """Compute the differences of neighbours along `axis`, n times, as jnp.diff does. Each time the size shrinks by 1.
+
+        >>> jsparse.diff(A, axis=1).shape
+        (1000, 799)
+
+    The result stores what either neighbour stores. Raises ShapeError for an axis out of range and for a negative n.
+    """
+    tensor = as_tensor(a, "diff")
+    at, times = as_axis(axis, tensor.ndim, "diff"), as_integer(n, "the n of jsparse.diff")
+    if times < 0:
+        raise ShapeError(f"Expected n >= 0 for jsparse.diff, but got {times}.")
+    every = (slice(None),) * at
+    for _ in range(times):
+        later, earlier = tensor[(*every, slice(1, None))], tensor[(*every, slice(None, -1))]
+        if tensor.dtype == jnp.bool_:
+            later, earlier = later.astype(jnp.int8), earlier.astype(jnp.int8)
+            tensor = (later - earlier).map(lambda x: x != 0)
+        else:
+            tensor = later - earlier
+    return tensor
+
+
+def cumulative_sum(
+    a: SparseLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> SparseTensor:
+    """Compute running sums along a dimension that dense levels store at the end, as jnp.cumulative_sum does.
+
+        >>> blocks = jsparse.asarray(np.ones((2, 3)), jsparse.Format.of("(i, j) -> (i : compressed, j : dense)", 2))
+        >>> jsparse.cumulative_sum(blocks, axis=1).todense().tolist()
+        [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]
+
+    Args:
+        axis: the dimension; it may be left out of a vector.
+        dtype: the dtype of the sums, by default the dtype of jnp.cumulative_sum.
+        include_initial: whether the sums begin with 0, one more than there are elements.
+
+    Along any other dimension the sums after an entry differ from 0, so the result would be dense: PatternError says
+    what to call. Raises ShapeError for an axis out of range.
+    """
+    tensor = as_tensor(a, "cumulative_sum")
+    if axis is None and tensor.ndim > 1:
+        raise ShapeError(f"Expected the axis of jsparse.cumulative_sum of a tensor of {tensor.ndim} dimensions.")
+    at = as_axis(-1 if axis is None else axis, tensor.ndim, "cumulative_sum")
+    inner = tensor.format.trailing_dims
+    if at not in inner or (include_initial and not tensor.format.is_dense):
+        raise PatternError(
+            f"Expected an axis of jsparse.cumulative_sum that dense levels store at the end, but got {axis} of "
+            f"{tensor!r}: the running sums would be dense. Write jnp.cumsum(A.todense(), axis), or for the sums over "
+            f"all elements A.sum(axis)."
+        )
+    options: dict[str, Any] = {"dtype": dtype, "include_initial": include_initial}
+    if tensor.format.is_dense:
+        return dense_levels(jnp.cumulative_sum(dense_array(tensor), axis=at, **options), tensor.format)
+    blocks = tensor.values.reshape(-1, *(tensor.shape[dim] for dim in inner))
+    found = jnp.cumulative_sum(blocks, axis=1 + inner.index(at), **options)
+    return tensor.with_values(found.reshape(tensor.values.shape))

@@ -1,0 +1,91 @@
+"""Functions of numpy and jax.numpy that are given a SparseTensor: ours, or an error that names ours."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse import DTypeError, SparseTensor
+
+X = np.array([[0, 2, 0], [1, 0, 3], [0, 0, 0], [4, 5, 6]], np.float32)
+A = jsparse.asarray(X)
+ROW = np.arange(3, dtype=np.float32)
+
+
+def dense(x):
+    return np.asarray(x.todense() if isinstance(x, SparseTensor) else x)
+
+
+SAME = {
+    "sum": lambda a: np.sum(a, axis=1), "mean": lambda a: np.mean(a, axis=0, keepdims=True), "max": np.max,
+    "amin": lambda a: np.amin(a, axis=1), "std": lambda a: np.std(a, axis=1, ddof=1), "any": np.any, "prod": np.prod,
+    "count_nonzero": np.count_nonzero, "argmax": lambda a: np.argmax(a[3:], axis=1), "transpose": np.transpose,
+    "concatenate": lambda a: np.concatenate([a, a]), "vstack": lambda a: np.vstack([a, a]),
+    "stack": lambda a: np.stack([a, a], axis=1), "dot": lambda a: np.dot(a, ROW),
+    "einsum": lambda a: np.einsum("ij,j->i", a, ROW), "tensordot": lambda a: np.tensordot(a, a.T, 1),
+    "where": lambda a: np.where(a > 2, a, 0.0), "round": lambda a: np.round(a / 4), "real": np.real,
+    "clip": lambda a: np.clip(a, 0, 3), "kron": lambda a: np.kron(a, a), "diagonal": np.diagonal, "trace": np.trace,
+    "tril": np.tril, "flip": lambda a: np.flip(a, 0), "roll": lambda a: np.roll(a, 1, axis=0), "sort": np.sort,
+    "reshape": lambda a: np.reshape(a, (2, 6)), "ravel": np.ravel, "squeeze": lambda a: np.squeeze(a[:, :1]),
+    "expand_dims": lambda a: np.expand_dims(a, 1), "moveaxis": lambda a: np.moveaxis(a, 0, 1),
+    "tile": lambda a: np.tile(a, 2), "repeat": lambda a: np.repeat(a, 2, axis=0),
+    "norm": lambda a: np.linalg.norm(a, axis=1), "diff": np.diff, "zeros_like": np.zeros_like, "copy": np.copy,
+    "nan_to_num": np.nan_to_num, "outer": lambda a: np.outer(a[0], a[1]),
+    "broadcast_to": lambda a: np.broadcast_to(a, (2, 4, 3)), "block of rows": lambda a: np.take(a, [1, 3], axis=0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_functions_of_numpy(name):
+    np.testing.assert_allclose(dense(SAME[name](A)), SAME[name](X), rtol=1e-6)
+
+
+def test_what_needs_no_values():
+    assert np.shape(A) == X.shape
+    assert np.ndim(A) == 2
+    assert (np.size(A), np.size(A, 1)) == (12, 3)
+    assert np.result_type(A.dtype, np.float64) == np.float64
+
+
+def test_equality_is_of_elements():
+    assert np.array_equal(A, A)
+    assert np.array_equal(A, X)
+    assert not np.array_equal(A, A + A)
+    assert np.allclose(A, A.asformat("coo"))
+
+
+@pytest.mark.parametrize("function", [np.cumsum, np.linalg.inv, np.fft.fft, np.median, np.histogram])
+def test_functions_that_we_lack_are_refused_by_name(function):
+    with pytest.raises(DTypeError, match=rf"{function.__name__} is not defined for a SparseTensor.*A\.todense\(\)"):
+        function(A)
+
+
+@pytest.mark.parametrize(
+    ("function", "ours"),
+    [(jnp.exp, r"jsparse\.exp\(A\)"), (jnp.sum, r"jsparse\.sum\(A\)"), (jnp.cumsum, r"jsparse\.cumulative_sum\(A\)"),
+     (jnp.linalg.norm, "would make it dense"), (lambda a: jnp.add(a, 1), r"jsparse\.add\(A\)"),
+     (jax.nn.relu, r"jsparse\.maximum\(A\)"), (jnp.fft.fft, r"Write A\.map\(f\)")],
+)  # fmt: skip
+def test_refusals_of_jax_numpy_name_the_counterpart(function, ours):
+    with pytest.raises(DTypeError, match=ours):
+        function(A)
+
+
+def test_packages_that_need_extras_are_found_on_first_use():
+    code = (
+        "import sys, jsparse\n"
+        "assert jsparse.io is sys.modules['jsparse.io']\n"
+        "assert {'nnx', 'linen', 'optax', 'lineax', 'io'} <= set(dir(jsparse))\n"
+        "sys.modules['flax'] = None\n"
+        "try: jsparse.nnx\n"
+        "except AttributeError as error: assert 'jsparse[flax]' in str(error), error\n"
+        "else: raise SystemExit('no error')\n"
+        "assert not hasattr(jsparse, 'linen')\n"
+        "try: jsparse.nothing\n"
+        "except AttributeError as error: assert 'nothing' in str(error)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
