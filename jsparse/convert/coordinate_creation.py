@@ -70,6 +70,7 @@ def from_coords(
     coords = given_coordinates(coords)
     values = _values(values, coords, sizes)
     dynamic = isinstance(coords, jax.core.Tracer) or nse is not None
+    format = None if not sizes and format == "coo" else format  # a scalar has no levels
     layout = _layout(format, len(sizes), values.ndim - 1, dynamic)
     _check_values(values, values.shape[:1], sizes)
     if dynamic:

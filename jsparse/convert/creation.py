@@ -20,7 +20,7 @@ from jsparse.convert import dynamic_creation
 from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
 from jsparse.convert.scipy_sparse import from_scipy
 from jsparse.convert.scipy_structure import is_scipy
-from jsparse.errors import NotYetSupportedError, PatternError
+from jsparse.errors import DTypeError, NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.tensor.dynamic_pattern import dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
@@ -78,9 +78,31 @@ def asarray(
     elif is_scipy(x):
         tensor = _from_scipy(x, format, dtype)
     else:
+        _check_is_dense(x)
         tensor = _from_dense(host_array(x, _NUMBERS, dtype), format, dtype)
     tensor = _with_capacity(tensor, dynamic, nse)
     return tensor if dtype is None or tensor.dtype == dtype else tensor.astype(dtype)
+
+
+def _check_is_dense(x: object) -> None:
+    """Raise DTypeError, which says what to write, for lists of tensors and for sparse tensors of other libraries."""
+    if isinstance(x, list | tuple) and any(isinstance(one, SparseTensor) for one in x):
+        raise DTypeError(
+            "Expected an array for jsparse.asarray, but got a sequence of SparseTensors. Join them by jsparse.stack or "
+            "jsparse.concatenate."
+        )
+    library = type(x).__module__.partition(".")[0]
+    if library == "torch" and "sparse" in str(getattr(x, "layout", "")):
+        raise DTypeError(
+            "Expected an array, or a sparse array of scipy or JAX, for jsparse.asarray, but got torch's sparse tensor. "
+            "Write t = x.to_sparse_coo().coalesce(), then jsparse.SparseTensor.from_coords(t.indices().numpy(), "
+            "t.values().numpy(), tuple(t.shape)).asformat('csr')."
+        )
+    if library == "sparse" and hasattr(x, "fill_value"):
+        raise DTypeError(
+            "Expected an array or a sparse array of scipy or JAX for jsparse.asarray, but got one of pydata/sparse. "
+            "Write jsparse.SparseTensor.from_coords(x.coords, x.data, x.shape) of x = x.asformat('coo')."
+        )
 
 
 def as_sparse_operand(x: Any, text: str) -> Any:

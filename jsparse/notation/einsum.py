@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from jsparse.errors import ShapeError, SubscriptError, pointed, shortened
 from jsparse.notation.assignment import Access, Assignment
-from jsparse.notation.ellipsis import ELLIPSIS, without_ellipsis
+from jsparse.notation.ellipsis import ELLIPSIS, with_own_ones, without_ellipsis
 from jsparse.notation.sublists import no_text
 
-__all__ = ["operand_name", "parse_einsum"]
+__all__ = ["check_count", "operand_name", "parse_einsum"]
 
 _TOKEN = re.compile(r"\.\.\.|->|.", re.DOTALL)
 
@@ -28,12 +28,12 @@ def operand_name(position: int) -> str:
 
 
 def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignment:
-    """Read `subscripts` for operands of the given shapes. Sizes are compared for `...` only, not for letters.
+    """Read `subscripts` for operands of the given shapes. Other sizes than 1 are compared for `...` only.
 
     Raises:
-        SubscriptError: text outside the grammar; the message points at the error.
-        ShapeError: a term does not fit its operand's rank, the numbers of terms and operands differ, or dimensions
-            of `...` do not broadcast.
+        SubscriptError: text outside the grammar; the message points at the error. Or the numbers of terms and operands
+            differ.
+        ShapeError: a term does not fit its operand's rank, or dimensions of `...` do not broadcast.
         NotYetSupportedError: `...` needs more letters than there are.
     """
     if not isinstance(subscripts, str):
@@ -42,19 +42,27 @@ def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignme
     _check_characters(text)
     left, arrow, right = text.partition("->")
     terms = left.split(",")
-    if len(terms) != len(shapes):
-        raise ShapeError(
-            f"Expected as many operands as terms, but '{shortened(subscripts)}' has {len(terms)} terms and "
-            f"{len(shapes)} operands were passed. Write one term for each operand, separated by ','."
-        )
+    check_count(subscripts, len(shapes))
     for position, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         _check_rank(subscripts, position, term, len(shape))
     result = right if arrow else _implicit_result(left)
     _check_result(subscripts, left, result)
     if ELLIPSIS in text:
         terms, result = without_ellipsis(text, terms, result, shapes)
+    if any(1 in shape for shape in shapes):
+        terms = with_own_ones(text, terms, shapes)
     factors = tuple(Access(operand_name(n), tuple(term)) for n, term in enumerate(terms))
     return Assignment(Access(operand_name(len(terms)), tuple(result)), factors)
+
+
+def check_count(subscripts: str, count: int) -> None:
+    """Raise SubscriptError unless the subscripts have a term for each of `count` operands."""
+    terms = subscripts.partition("->")[0].count(",") + 1
+    if terms != count:
+        raise SubscriptError(
+            f"Expected as many operands as terms, but '{shortened(subscripts)}' has {terms} terms and {count} operands "
+            f"were passed. Write one term for each operand, separated by ','."
+        )
 
 
 def _implicit_result(left: str) -> str:

@@ -1,7 +1,7 @@
-"""Expansion of `...` into index letters, by numpy's rules.
+"""Broadcasting in einsum by letters of its own: of `...`, which becomes letters, and of letters.
 
 The dimensions of `...` are aligned at the right. A dimension of size 1 that broadcasts to a larger size gets an index
-of its own, which is summed over its one element.
+of its own, which is summed over its one element. If the result lacks `...`, its dimensions are summed, as in jax.numpy.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from string import ascii_letters
 
-from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, pointed, shortened
+from jsparse.errors import NotYetSupportedError, ShapeError, shortened
 
-__all__ = ["ELLIPSIS", "letters_of", "without_ellipsis"]
+__all__ = ["ELLIPSIS", "letters_of", "with_own_ones", "without_ellipsis"]
 
 ELLIPSIS = "..."
 
@@ -32,22 +32,35 @@ def without_ellipsis(
     """The terms and the result in letters only. `shapes` have to have the ranks of the terms.
 
     Raises:
-        SubscriptError: the result has no `...` for the dimensions that broadcast.
         ShapeError: sizes that do not broadcast.
         NotYetSupportedError: no letters are left.
     """
     stretches = [_stretch(term, shape) for term, shape in zip(terms, shapes, strict=True)]
     sizes = _broadcast(text, stretches)
-    if sizes and ELLIPSIS not in result:
-        raise SubscriptError(
-            f"Expected '...' behind '->' too, for the operands broadcast over sizes {shortened(sizes)}; to sum over "
-            f"them, write letters instead of '...':\n{pointed(text, text.index('->') + 2, len(result))}"
-        )
     fresh = _fresh(text)
     common = [next(fresh) for _ in sizes]
     letters = [_names(stretch, sizes, common, fresh) for stretch in stretches]
     written = [term.replace(ELLIPSIS, names) for term, names in zip(terms, letters, strict=True)]
     return written, result.replace(ELLIPSIS, "".join(common))
+
+
+def with_own_ones(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[str]:
+    """The terms, in which a dimension of size 1 has a letter of its own if its letter has a larger size elsewhere.
+
+    A letter that an operand has twice stays: it is a diagonal. Raises NotYetSupportedError if no letters are left.
+    """
+    largest: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        for letter, size in zip(term, shape, strict=True):
+            largest[letter] = max(size, largest.get(letter, 1))
+    fresh = _fresh(text + "".join(terms))
+    return [
+        "".join(
+            next(fresh) if size == 1 < largest[letter] and term.count(letter) == 1 else letter
+            for letter, size in zip(term, shape, strict=True)
+        )
+        for term, shape in zip(terms, shapes, strict=True)
+    ]
 
 
 def _stretch(term: str, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import shortened
 from jsparse.notation import read_sublists
+from jsparse.notation.einsum import check_count
 from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.planned import as_array, plan_einsum
@@ -35,6 +36,10 @@ def einsum(
     semiring: str | Semiring = "plus_times",
     schedule: Schedule | None = None,
     preferred_element_type: DTypeLike | None = None,
+    dtype: DTypeLike | None = None,
+    optimize: object = True,
+    precision: str | jax.lax.Precision | None = None,
+    **refused: object,
 ) -> jax.Array | SparseTensor:
     """Compute a sum of products of sparse and dense tensors, in numpy's notation.
 
@@ -50,9 +55,9 @@ def einsum(
     Args:
         subscripts: a term of letters for each operand, separated by commas, and `->` with the indices of the result.
             Indices that the result lacks are summed. Without `->` the result has the indices that appear once, sorted.
-            An index may appear twice in a term (a diagonal). `...` stands for the other dimensions of an operand, which
-            broadcast. The other form has no text: a list of integers and Ellipsis follows each operand, and the
-            result's list is last.
+            An index may appear twice in a term (a diagonal). A dimension of size 1 broadcasts. `...` stands for the
+            other dimensions of an operand, which broadcast, and are summed if the result lacks them. The other form has
+            no text: a list of integers and Ellipsis follows each operand, and the result's list is last.
         operands: any number of SparseTensors and arrays of floats, complex numbers, integers and bools, which promote
             as in `jnp.einsum`. BCOO, BCSR and scipy.sparse arrays are converted by `asarray`. An entry that is not
             stored contributes nothing, even if it meets NaN or Inf. A Pattern, static or dynamic, is a sparse operand
@@ -76,6 +81,10 @@ def einsum(
             schedule is one kernel, however many operands it has. Derivatives and batches are scheduled without it.
         preferred_element_type: the dtype of the result, by default what operands promote to. Products are summed at
             least in that dtype (float16 and bfloat16: in float32), and rounded once.
+        dtype: the same, as numpy calls it.
+        optimize, precision: for code written for jax.numpy: the former without effect, since the order of products is
+            always chosen by price; the latter is passed on for products of dense arrays.
+        refused: other arguments of numpy's and jax.numpy's einsum, such as `out=`: TypeError says what to write.
 
     Returns:
         An array of the result's shape, or a SparseTensor.
@@ -91,6 +100,11 @@ def einsum(
         ScheduleError: a step of the schedule is illegal; the message says why.
     """
     shown = f"'{shortened(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
+    if refused:
+        raise _refusal(next(iter(refused)))
+    if dtype is not None and preferred_element_type is not None:
+        raise TypeError("jsparse.einsum takes dtype= or preferred_element_type=, which are the same, but got both.")
+    preferred_element_type = preferred_element_type if dtype is None else dtype
     nse = checked_nse(nse, shown)
     subscripts, operands = as_sparse_operand(subscripts, shown), tuple(as_sparse_operand(x, shown) for x in operands)
     dense = out_format is None and not any(map(is_sparse, (subscripts, *operands)))
@@ -101,7 +115,7 @@ def einsum(
     ring = semiring_named(semiring, str(shown).strip("'"))
     preferred = preferred_dtype(shown, preferred_element_type)
     if dense and ring.is_linear and not schedules:
-        return _of_arrays((subscripts, *operands), preferred, str(shown).strip("'"))
+        return _of_arrays((subscripts, *operands), preferred, str(shown).strip("'"), precision)
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
     return cast(
@@ -109,8 +123,27 @@ def einsum(
     )
 
 
-def _of_arrays(arguments: Sequence[Any], preferred: np.dtype | None, text: str) -> jax.Array:
+_REFUSED = {
+    "out": "Arrays of JAX are immutable. Use the result",
+    "casting": "Dtypes promote as in jax.numpy. Cast operands by A.astype(dtype)",
+    "order": "A result has the format out_format=",
+    "out_sharding": "Use jax.lax.with_sharding_constraint of the result",
+}
+"""Arguments of numpy's and jax.numpy's einsum that ours does not take, and what to write."""
+
+
+def _refusal(name: str) -> TypeError:
+    instead = _REFUSED.get(name)
+    advice = f" {instead}." if instead else ""
+    return TypeError(f"jsparse.einsum() got an unexpected keyword argument {name!r}.{advice}")
+
+
+def _of_arrays(
+    arguments: Sequence[Any], preferred: np.dtype | None, text: str, precision: str | jax.lax.Precision | None
+) -> jax.Array:
     """Compute an einsum of dense arrays by jax.numpy. The indices are text or lists, as `einsum` takes them."""
+    if isinstance(arguments[0], str):
+        check_count(arguments[0], len(arguments) - 1)
     count = len(arguments)
     array_arguments = range(1, count) if isinstance(arguments[0], str) else range(0, count - count % 2, 2)
     taken = [as_array(x, text) if n in array_arguments else x for n, x in enumerate(arguments)]
@@ -118,7 +151,8 @@ def _of_arrays(arguments: Sequence[Any], preferred: np.dtype | None, text: str) 
 
     def computed(*arrays: jax.Array) -> jax.Array:
         given = dict(zip(array_arguments, arrays, strict=True))
-        return jnp.einsum(*({**known, **given}[n] for n in range(count)), preferred_element_type=preferred)
+        ordered = ({**known, **given}[n] for n in range(count))
+        return jnp.einsum(*ordered, preferred_element_type=preferred, precision=precision)
 
     arrays = [taken[n] for n in array_arguments]
     # Below this product of all sizes no result can be too large, so most calls skip the abstract evaluation.

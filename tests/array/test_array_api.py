@@ -217,6 +217,43 @@ def test_elements_along_an_axis(kind):
         jsparse.take_along_axis(A, np.zeros((6, 1)), axis=1)
 
 
+@pytest.mark.parametrize("kind", ["csr", "coo", "dynamic"])
+def test_products_of_complex_numbers(kind):
+    whole = (T + 1j * sparse(*T.shape)).astype(np.complex64)
+    A = MAKE[kind](whole)
+    for axis in (None, 0, 1, (0, 2), (1, 2)):
+        exact = axis is not None  # the product of all entries exceeds 2²⁴
+        same(A.prod(axis), whole.prod(axis), exact)
+        same(A.prod(axis, stored=True), np.where(whole != 0, whole, 1).prod(axis), exact)
+    found = jax.grad(lambda v: jnp.abs(A.with_values(v).prod(2, stored=True) + 0.5).sum())(A.values)
+    dense = jax.grad(lambda x: jnp.abs(jnp.where(whole != 0, x, 1).prod(2) + 0.5).sum())(whole)
+    np.testing.assert_allclose(A.with_values(found).todense(), np.where(whole != 0, dense, 0), rtol=1e-4, atol=1e-3)
+    same(jax.jit(lambda a: a.prod(1))(A), whole.prod(1))
+
+
+def test_messages_say_what_to_write():
+    A = jsparse.asarray(X)
+    with pytest.raises(jsparse.DTypeError, match=r"jsparse\.stack or jsparse\.concatenate"):
+        jsparse.asarray([A, A])
+    with pytest.raises(ShapeError, match="one for each column"):
+        SparseTensor.from_coords(np.zeros((0, 1), int), np.ones(0), ())
+    assert float(SparseTensor.from_coords(np.zeros((0, 1), int), np.ones(1), ()).todense()) == 1
+
+    class Tensor:
+        layout = "torch.sparse_csr"
+
+    Tensor.__module__ = "torch"
+    with pytest.raises(jsparse.DTypeError, match="torch.*from_coords"):
+        jsparse.asarray(Tensor())
+
+    class COO:
+        fill_value = 0
+
+    COO.__module__ = "sparse.numba_backend"
+    with pytest.raises(jsparse.DTypeError, match=r"pydata/sparse.*from_coords"):
+        jsparse.asarray(COO())
+
+
 def test_running_sums_of_blocks():
     blocks = jsparse.asarray(T, jsparse.Format.of("csr", 2).with_dense(1))
     same(jsparse.cumulative_sum(blocks, axis=2), np.cumsum(T, 2))

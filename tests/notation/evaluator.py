@@ -4,7 +4,7 @@ import string
 
 import numpy as np
 
-__all__ = ["assignment_value", "product_value", "statement_value"]
+__all__ = ["assignment_value", "by_numpy", "product_value", "statement_value"]
 
 
 def product_value(factors, kept, arrays):
@@ -27,3 +27,12 @@ def assignment_value(assignment, operands):
     """The target of an einsum's Assignment."""
     arrays = {factor.tensor: x for factor, x in zip(assignment.factors, operands, strict=True)}
     return product_value(assignment.factors, assignment.target.indices, arrays)
+
+
+def by_numpy(text, operands):
+    """numpy's value; of a result without `...` the sum over its dimensions, which numpy refuses."""
+    left, arrow, result = text.replace(" ", "").partition("->")
+    if not arrow or "..." not in left or "..." in result:
+        return np.einsum(text, *operands)
+    found = np.einsum(f"{left}->...{result}", *operands)
+    return found.sum(tuple(range(found.ndim - len(result))))

@@ -132,7 +132,7 @@ def prod(
 
     The product is 0 where an element is not stored; with `stored=True` it is 1 where no entry is stored. The gradient
     is exact for any entries. Second and higher derivatives are not exact where two or more entries are 0: they are 0
-    there. See `sum` for the arguments and errors.
+    there. Of complex numbers the product is exact, too. See `sum` for the arguments and errors.
     """
     check_leaves(self, "A in A.prod")
     reduced = reduced_axes(axis, self.ndim)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from jsparse.base.limits import check_bytes
 from jsparse.base.memo import Owner, remembered
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import Semiring
@@ -78,8 +79,38 @@ def stored_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
     """The product of the stored entries of each part; 1 where there is none."""
     if not tensor.ndim:
         return tensor.values[0]
+    if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
+        return _complex_product(tensor, reduced)
     tensor, reduced = _shortened(tensor, reduced)
     return _array(einsum(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=PRODUCT))
+
+
+def _complex_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
+    """The product of complex entries, which kernels do not multiply: a scan over the entries, sorted by part."""
+    kept = [dim for dim in range(tensor.ndim) if dim not in reduced]
+    shape = tuple(tensor.shape[dim] for dim in kept)
+    total = prod(shape)
+    check_bytes(shape, tensor.dtype, "the product of each part", "Reduce more dimensions.")
+    rows = tensor.coords
+    is_used = jnp.ones(tensor.nse, bool)
+    part = jnp.zeros(tensor.nse, rows.dtype)
+    for dim, size in enumerate(tensor.shape):
+        is_used &= (rows[dim] >= 0) & (rows[dim] < size)  # coordinates in padding are out of range
+        part = part * size + rows[dim] if dim in kept else part
+    part = jnp.where(is_used, part, total)
+    order = jnp.argsort(part)
+    part, values = part[order], jnp.where(is_used, tensor.values, 1)[order]
+    _, products = jax.lax.associative_scan(_product_within, (part, values))
+    is_last = jnp.concatenate([part[1:] != part[:-1], jnp.ones(min(tensor.nse, 1), bool)])
+    made = jnp.ones(total, tensor.dtype).at[jnp.where(is_last, part, total)].set(products, mode="drop")
+    return made.reshape(shape)
+
+
+def _product_within(
+    before: tuple[jax.Array, jax.Array], after: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    """The last part of two neighbouring runs of sorted entries, and the product of its entries in both."""
+    return after[0], jnp.where(before[0] == after[0], before[1] * after[1], after[1])
 
 
 def _shortened(tensor: SparseTensor, reduced: Sequence[int]) -> tuple[SparseTensor, Sequence[int]]:
