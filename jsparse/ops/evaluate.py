@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from operator import index
 from typing import Any
@@ -24,6 +25,7 @@ from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Statement
 from jsparse.ops.calls.desugar import without_calls
 from jsparse.ops.powers import with_powers
+from jsparse.ops.semiring_sums import combined
 from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.desugaring import DesugaredStatement, as_product, check_distinct, counting, desugared
 from jsparse.planning.dtypes import preferred_dtype
@@ -78,7 +80,8 @@ def evaluate(
         out_format: "dense"; a format, for a sparse result in that format; a Pattern or a SparseTensor, to compute on
             that pattern only. By default the result is sparse if every term is, by the rules of `einsum`.
         nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the operands' bound.
-        semiring: a semiring as in `einsum`, for a statement that is one product of tensors.
+        semiring: a semiring as in `einsum`, for products of tensors without functions and numbers. `+` is its ⊕, so
+            that `A[i,j] + B[i,j]` by "min_plus" is the smaller entry where both are stored, and else the stored one.
         schedule: steps that the kernel has to have, as in `einsum`. If the statement has several terms with a kernel
             each, pass a list with a schedule or None for each term.
         preferred_element_type: the dtype of the result, by default what tensors and numbers promote to; see `einsum`.
@@ -98,6 +101,8 @@ def evaluate(
     nse = checked_nse(nse, shown)
     tensors = {name: as_sparse_operand(x, shown) for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    if not ring.is_linear and len(statement.terms) > 1:
+        return _sum_by_semiring(text, statement, ring, tensors, shape, out_format, nse, preferred_element_type)
     tensors = with_powers(statement, tensors)
     text = shortened(text)  # only messages use it below
     given_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
@@ -114,7 +119,31 @@ def evaluate(
     return out if before is None else _combined_with(text, rewritten, operands, before, out)
 
 
-def _check_format(text: str, statement: Statement, before: Any, out_format: OutFormat) -> None:
+def _sum_by_semiring(
+    text: str,
+    statement: Statement,
+    ring: Semiring,
+    tensors: dict[str, object],
+    shape: tuple[int, ...] | None,
+    out_format: OutFormat,
+    nse: int | None,
+    preferred_element_type: DTypeLike | None,
+) -> SparseTensor | jax.Array:
+    """The sum of several terms by a semiring: each is a statement of its own, and they are combined."""
+    preferred, shown = preferred_dtype(f"'{text}'", preferred_element_type), shortened(text)
+    on = out_format if out_format == "dense" or is_sparse(out_format) else None
+    found = []
+    for term in statement.terms:
+        one = replace(statement, terms=(term,))
+        named = {base_and_exponent(name)[0] for name in one.tensors()}
+        own = with_powers(one, {name: x for name, x in tensors.items() if name in named})
+        rewritten = _desugared(shown, one, own, shape)
+        plain, operands, _ = _by_semiring(shown, rewritten, own, ring)
+        found.append(plan_statement(shown, plain, operands, on, None, preferred, ring, shape).run())
+    return combined(found, ring, out_format, nse)
+
+
+def _check_format(text: str, statement: Statement, before: object, out_format: OutFormat) -> None:
     """Raise FormatError if the target has previous content that `out_format` cannot combine with."""
     if before is None or out_format in (None, "dense"):
         return
@@ -172,20 +201,19 @@ def planned_sum(
 def _checked(
     text: str, tensors: dict[str, Any], semiring: str | Semiring, shape: Sequence[int] | None, out_format: OutFormat
 ) -> tuple[Statement, Semiring]:
-    """Parse and check a statement: all its tensors are given, and only plus_times allows sums and numbers."""
+    """Parse and check a statement: all its tensors are given, and only plus_times allows functions and numbers."""
     statement, ring = parsed(text), semiring_named(semiring, text)
     if shape is None and statement.target.tensor not in tensors and not is_sparse(out_format):
         statement = parsed(text, sized=False)
     if not ring.is_linear and statement.calls:
         raise NotYetSupportedError(
-            f"evaluate takes one product of tensors by {ring}, without functions, but '{text}' has "
+            f"evaluate takes sums of products of tensors by {ring}, without functions, but '{text}' has "
             f"{shortened(statement.calls[-1])}. Compute that in a statement before."
         )
-    if not ring.is_linear and [(term.coefficient, bool(term.factors)) for term in statement.terms] != [(1, True)]:
+    if not ring.is_linear and any(term.coefficient != 1 or not term.factors for term in statement.terms):
         raise NotYetSupportedError(
-            f"evaluate takes one product of tensors by {ring}, without numbers, but '{text}' has several terms or a "
-            f"number. "
-            f"Evaluate products one by one, and combine them by jax.numpy."
+            f"evaluate takes sums of products of tensors by {ring}, without numbers, but '{text}' has a number or a "
+            f"difference. Evaluate products one by one, and combine them by jax.numpy."
         )
     if not ring.is_linear and statement.operator != "=":
         raise SubscriptError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from functools import cache
 from numbers import Number
 from typing import Any, Never
 
@@ -77,6 +79,8 @@ class UnsupportedOperations:
         """Compare by identity: the result is a bool, never an array. `jsparse.equal` compares elements."""
         if isinstance(other, Number | np.ndarray | jax.Array):
             raise _comparison("==")
+        if self is not other and isinstance(other, UnsupportedOperations):
+            _warn_of_identity()
         return self is other
 
     def __ne__(self, other: object) -> bool:
@@ -175,6 +179,16 @@ _COUNTERPARTS = {
     "minimum": "Write jsparse.minimum(A, B).",
 }
 """Attributes of arrays of numpy, scipy, JAX and torch, and what to write."""
+
+
+@cache
+def _warn_of_identity() -> None:
+    """Warn, once, that tensors are compared by identity."""
+    warnings.warn(
+        "A == B of SparseTensors is whether they are one object. jsparse.equal(A, B) compares elements, and "
+        "jsparse.array_equal(A, B) says whether all are equal.",
+        stacklevel=3,
+    )
 
 
 def _no_number(kind: str) -> DTypeError:

@@ -9,6 +9,7 @@ import pytest
 
 from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, JsparseError
+from jsparse.tensor.unsupported import _warn_of_identity
 
 REFUSED = {
     "A.shape.0., or A.nse": len,
@@ -57,7 +58,10 @@ def test_each_refusal_says_what_to_write(dense, message, dynamic):
 def test_equality_is_identity(dense):
     A = asarray(dense)
     assert A == A
-    assert not A == asarray(dense)  # noqa: SIM201, SIM300
+    _warn_of_identity.cache_clear()
+    with pytest.warns(UserWarning, match=r"one object.*jsparse\.equal"):
+        assert not A == asarray(dense)  # noqa: SIM201, SIM300
+    assert not A == asarray(dense)  # noqa: SIM201, SIM300  it warns once
     assert A is not None
     assert (A == None) is False  # noqa: E711
     assert A in [asarray(dense), A]
