@@ -86,6 +86,8 @@ class UnsupportedOperations:
     def __ne__(self, other: object) -> bool:
         if isinstance(other, Number | np.ndarray | jax.Array):
             raise _comparison("!=")
+        if self is not other and isinstance(other, UnsupportedOperations):
+            _warn_of_identity()
         return self is not other
 
     def __rpow__(self, other: object) -> Never:

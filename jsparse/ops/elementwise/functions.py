@@ -27,25 +27,25 @@ def __getattr__(name: str) -> Any:
     row = FUNCTIONS.get(name)
     if row is None or row.arity[0] > 2:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _function(row)
+    return _function(row, name)
 
 
 @cache
-def _function(row: Function) -> Callable[..., Any]:
-    """The public function for a row of the table."""
-    found = _of_two(row) if row.arity[0] == 2 else _of_entries(row)
-    found.__name__ = found.__qualname__ = row.name
+def _function(row: Function, name: str) -> Callable[..., Any]:
+    """The public function for a row of the table, by one of its names."""
+    found = _of_two(row, name) if row.arity[0] == 2 else _of_entries(row, name)
+    found.__name__ = found.__qualname__ = name
     return found
 
 
-def _of_entries(row: Function) -> Callable[..., Any]:
+def _of_entries(row: Function, name: str) -> Callable[..., Any]:
     """The public function of one argument: it maps the stored entries of a SparseTensor, and is JAX's for an array."""
 
     def applied(A: Any, *args: Any, **options: Any) -> SparseTensor | jax.Array:
-        A = as_sparse_operand(A, f"jsparse.{row.name}")
+        A = as_sparse_operand(A, f"jsparse.{name}")
         if not isinstance(A, SparseTensor):
             return row.function(A, *args, **options)
-        check_leaves(A, f"A in jsparse.{row.name}(A)")
+        check_leaves(A, f"A in jsparse.{name}(A)")
         return SparseTensor._unchecked(_values(row.function, A, args, options), A.pattern)
 
     rest = (
@@ -57,7 +57,7 @@ def _of_entries(row: Function) -> Callable[..., Any]:
 
     {rest}
 
-        >>> jsparse.{row.name}(A)
+        >>> jsparse.{name}(A)
 
     Args:
         A: a SparseTensor of any shape and format; an array is passed to the function of JAX itself.
@@ -69,11 +69,11 @@ def _of_entries(row: Function) -> Callable[..., Any]:
     return applied
 
 
-def _of_two(row: Function) -> Callable[..., Any]:
+def _of_two(row: Function, name: str) -> Callable[..., Any]:
     """The public function of two operands, which broadcast."""
 
     def applied(A: SparseTensor, B: Any) -> SparseTensor | jax.Array:
-        return called(row.name, f"jsparse.{row.name}(A, B)", (A, B))
+        return called(row.name, f"jsparse.{name}(A, B)", (A, B))
 
     rest = (
         "Of two SparseTensors the result is one, on the entries where it may differ from 0."
@@ -84,7 +84,7 @@ def _of_two(row: Function) -> Callable[..., Any]:
 
     {rest}
 
-        >>> jsparse.{row.name}({_example(row)})
+        >>> jsparse.{name}({_example(row)})
 
     Args:
         A, B: SparseTensors, arrays and numbers that broadcast.
