@@ -20,7 +20,7 @@ __all__ = ["kept_as_stored", "permuted", "transposed"]
 
 MOVE_CALL = 1e4  # a permutation of values to another storage order, however few they are
 MOVE = 4.0  # a value of such a permutation
-FARTHER = 2.0  # added per MiB of values, if a value lies far from the one before: caches and pages are missed
+FARTHER = 2.0  # added per MiB of values to each line of values that lies far from the one before: caches are missed
 FARTHEST = 64.0  # the MiB of values from which on they lie in memory
 COORDINATE_BYTES = 4  # the bytes of a coordinate in an index array
 AHEAD = 4  # cache lines of a segment that are near once one of them is read: the processor fetches the next ones
@@ -53,7 +53,7 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
         names = problem.level_variables[axis.pattern]
         if names != nest.walk and walked_as(names, nest.walk) != names:
             inner, pattern = extent(problem, [v for v in access.variables() if v not in names]), patterns[axis.pattern]
-            cost = MOVE_CALL + pattern.nse * inner * _move(pattern, pattern.nse * inner * itemsize(problem, access))
+            cost = MOVE_CALL + pattern.nse * _move(pattern, inner, itemsize(problem, access))
             moved[axis.pattern] = moved.get(axis.pattern, 0.0) + cost
     return moved
 
@@ -91,18 +91,20 @@ def _bisection(segment: float, stored: int) -> float:
     return LOCATED + steps + max(steps - log2(LINE_BYTES / COORDINATE_BYTES), 1.0) * gather_cost(size)
 
 
-def _move(pattern: Stored, size: int) -> float:
-    """The cost of moving one value of a pattern whose values have `size` bytes in all.
+def _move(pattern: Stored, inner: int, item: int) -> float:
+    """The cost of moving the `inner` values of one entry, of `item` bytes each, which lie side by side.
 
     In a band or a mesh neighbours stay neighbours, so most values lie near the value before. In the new order one
     segment after the other is read from, and a few lines of each stay near. If segments are long, these lines are fewer
     bytes than all values.
     """
     if not pattern.format.levels:
-        return MOVE
-    segments = (1, *pattern.level_sizes)[-2]
+        return MOVE * inner
+    segments, lines = (1, *pattern.level_sizes)[-2], -(-inner * item // LINE_BYTES)
+    near = min(pattern.nse * inner * item, segments * AHEAD * lines * LINE_BYTES)  # the bytes that have to stay near
     far = 1 - read_before(pattern, len(pattern.format.levels) - 1)
-    return MOVE + far * FARTHER * min(min(size, segments * AHEAD * LINE_BYTES) / (1 << 20), FARTHEST)
+    # A cache line is missed once, however many values of the entry are in it.
+    return MOVE * inner + lines * far * FARTHER * min(near / (1 << 20), FARTHEST)
 
 
 def transposed(nest: Summary) -> float:
