@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from operator import index
 from typing import Any
 
@@ -18,14 +18,23 @@ from jsparse.base.limits import checked_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import FormatError, NotYetSupportedError, ShapeError, SubscriptError, represented, shortened
+from jsparse.errors import (
+    FormatError,
+    NotYetSupportedError,
+    ScheduleError,
+    ShapeError,
+    SubscriptError,
+    represented,
+    shortened,
+)
 from jsparse.formats.validate import LARGEST_SIZE
+from jsparse.notation.ellipsis import letters_of
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Statement
 from jsparse.ops.calls.desugar import without_calls
+from jsparse.ops.einsum import einsum
 from jsparse.ops.powers import with_powers
-from jsparse.ops.semiring_sums import combined
 from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.desugaring import DesugaredStatement, as_product, check_distinct, counting, desugared
 from jsparse.planning.dtypes import preferred_dtype
@@ -101,8 +110,10 @@ def evaluate(
     nse = checked_nse(nse, shown)
     tensors = {name: as_sparse_operand(x, shown) for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    preferred = preferred_dtype(f"'{text}'", preferred_element_type)
     if not ring.is_linear and len(statement.terms) > 1:
-        return _sum_by_semiring(text, statement, ring, tensors, shape, out_format, nse, preferred_element_type)
+        _check_one_kernel(text, schedules)
+        return _sum_by_semiring(text, statement, ring, tensors, shape, out_format, nse, preferred)
     tensors = with_powers(statement, tensors)
     text = shortened(text)  # only messages use it below
     given_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
@@ -112,7 +123,6 @@ def evaluate(
     _check_format(text, statement, before, out_format)
     if statement.operator == "=":
         check_distinct(text, rewritten)
-    preferred = preferred_dtype(f"'{text}'", preferred_element_type)
     plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
     result_shape = _target_shape(text, before, shape)
     out = plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape, schedules).run()
@@ -127,20 +137,66 @@ def _sum_by_semiring(
     shape: tuple[int, ...] | None,
     out_format: OutFormat,
     nse: int | None,
-    preferred_element_type: DTypeLike | None,
+    preferred: np.dtype | None,
 ) -> SparseTensor | jax.Array:
-    """The sum of several terms by a semiring: each is a statement of its own, and they are combined."""
-    preferred, shown = preferred_dtype(f"'{text}'", preferred_element_type), shortened(text)
+    """The sum ⊕ of several terms: `A[i, j] + B[i, j]` by min_plus is the smaller of two entries.
+
+    Each term is a statement of its own. Terms are combined where at least one of them stores an entry, as the
+    element-wise addition of GraphBLAS does: an entry that no term stores is the zero of ⊕, so it stays out of a sparse
+    result, and is that zero in an array.
+    """
     on = out_format if out_format == "dense" or is_sparse(out_format) else None
-    found = []
-    for term in statement.terms:
+    whole = set(statement.target.variables())
+    found: list[SparseTensor | jax.Array] = []
+    for term in sorted(statement.terms, key=lambda term: not whole.issubset(term.variables())):
         one = replace(statement, terms=(term,))
         named = {base_and_exponent(name)[0] for name in one.tensors()}
-        own = with_powers(one, {name: x for name, x in tensors.items() if name in named})
-        rewritten = _desugared(shown, one, own, shape)
-        plain, operands, _ = _by_semiring(shown, rewritten, own, ring)
-        found.append(plan_statement(shown, plain, operands, on, None, preferred, ring, shape).run())
-    return combined(found, ring, out_format, nse)
+        own = {name: x for name, x in tensors.items() if name in named}
+        sizes = found[0].shape if shape is None and found else shape  # a term that lacks an index is repeated along it
+        found.append(_planned(text, one, ring, own, sizes, on, None, preferred, ()).run())
+    return _combined(found, ring, out_format, nse)
+
+
+_ADD: dict[str, Callable[..., jax.Array]] = {
+    "+": jnp.add,
+    "*": jnp.multiply,
+    "min": jnp.minimum,
+    "max": jnp.maximum,
+    "|": jnp.bitwise_or,
+    "&": jnp.bitwise_and,
+}
+
+
+def _combined(
+    terms: Sequence[SparseTensor | jax.Array], ring: Semiring, out_format: OutFormat, nse: int | None
+) -> SparseTensor | jax.Array:
+    """The sum ⊕ of terms of one shape. It is sparse if all of them are, and `out_format` is not "dense"."""
+    add = _ADD[ring.add]
+    if is_sparse(out_format):  # all terms are values on that pattern
+        first, *others = terms
+        return reduce(lambda one, other: one.map(add, other), others, first)
+    if out_format != "dense" and all(isinstance(x, SparseTensor) for x in terms):
+        union = _union(terms, out_format, nse)
+        first, *others = (_placed(x, ring, union) for x in terms)
+        return reduce(lambda one, other: one.map(add, other), others, first)
+    return reduce(add, (_placed(x, ring, "dense") for x in terms))
+
+
+def _union(terms: Sequence[SparseTensor | jax.Array], out_format: OutFormat, nse: int | None) -> SparseTensor:
+    """A tensor with the entries that some term stores."""
+    indices = ", ".join(letters_of(terms[0].ndim))
+    text = f"U[{indices}] = {' + '.join(f'P{n}[{indices}]' for n in range(len(terms)))}"
+    patterns = {f"P{n}": x.pattern for n, x in enumerate(terms) if isinstance(x, SparseTensor)}
+    made: SparseTensor = plan_statement(text, parse_statement(text), patterns, out_format, nse).run()
+    return made
+
+
+def _placed(x: SparseTensor | jax.Array, ring: Semiring, out_format: OutFormat) -> Any:
+    """A term on another pattern or as an array, with the zero of ⊕ where it stores nothing."""
+    if not isinstance(x, SparseTensor):
+        return x
+    letters = letters_of(x.ndim)
+    return einsum(f"{letters}->{letters}", x, semiring=ring, out_format=out_format)
 
 
 def _check_format(text: str, statement: Statement, before: object, out_format: OutFormat) -> None:
@@ -155,7 +211,9 @@ def _check_format(text: str, statement: Statement, before: object, out_format: O
         )
 
 
-def _combined_with(text: str, rewritten: DesugaredStatement, operands: dict[str, Any], before: Any, out: Any) -> Any:
+def _combined_with(
+    text: str, rewritten: DesugaredStatement, operands: dict[str, Any], before: Any, out: Any
+) -> SparseTensor | jax.Array:
     """Combine the target's previous content with the result, by the statement's operator."""
     if not isinstance(before, SparseTensor):
         before = as_array(before, text)
@@ -190,12 +248,41 @@ def planned_sum(
     nse = checked_nse(nse, f"'{shortened(text)}'")
     tensors = {name: as_sparse_operand(x, f"'{shortened(text)}'") for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    if not ring.is_linear and len(statement.terms) > 1:
+        raise NotYetSupportedError(
+            f"Expected one product by {ring}, which is one kernel, but '{shortened(text)}' has several terms, each "
+            f"with a kernel of its own. Give them one by one."
+        )
+    return _planned(text, statement, ring, tensors, shape, out_format, nse, preferred, schedules)
+
+
+def _planned(
+    text: str,
+    statement: Statement,
+    ring: Semiring,
+    tensors: dict[str, Any],
+    shape: tuple[int, ...] | None,
+    out_format: OutFormat,
+    nse: int | None,
+    preferred: np.dtype | None,
+    schedules: Schedules,
+) -> Planned:
+    """The plan of a checked statement without calls."""
     tensors = with_powers(statement, tensors)
     text = shortened(text)
     rewritten = _desugared(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
     result_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
     return plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape, schedules)
+
+
+def _check_one_kernel(text: str, schedules: Schedules) -> None:
+    """Raise ScheduleError for schedules of a statement whose terms are computed one by one."""
+    if schedules:
+        raise ScheduleError(
+            f"Expected no schedule= for a sum of several terms by a semiring, '{shortened(text)}', whose terms have a "
+            f"kernel each. Evaluate the terms one by one, each with its schedule."
+        )
 
 
 def _checked(

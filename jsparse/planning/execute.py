@@ -1,8 +1,8 @@
 """Executes plans on operands, instruction by instruction.
 
 A dense product by any semiring is plain jax.numpy over the whole iteration space. XLA fuses the product into the
-reduction, so outside of derivatives the product is never stored. The semantics are those of the compiler's loops: an
-empty reduction is the semiring's zero, and the factors that attain a minimum share its gradient.
+reduction, so that only derivatives store the product. The result is what the compiler's loops compute: an empty
+reduction is the semiring's zero, and the factors that attain a minimum share its gradient.
 """
 
 from __future__ import annotations

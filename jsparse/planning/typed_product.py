@@ -299,8 +299,8 @@ def extended_to(text: str, target: Access, out: PatternRef, sizes: Mapping[Index
     first, last = _first_choice(names, shape, sizes), _last_choice(names, shape, sizes)
     if first is None or last is None:
         raise ShapeError(
-            f"Expected the dimensions of {given} to be those of indices of the result in their order, but these have "
-            f"the sizes {of_result}. Pass a pattern with such sizes, or a format."
+            f"Expected the dimensions of {given} to have the sizes of some indices of the result, in their order, but "
+            f"the indices have the sizes {of_result}. Pass a pattern with such sizes, or a format."
         )
     if first != last:
         raise ShapeError(

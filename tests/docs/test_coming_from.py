@@ -1,4 +1,4 @@
-"""Every cell of jsparse in the table of docs/coming_from.md gives the result in its first column."""
+"""Every cell of jsparse in the tables of docs/coming_from.md and docs/array_api.md gives the first cell's result."""
 
 import re
 from pathlib import Path
@@ -10,15 +10,15 @@ import pytest
 
 import jsparse
 
-PAGE = Path(__file__).parents[2] / "docs" / "coming_from.md"
+DOCS = Path(__file__).parents[2] / "docs"
+COMING_FROM, ARRAY_API = DOCS / "coming_from.md", DOCS / "array_api.md"
 
 
-def rows():
-    """The first and the last cell of each row."""
-    for line in PAGE.read_text().splitlines():
-        if line.startswith("| ") and not line.startswith("| result"):
-            cells = re.split(r"(?<!\\)\s*\|\s*", line.strip("| \n"))
-            yield tuple(cell.replace("\\|", "|") for cell in (cells[0], cells[-1].strip("`")))
+def rows(page):
+    """The cells of each row of the tables that begin with a result."""
+    for table in page.read_text().split("\n\n| result |")[1:]:
+        for line in table.partition("\n\n")[0].splitlines()[2:]:
+            yield [x.replace("\\|", "|").strip() for x in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
 
 
 def matrix(rng, *shape):
@@ -26,7 +26,7 @@ def matrix(rng, *shape):
 
 
 def names():
-    """The dense arrays of the page."""
+    """The dense arrays of the pages."""
     rng = np.random.default_rng(0)
     a, b, s, t = (matrix(rng, *shape) for shape in ((4, 6), (4, 6), (5, 5), (3, 4, 5)))
     dense = {
@@ -38,6 +38,8 @@ def names():
         "w": np.arange(1, 5, dtype=np.float32),
     }
     more = {"x": rng.random((4, 6)).astype(np.float32), "f": rng.random((4, 2)), "g": rng.random((5, 2))}
+    more |= {"i": rng.integers(-3, 4, (4, 6), np.int32), "j": rng.integers(0, 3, (4, 6), np.int32)}
+    more |= {"k": rng.integers(0, 6, (4, 2))}
     return {**dense, **more, "np": np, "jnp": jnp, "jax": jax, "key": jax.random.key(0)}
 
 
@@ -55,11 +57,15 @@ def in_words(text, given):
     }[text]
 
 
-@pytest.mark.parametrize(("result", "code"), list(rows()), ids=lambda cell: cell)
+CELLS = [(cells[0], cells[-1].strip("`")) for page in (COMING_FROM, ARRAY_API) for cells in rows(page)]
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+@pytest.mark.parametrize(("result", "code"), CELLS, ids=lambda cell: cell)
 def test_row(result, code, tmp_path):
     given = names()
     want = eval(result.strip("`"), dict(given)) if result.startswith("`") else in_words(result, given)
-    tensors = {name.upper(): jsparse.asarray(given[name]) for name in "abst"}
+    tensors = {name.upper(): jsparse.asarray(given[name]) for name in "abstij"}
     scope = {**given, **tensors, "jsparse": jsparse, "path": tmp_path / "tensor.npz"}
     *before, last = code.split("; ")
     for statement in before:
@@ -70,7 +76,17 @@ def test_row(result, code, tmp_path):
     np.testing.assert_allclose(found.astype(float), np.asarray(want, float), rtol=1e-4, atol=1e-5)
 
 
-def test_the_page_states_its_count():
-    count = len(list(rows()))
-    assert f"{count} rows: " in PAGE.read_text()
-    assert f"{count} in jsparse" in PAGE.read_text()
+def test_the_pages_state_their_counts():
+    count = len(list(rows(COMING_FROM)))
+    assert f"{count} rows: " in COMING_FROM.read_text()
+    assert f"{count} in jsparse" in COMING_FROM.read_text()
+    names = [name.strip("`") for _, name, _ in rows(ARRAY_API)]
+    last = ARRAY_API.read_text().rpartition("|---|---|\n")[2]
+    others = [x for line in last.splitlines() for x in re.findall(r"`(\w+)`", line.split(" | ")[0])]
+    assert len({*names, *others}) == len(names) + len(others)
+    assert f"{len(names)} of {len(names) + len(others)} names" in ARRAY_API.read_text()
+
+
+def test_rows_of_the_array_api_call_the_function_of_their_name():
+    for _, name, code in rows(ARRAY_API):
+        assert f"{name.strip('`')}(" in code or name in ("`empty`", "`empty_like`", "`ones_like`")

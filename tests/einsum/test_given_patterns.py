@@ -110,7 +110,7 @@ def test_a_pattern_of_full_rank_decides_where_sizes_do_not():
 
 def test_errors():
     with pytest.raises(
-        ShapeError, match=r"of shape \(6, 6\), to be those of indices of the result .* i: 5, j: 6, h: 4"
+        ShapeError, match=r"of shape \(6, 6\), to have the sizes of some indices of the result.* i: 5, j: 6, h: 4"
     ):
         jsparse.einsum("ihd,jhd->ijh", Q[:5], K, out_format=P)
     with pytest.raises(ShapeError, match="no operand tells the size of 'j'. Pass a pattern of rank 3"):

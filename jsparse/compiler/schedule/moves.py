@@ -20,7 +20,7 @@ __all__ = ["kept_as_stored", "permuted", "transposed"]
 
 MOVE_CALL = 1e4  # a permutation of values to another storage order, however few they are
 MOVE = 4.0  # a value of such a permutation
-FARTHER = 2.0  # added per MiB of values to each line of values that lies far from the one before: caches are missed
+FARTHER = 2.0  # added per MiB of values, if an entry lies far from the one before, for each cache line of its values
 FARTHEST = 64.0  # the MiB of values from which on they lie in memory
 COORDINATE_BYTES = 4  # the bytes of a coordinate in an index array
 AHEAD = 4  # cache lines of a segment that are near once one of them is read: the processor fetches the next ones

@@ -18,7 +18,7 @@ from jsparse.formats import Format, Pattern
 from jsparse.formats.build import Built
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.formats import default_in
-from jsparse.ops.relocation.operands import as_integer, as_tensor
+from jsparse.ops.relocation.operands import as_integer
 from jsparse.ops.relocation.values import on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -88,13 +88,13 @@ def full(
     kind = jnp.asarray(fill_value).dtype if dtype is None else dtype
     if not fill_value:
         return zeros(sizes, kind, format)
-    if format is None or not Format.of(format, len(sizes)).is_dense:
+    layout = None if format is None else Format.of(format, len(sizes))
+    if layout is None or not layout.is_dense:
         raise PatternError(
             f"Expected a value of jsparse.full that is 0 where nothing is stored, but got {fill_value:.4g}, which "
             f"would be stored for every element of shape {shortened(sizes)}. Write jnp.full(shape, x), "
             f'jsparse.full(shape, x, format="dense"), or jsparse.SparseTensor(jnp.full(P.nse, x), P) for a pattern P.'
         )
-    layout = Format.of(format, len(sizes))
     check_bytes(sizes, float_or(kind), "the values of all elements", "Ask for fewer.")
     return SparseTensor(jnp.full(math.prod(sizes), fill_value, float_or(kind)), Pattern._trusted(sizes, layout, ()))
 
@@ -119,9 +119,7 @@ def zeros_like(A: SparseTensor, dtype: DTypeLike | None = None) -> SparseTensor:
 
     `jnp.zeros_like(A)` makes a dense array. Raises DTypeError for the dtype.
     """
-    tensor = as_tensor(A, "zeros_like")
-    kind = tensor.dtype if dtype is None else float_or(dtype)
-    return tensor.with_values(jnp.zeros(tensor.values.shape, kind))
+    return full_like(A, 0, dtype)
 
 
 @of_any_array("full_like", jnp.full_like)
@@ -132,15 +130,14 @@ def full_like(A: SparseTensor, fill_value: complex, dtype: DTypeLike | None = No
 
     Raises PatternError for another value: `A.map(lambda v: x)` has it at the stored entries.
     """
-    tensor = as_tensor(A, "full_like")
-    kind = tensor.dtype if dtype is None else float_or(dtype)
-    if fill_value and not tensor.format.is_dense:
+    if fill_value and not A.format.is_dense:
         raise PatternError(
             f"Expected a value of jsparse.full_like that is 0 where nothing is stored, but got {fill_value:.4g}. For "
             f"the stored entries write A.with_values(jnp.full_like(A.values, x)), for all "
             f"elements jnp.full(A.shape, x)."
         )
-    return tensor.with_values(jnp.full(tensor.values.shape, fill_value, kind))
+    kind = A.dtype if dtype is None else float_or(dtype)
+    return A.with_values(jnp.full(A.values.shape, fill_value, kind))
 
 
 @of_any_array("ones_like", jnp.ones_like)

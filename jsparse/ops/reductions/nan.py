@@ -5,8 +5,9 @@ Entries that are not stored are 0, which is not NaN, so they take part.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,45 +19,36 @@ from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions import reductions
 from jsparse.ops.reductions.axes import reduced_axes, reduced_size, with_kept_axes
 from jsparse.ops.reductions.stored import counts, reduced_sum, wide_sum
-from jsparse.planning.signature import OutFormat
 from jsparse.tensor.leaves import check_leaves
-from jsparse.tensor.sparse_tensor import Axis, SparseTensor
+from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
 __all__ = ["nanmax", "nanmean", "nanmin", "nanprod", "nansum"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-@of_any_array("nansum", jnp.nansum)
-def nansum(
-    self: SparseTensor,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    *,
-    keepdims: bool = False,
-    out_format: OutFormat = None,
-) -> SparseTensor | jax.Array:
-    """Sum over `axis`, with 0 for NaN. See `sum` for the arguments, the result and errors.
 
-    >>> jsparse.nansum(A, axis=1).shape
+def _of_others(
+    plain: Callable[Concatenate[TensorLike, P], R], number: float, described: str
+) -> Callable[Concatenate[TensorLike, P], R]:
+    """The reduction `plain` of a tensor with a number in place of NaN."""
+    name = f"nan{plain.__name__}"
+
+    def reduced(A: SparseTensor, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return plain(_filled(A, number), *args, **kwargs)
+
+    update_wrapper(reduced, plain)
+    reduced.__name__ = reduced.__qualname__ = name
+    reduced.__doc__ = f"""{described} See `{plain.__name__}` for the arguments, the result and errors.
+
+    >>> jsparse.{name}(A, axis=1).shape
     (1000,)
     """
-    return reductions.sum(_filled(self, 0), axis, dtype, keepdims=keepdims, out_format=out_format)
+    return of_any_array(name, getattr(jnp, name))(reduced)
 
 
-@of_any_array("nanprod", jnp.nanprod)
-def nanprod(
-    self: SparseTensor,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    *,
-    keepdims: bool = False,
-    stored: bool = False,
-) -> jax.Array:
-    """Compute the product over `axis`, with 1 for NaN. See `prod` for the arguments and errors.
-
-    >>> jsparse.nanprod(A, axis=1, stored=True).shape
-    (1000,)
-    """
-    return reductions.prod(_filled(self, 1), axis, dtype, keepdims=keepdims, stored=stored)
+nansum = _of_others(reductions.sum, 0, "Sum over `axis`, with 0 for NaN.")
+nanprod = _of_others(reductions.prod, 1, "Compute the product over `axis`, with 1 for NaN.")
 
 
 @of_any_array("nanmean", jnp.nanmean)
@@ -92,7 +84,7 @@ def nanmax(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, sto
     >>> jsparse.nanmax(A, axis=1).shape
     (1000,)
     """
-    return _extreme("max", self, axis, keepdims, stored)
+    return _extreme(reductions.max, -jnp.inf, self, axis, keepdims, stored)
 
 
 @of_any_array("nanmin", jnp.nanmin)
@@ -102,17 +94,19 @@ def nanmin(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, sto
     >>> jsparse.nanmin(A, axis=1).shape
     (1000,)
     """
-    return _extreme("min", self, axis, keepdims, stored)
+    return _extreme(reductions.min, jnp.inf, self, axis, keepdims, stored)
 
 
-def _extreme(name: str, tensor: SparseTensor, axis: Axis, keepdims: bool, stored: bool) -> jax.Array:
-    of_tensor = reductions.max if name == "max" else reductions.min
+def _extreme(
+    plain: Callable[..., jax.Array], number: float, tensor: SparseTensor, axis: Axis, keepdims: bool, stored: bool
+) -> jax.Array:
+    found = plain(_filled(tensor, number), axis, keepdims=keepdims, stored=stored)
     if not jnp.issubdtype(tensor.dtype, jnp.floating):
-        return of_tensor(tensor, axis, keepdims=keepdims, stored=stored)
-    found = of_tensor(_filled(tensor, -jnp.inf if name == "max" else jnp.inf), axis, keepdims=keepdims, stored=stored)
-    nothing_else = reductions.all(tensor.map(jnp.isnan), axis, keepdims=keepdims, stored=stored)
-    if stored:  # where nothing is stored, the maximum is -inf, as of `max`
-        nothing_else &= reductions.any(tensor.map(jnp.isnan), axis, keepdims=keepdims)
+        return found
+    is_nan = tensor.map(jnp.isnan)
+    nothing_else = reductions.all(is_nan, axis, keepdims=keepdims, stored=stored)
+    if stored:  # where nothing is stored, the result is that of `max`
+        nothing_else &= reductions.any(is_nan, axis, keepdims=keepdims)
     return jnp.where(nothing_else, jnp.nan, found)
 
 

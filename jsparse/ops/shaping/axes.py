@@ -35,7 +35,7 @@ def transpose(self: SparseTensor, axes: Sequence[int] | None = None) -> SparseTe
 
     The dtype stays. Raises ShapeError if `axes` is no permutation.
     """
-    return as_tensor(self, "transpose").transpose(None if axes is None else as_axes(axes, self.ndim, "transpose"))
+    return self.transpose(None if axes is None else as_axes(axes, self.ndim, "transpose"))
 
 
 @of_any_array("permute_dims", jnp.permute_dims)
@@ -57,9 +57,7 @@ def matrix_transpose(self: SparseTensor, /) -> SparseTensor:
 
     The dtype stays. Raises ShapeError for fewer than two dimensions.
     """
-    if self.ndim < 2:
-        raise ShapeError(f"Expected two dimensions or more to exchange the last two, but got {shortened(self.shape)}.")
-    return swapaxes(self, -1, -2)
+    return self.mT
 
 
 @of_any_array("unstack", jnp.unstack)

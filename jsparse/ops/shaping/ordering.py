@@ -118,8 +118,8 @@ def unique_values(a: SparseLike) -> jax.Array:
     tensor = as_tensor(a, "unique_values")
     if not is_known(tensor.values):
         raise PatternError(
-            f"Expected values that are known, but those of {tensor!r} are traced, and so is the number of distinct "
-            f"values. Call unique_values outside jit, or jnp.unique(A.values, size=n) in it."
+            f"Expected known values, but {tensor!r} has traced ones, and their number of distinct values is unknown. "
+            f"Call unique_values outside jit, or jnp.unique(A.values, size=n) in it."
         )
     tensor = tensor.static()
     found = np.asarray(tensor.values)
