@@ -212,6 +212,8 @@ def _made_to_vary(x: jax.Array, axes: tuple[str, ...]) -> jax.Array:
 def same_varying(operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
     """Make all operands vary over the same manual axes, as the type check of `shard_map` requires."""
     every_axis = frozenset().union(*map(_varying, operands))
+    if not every_axis:
+        return tuple(operands)
 
     def varied(x: jax.Array) -> jax.Array:
         missing = tuple(sorted(every_axis - _varying(x)))

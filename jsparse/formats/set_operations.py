@@ -143,7 +143,10 @@ def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
 
 
 def _filtered(kept: Kept, first: Stored, second: Stored) -> Stored | None:
-    """The result if one operand has runs, and either contains the other operand or keeps no entries of its own."""
+    """The result where an operand with runs selects entries of the other, or contains all of them; else None.
+
+    Whether an element lies in a run is found without writing out the run's entries.
+    """
     choices = [(first, second, kept.first, kept.second), (second, first, kept.second, kept.first)]
     for source, other, alone, other_alone in choices:
         if other.has_runs and not other_alone:

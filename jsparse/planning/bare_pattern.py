@@ -20,7 +20,7 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.patterned import Patterned
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["BarePattern", "IndexRelation", "is_bare", "is_index_relation", "is_sparse", "pattern_of"]
+__all__ = ["BarePattern", "IndexRelation", "is_sparse", "pattern_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +28,6 @@ class BarePattern(Patterned):
     """A pattern as an operand."""
 
     pattern: Pattern | DynamicPattern
-
-
-def is_bare(x: Any) -> bool:
-    """Whether an operand is a bare pattern. Index relations are bare patterns, too."""
-    return isinstance(x, BarePattern)
 
 
 class IndexRelation(BarePattern):
@@ -49,11 +44,6 @@ def _unflatten(static: Pattern | None, dynamic: tuple[DynamicPattern, ...]) -> I
 
 
 jax.tree_util.register_pytree_node(IndexRelation, _flatten, _unflatten)
-
-
-def is_index_relation(x: Any) -> bool:
-    """Whether an operand is an index relation."""
-    return isinstance(x, IndexRelation)
 
 
 def is_sparse(x: Any) -> bool:

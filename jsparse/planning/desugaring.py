@@ -42,7 +42,7 @@ from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 from jsparse.notation import Access, IndexVar
 from jsparse.notation.assignment import Index
 from jsparse.notation.statement import Product, Statement
-from jsparse.planning.bare_pattern import IndexRelation, is_bare, is_sparse
+from jsparse.planning.bare_pattern import BarePattern, IndexRelation, is_sparse
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width
 
 __all__ = ["DesugaredStatement", "as_product", "check_distinct", "counting", "desugared", "relation", "traced_relation"]
@@ -297,7 +297,7 @@ def as_product(
 
 
 def _is_pattern(x: Any) -> bool:
-    return is_bare(x) or isinstance(x, (Pattern, DynamicPattern))
+    return isinstance(x, (BarePattern, Pattern, DynamicPattern))
 
 
 class _Term:

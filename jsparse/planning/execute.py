@@ -25,7 +25,7 @@ from jsparse.convert.dynamic_creation import converted_pattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import IndexVar
-from jsparse.planning.bare_pattern import BarePattern, IndexRelation, is_bare, pattern_of
+from jsparse.planning.bare_pattern import BarePattern, IndexRelation, pattern_of
 from jsparse.planning.dtypes import converted
 from jsparse.planning.plan import (
     AssembledPattern,
@@ -98,7 +98,7 @@ def _pattern_sorted_anew(pattern: DynamicPattern, format: Format) -> DynamicPatt
 
 def _on_levels(x: Any, pattern: Pattern) -> SparseTensor | BarePattern:
     """A value on a static pattern that stores the same entries in the same order."""
-    if is_bare(x):
+    if isinstance(x, BarePattern):
         return BarePattern(pattern)
     values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, pattern.nse)
     made: SparseTensor = SparseTensor._unchecked(values, pattern)
@@ -186,7 +186,7 @@ def _product(work: PlannedProduct, values: Sequence[Any], on: DynamicPattern | N
 def factors_of(work: PlannedProduct, values: Sequence[Any]) -> list[Any]:
     """The factors that have values, in the dtypes and with the prereductions that the primitive expects."""
     operands = (values[n] for n in work.values)
-    return [_factor(work, x, n) for n, x in enumerate(operands) if not is_bare(x)]
+    return [_factor(work, x, n) for n, x in enumerate(operands) if not isinstance(x, BarePattern)]
 
 
 def _factor(work: PlannedProduct, x: Any, n: int) -> Any:

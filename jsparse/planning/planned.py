@@ -21,7 +21,7 @@ from jsparse.errors import FormatError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.notation import Access, parse_einsum
 from jsparse.notation.statement import Product, Statement
-from jsparse.planning.bare_pattern import BarePattern, is_bare, is_index_relation
+from jsparse.planning.bare_pattern import BarePattern, IndexRelation
 from jsparse.planning.execute import execute
 from jsparse.planning.plan import ProgramPlan
 from jsparse.planning.planned_product import ONE
@@ -87,7 +87,10 @@ def signatures(
 
 def _with_same(found: tuple[Signature, ...], operands: Sequence[Any]) -> tuple[Signature, ...]:
     """The signatures, which also note repeated operands, so that equal steps on them are computed once."""
-    arrays = [id(x.pattern if is_bare(x) else x.values if isinstance(x, SparseTensor) else x) for x in operands]
+    arrays = [
+        id(x.values if isinstance(x, SparseTensor) else x.pattern if isinstance(x, BarePattern) else x)
+        for x in operands
+    ]
     if len(set(arrays)) == len(arrays):
         return found
     first: dict[tuple[int, PatternRef | None], int] = {}
@@ -168,7 +171,9 @@ _of_statement = remembered(maxsize=REMEMBERED)(plan)
 
 def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
     """Add the factor 1 to each term in which no factor has values, so that every term is a product."""
-    bare = [all(is_index_relation(tensors[factor.tensor]) for factor in term.factors) for term in statement.terms]
+    bare = [
+        all(isinstance(tensors[factor.tensor], IndexRelation) for factor in term.factors) for term in statement.terms
+    ]
     if not any(bare):
         return statement, {}
     one = Access(ONE, ())

@@ -326,7 +326,7 @@ class _Planner:
     def _concordant(
         self, terms: Sequence[tuple[TypedProduct, Dtypes]], provisional: PatternRef | None
     ) -> list[tuple[TypedProduct, Dtypes]]:
-        """The terms with values converted where that pays, or where patterns and the output's are not concordant.
+        """The terms with values in other formats, where no loop order walks all formats as stored, or where that pays.
 
         A schedule assumes operands as they are stored, so with schedules only discordant operands are converted.
         """

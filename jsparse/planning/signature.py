@@ -19,7 +19,7 @@ from jsparse.compiler.schedule import Schedule
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import core_type, extended_type, transposed_type
 from jsparse.formats.pattern import core_of
-from jsparse.planning.bare_pattern import is_bare, is_index_relation, pattern_of
+from jsparse.planning.bare_pattern import BarePattern, IndexRelation, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -137,8 +137,8 @@ def stored_on(operands: Sequence[Any]) -> list[PatternRef | None]:
 
 def signature(x: Any, on: PatternRef | None) -> Signature:
     """The signature of an operand that is stored on the pattern `on`, or is dense."""
-    if is_bare(x):
-        return Signature(x.shape, _integer(), True, on, True, is_index_relation(x))
+    if isinstance(x, BarePattern):
+        return Signature(x.shape, _integer(), True, on, True, isinstance(x, IndexRelation))
     array = x.values if isinstance(x, SparseTensor) else x
     return Signature(tuple(x.shape), np.dtype(array.dtype), bool(getattr(array, "weak_type", False)), on)
 

@@ -45,7 +45,7 @@ Avals = Sequence[jax.ShapeDtypeStruct]
 
 @dataclass(frozen=True, eq=False)
 class ElementwiseFunction:
-    """A function that computes one number of one number from each argument. It is compared by identity.
+    """A function of numbers: one from each argument gives one result. It is compared by identity.
 
     Attributes:
         jaxpr: a closed jaxpr of scalars, without constants.

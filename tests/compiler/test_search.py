@@ -157,6 +157,19 @@ def test_values_are_moved_where_as_many_are_looked_up_in_long_segments() -> None
     assert "store" in str(planned("ij,ji->", A, A).schedule)
 
 
+def test_a_move_within_rows_costs_less_than_one_across_them() -> None:
+    """A value that stays in its row is read from the nearest cache, so only the last two loops are exchanged."""
+    rng, shape = np.random.default_rng(3), (1000, 2000, 3000)
+    coords = np.unravel_index(np.unique(rng.integers(0, np.prod(shape), 300_000)), shape)
+    A = SparseTensor.from_coords(np.array(coords), np.ones(len(coords[0]), np.float32), shape, "coo")
+    B, C = (np.ones((n, 16), np.float32) for n in shape[1:])
+    chosen = planned("ijk,jr,kr->ir", A, B, C)
+    moves = {
+        "".join(nest.walk): Prices(chosen.patterns).of(nest).moves for nest in candidates(chosen.given, (A.pattern,))
+    }
+    assert moves["ijk"] == 0 < moves["ikj"] < moves["kji"] / 1.5
+
+
 def test_few_coordinates_select_segments_after_another_pattern_is_walked() -> None:
     rng, n = np.random.default_rng(2), 1000
     rows = rng.choice(n, 20, replace=False)

@@ -164,7 +164,7 @@ class _Assembler:
 
 
 def with_upper_bounds(nest: LoopNest) -> LoopNest:
-    """The nest that bounds the number of entries, in place of one that counts them, where that is asked for.
+    """Make a nest that counts entries compute an upper bound of their number, if the problem asks for no exact count.
 
     Each term's loops over the row, or the innermost shared loop, are replaced by the lengths of what they would walk. A
     segment that is the same in all of a term's own loops bounds the row by itself.

@@ -130,10 +130,10 @@ def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | Non
 
 
 def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
-    """The most that the positions of a level weigh if it is walked outermost: 1 each, and 1 for each entry below them.
+    """An upper bound of the weight of a level that is walked outermost. Positions and entries below them weigh 1 each.
 
     Args:
-        size: the size of the level's dimension. Positions of a level that is not full are also bounded by the entries.
+        size: the size of the level's dimension. It bounds the positions; so do the entries, if the level is not full.
     """
     extent, stored = UNKNOWN if size is None else size, pattern.format.levels[level]
     if stored.kind.is_full or extent <= DERIVED_DENSE * pattern.nse:

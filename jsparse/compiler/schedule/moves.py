@@ -19,9 +19,7 @@ from jsparse.formats import Pattern
 __all__ = ["kept_as_stored", "permuted", "transposed"]
 
 MOVE_CALL = 1e4  # a permutation of values to another storage order, however few they are
-MOVE = 4.0  # a value of such a permutation
-FARTHER = 2.0  # added per MiB of values, if an entry lies far from the one before, for each cache line of its values
-FARTHEST = 64.0  # the MiB of values from which on they lie in memory
+MOVE = 3.5  # a value of such a permutation
 COORDINATE_BYTES = 4  # the bytes of a coordinate in an index array
 AHEAD = 4  # cache lines of a segment that are near once one of them is read: the processor fetches the next ones
 COPY = 1.0  # an element of a dense tensor transposed
@@ -51,9 +49,13 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
         if axis is None:
             continue
         names = problem.level_variables[axis.pattern]
-        if names != nest.walk and walked_as(names, nest.walk) != names:
+        walked = walked_as(names, nest.walk)
+        if walked != names:
             inner, pattern = extent(problem, [v for v in access.variables() if v not in names]), patterns[axis.pattern]
-            cost = MOVE_CALL + pattern.nse * _move(pattern, inner, itemsize(problem, access))
+            shared = next(n for n, (stored, var) in enumerate(zip(names, walked, strict=True)) if stored != var)
+            # Levels whose coordinates may repeat have fewer segments than they store coordinates.
+            apart = min(pattern.level_sizes[shared - 1], extent(problem, names[:shared])) if shared else 1
+            cost = MOVE_CALL + pattern.nse * _move(pattern, max(apart, 1), inner, itemsize(problem, access))
             moved[axis.pattern] = moved.get(axis.pattern, 0.0) + cost
     return moved
 
@@ -91,20 +93,22 @@ def _bisection(segment: float, stored: int) -> float:
     return LOCATED + steps + max(steps - log2(LINE_BYTES / COORDINATE_BYTES), 1.0) * gather_cost(size)
 
 
-def _move(pattern: Stored, inner: int, item: int) -> float:
+def _move(pattern: Stored, apart: int, inner: int, item: int) -> float:
     """The cost of moving the `inner` values of one entry, of `item` bytes each, which lie side by side.
 
-    In a band or a mesh neighbours stay neighbours, so most values lie near the value before. In the new order one
-    segment after the other is read from, and a few lines of each stay near. If segments are long, these lines are fewer
-    bytes than all values.
+    The levels that both orders begin with have `apart` segments. A value stays within its segment, so only the values
+    of one of them have to be near. In a band or a mesh neighbours stay neighbours, so most values lie near the value
+    before. In the new order one segment after the other is read from, and a few lines of each stay near. If segments
+    are long, these lines are fewer bytes than all values.
     """
     if not pattern.format.levels:
         return MOVE * inner
     segments, lines = (1, *pattern.level_sizes)[-2], -(-inner * item // LINE_BYTES)
-    near = min(pattern.nse * inner * item, segments * AHEAD * lines * LINE_BYTES)  # the bytes that have to stay near
+    # The bytes that have to stay near.
+    near = min(pattern.nse * inner * item, segments * AHEAD * lines * LINE_BYTES) / apart
     far = 1 - read_before(pattern, len(pattern.format.levels) - 1)
     # A cache line is missed once, however many values of the entry are in it.
-    return MOVE * inner + lines * far * FARTHER * min(near / (1 << 20), FARTHEST)
+    return MOVE * inner + lines * far * gather_cost(near)
 
 
 def transposed(nest: Summary) -> float:

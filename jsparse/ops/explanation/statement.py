@@ -16,7 +16,7 @@ from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel
-from jsparse.planning.bare_pattern import is_index_relation, pattern_of
+from jsparse.planning.bare_pattern import IndexRelation, pattern_of
 from jsparse.planning.plan import (
     AssembledPattern,
     Convert,
@@ -213,4 +213,4 @@ def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assig
 
 def _is_relation(value: object) -> bool:
     """Whether a value is an index relation: the user's, or the coordinates of an operand's entries."""
-    return is_index_relation(value) or isinstance(value, EntryCoordinates)
+    return isinstance(value, (IndexRelation, EntryCoordinates))

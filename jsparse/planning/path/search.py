@@ -329,7 +329,7 @@ class _Search:
         return any(item.levels for item in factors) and not any(item.traced for item in factors)
 
     def _item(self, made: Item) -> Item:
-        """The item with these members and index variables, which several orders of steps may lead to."""
+        """The one object that stands for an item, however many orders of steps lead to it."""
         return self.made.setdefault((made.members, made.indices, bool(made.levels)), made)
 
     @staticmethod
