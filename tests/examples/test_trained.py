@@ -14,7 +14,7 @@ def test_node_classification(name):
     assert node_classification.accuracy(curves) > 0.9
 
 
-def test_graphsage():
+def graphsage_learns():
     import graphsage
 
     losses, accuracies = graphsage.train(4, nodes=5_000, progress=False)
@@ -22,7 +22,7 @@ def test_graphsage():
     assert accuracies[-1] > 0.7
 
 
-def test_rgcn():
+def rgcn_learns():
     import rgcn
 
     curves = rgcn.compare(60, entities=3_000, progress=False)
@@ -30,13 +30,14 @@ def test_rgcn():
     assert curves["GCN"][-1] < curves["RGCN"][-1] - 0.2
 
 
-def test_sparse_mlp(monkeypatch):
+def sparse_mlp_learns():
     import sparse_mlp
 
-    monkeypatch.setattr(sparse_mlp, "ROUNDS", 2)
-    assert sum(sparse_mlp.sizes(0.95)) == pytest.approx(0.05 * sum(a * b for a, b in sparse_mlp.SHAPES), rel=1e-3)
-    curves = sparse_mlp.compare(100, progress=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sparse_mlp, "ROUNDS", 2)
+        curves = sparse_mlp.compare(100, progress=False)
     assert min(curve[-1] for curve in curves.values()) > 0.9
+    assert sum(sparse_mlp.sizes(0.95)) == pytest.approx(0.05 * sum(a * b for a, b in sparse_mlp.SHAPES), rel=1e-3)
 
 
 def test_sparse_autoencoder():
@@ -46,13 +47,20 @@ def test_sparse_autoencoder():
     assert found[-1] < 0.9 * of_frequencies
 
 
-def test_char_transformer():
+def char_transformer_learns():
     import char_transformer
 
     losses, held_out, of_ngrams = char_transformer.train(40, length=512, progress=False)
     assert np.mean(losses[-5:]) < 0.85 * losses[0]
     assert 1 < of_ngrams < 2.5
     assert held_out < 3.2
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("learns", [graphsage_learns, rgcn_learns, char_transformer_learns, sparse_mlp_learns])
+def test_training(learns):
+    """These take the longest."""
+    learns()
 
 
 def test_ngrams():

@@ -133,6 +133,7 @@ FUNCTIONS = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 def test_functions_of_special_values(dtype):

@@ -1,6 +1,7 @@
 """Random legal schedules of random programs: every stage gives what the definition says, and so does einsum."""
 
 from collections import Counter
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -13,19 +14,21 @@ from programs.program import Program
 from programs.random_schedules import KEYWORDS, random_schedule
 
 import jsparse
+from jsparse.base.memo import lazy
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.loops.chain import loop_name, path_to
 from jsparse.compiler.loops.domain import Lanes
 from jsparse.compiler.loops.nest import Forall, LoopNest, Stmt, Widened, with_children
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.build import transformed
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import LoopFacts, Summary
 from jsparse.errors import ScheduleError
 
 COUNT, BATCH = amount(20, 2000), 20
 SCHEDULES = 5  # of each program
 GRADIENTS, GRADIENTS_BATCH = amount(10, 300), 10  # XLA compiles each
 TURNS = 3000  # the most points of a program, whose stages are interpreted
+FACTS = [name for record in LoopFacts.__mro__ for name, value in vars(record).items() if isinstance(value, lazy)]
 
 
 def _case(program: Program) -> Case | None:
@@ -114,11 +117,20 @@ def test_every_stage(first: int) -> None:
     assert len(kinds) > len(KEYWORDS) // 2, kinds
 
 
+def _check_facts(nest: Summary) -> None:
+    """Facts that were taken over from the nest before a step are what the nest finds by itself, from all steps."""
+    anew = replace(nest, structure=nest.steps)
+    for name in FACTS:
+        assert getattr(nest, name) == getattr(anew, name), (name, nest.steps)
+
+
 def _agrees(case: Case, schedule: Schedule, want: np.ndarray, rng: np.random.Generator, message: str) -> None:
     run = _run(case, schedule, rng)
     nest = Summary.canonical(case.plan.problem)
     for step in schedule.steps:
+        _check_facts(nest)  # it also makes all facts, so that the next nest takes over what it may
         nest = nest.then(step)
+    _check_facts(nest)
     assert _stated(nest) == _facts(transformed(case.plan.problem, schedule)), message
     message = f"{message}\n{run.loops}"
     np.testing.assert_array_equal(run.by_loops(), want, err_msg=message)
