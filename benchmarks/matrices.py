@@ -119,7 +119,7 @@ def matrices() -> dict[str, Callable[[], sp.csr_array]]:
 
 
 def _read(file: Path) -> sp.csr_array:
-    return _with_values(scipy.io.mmread(file))
+    return _with_values(scipy.io.mmread(file, spmatrix=False))
 
 
 def _entries(file: Path) -> int:

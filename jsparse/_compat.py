@@ -72,6 +72,7 @@ __all__ = [
     "run_directly",
     "run_once",
     "same_varying",
+    "scan_counts",
     "shared_constants",
     "source_line",
     "trace_state",
@@ -253,6 +254,14 @@ def without_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
 def jaxprs_in(params: dict[str, Any]) -> Iterable[Jaxpr]:
     """The jaxprs among the parameters of an equation."""
     return jaxprs_in_params(params)
+
+
+def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
+    """The numbers of constants and of carries among the operands of a scan, which its other operands follow."""
+    if "num_consts" in params:  # up to JAX 0.10
+        return params["num_consts"], params["num_carry"]
+    constants, carries, _ = params["ft_in"].unpack()
+    return len(tuple(constants)), len(tuple(carries))
 
 
 def live_jaxpr(closed: ClosedJaxpr) -> Jaxpr:

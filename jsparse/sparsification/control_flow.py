@@ -33,8 +33,8 @@ CALLS = ("jit", "pjit", "closed_call", "core_call", "core_closed_call")
 def scan(equation: Equation, *inputs: Value) -> list[Value]:
     """Run the body in `jax.lax.scan`. Carries keep their pattern; what is scanned over is dense."""
     params = equation.params
-    first, end = params["num_consts"], params["num_consts"] + params["num_carry"]
-    consts, begin, xs = inputs[:first], settled(inputs[first:end]), inputs[end:]
+    constants, carries = _compat.scan_counts(params)
+    consts, begin, xs = inputs[:constants], settled(inputs[constants:][:carries]), inputs[constants + carries :]
     for x in xs:
         if isinstance(x, SparseValue):
             raise equation.unsupported(

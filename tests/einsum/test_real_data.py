@@ -106,7 +106,7 @@ def read(path):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = scipy.sparse.coo_array(scipy.io.mmread(path))
+            found = scipy.sparse.coo_array(scipy.io.mmread(path, spmatrix=False))
     except Exception:  # files that are broken on purpose
         return None
     if found.ndim != 2 or found.nnz > LARGEST:

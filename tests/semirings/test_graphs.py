@@ -21,7 +21,7 @@ def jagmesh7():
     """The graph of a finite-element mesh, whose edges have small integers as lengths."""
     if DATA is None or not (DATA / "matrices" / "jagmesh7.mtx").exists():
         pytest.skip("no shared data here")
-    graph = scipy.sparse.coo_array(scipy.io.mmread(DATA / "matrices" / "jagmesh7.mtx"))
+    graph = scipy.sparse.coo_array(scipy.io.mmread(DATA / "matrices" / "jagmesh7.mtx", spmatrix=False))
     edges = np.stack(graph.coords)
     return weighted(edges[:, edges[0] != edges[1]], graph.shape[0])
 
