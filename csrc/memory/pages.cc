@@ -1,5 +1,7 @@
 #include "memory/pages.h"
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
@@ -57,6 +59,14 @@ void offer_pages([[maybe_unused]] const Block& block) {
 
 }  // namespace
 
+bool exceeds_memory(size_t bytes) {
+  constexpr size_t kEveryMachineHas = size_t{1} << 30;
+  if (bytes <= kEveryMachineHas) return false;
+  static const auto pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
+  static const auto page = static_cast<double>(sysconf(_SC_PAGESIZE));
+  return static_cast<double>(bytes) > pages * page;
+}
+
 void* borrow_memory(size_t* bytes) {
   *bytes = with_slack(*bytes);
   if (*bytes >= kLeast) {
@@ -71,6 +81,7 @@ void* borrow_memory(size_t* bytes) {
       return std::exchange(*best, Block{}).data;
     }
   }
+  if (exceeds_memory(*bytes)) return nullptr;
   void* data = std::malloc(*bytes > 0 ? *bytes : 1);
   if (data != nullptr) advise_huge_pages(data, *bytes);
   return data;

@@ -10,6 +10,10 @@ namespace jsparse {
 // advice: it changes no content, the system may ignore it, and it costs about a microsecond.
 void advise_huge_pages(void* data, size_t bytes);
 
+// Returns whether the machine has less memory than that, whatever its state. A system that lends more than it has gives
+// it all the same, and ends the process that writes to it.
+bool exceeds_memory(size_t bytes);
+
 // Returns temporary memory, or null if there is none. The largest blocks that were returned lately are used again,
 // because the system need not clear their pages again (a virtual machine clears about 2 GB/s). While a block is not in
 // use, the system may take its pages. `bytes` becomes the size of the block, which may be larger than requested.

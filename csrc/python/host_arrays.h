@@ -25,6 +25,7 @@ inline py::array make_array(const py::dtype& type, int64_t n) {
   constexpr size_t kAlign = 64;
   int64_t bytes;
   if (__builtin_mul_overflow(std::max<int64_t>(n, 1), type.itemsize(), &bytes) || bytes > kFar) throw std::bad_alloc();
+  if (exceeds_memory(static_cast<size_t>(bytes))) throw std::bad_alloc();
   const size_t room = (static_cast<size_t>(bytes) + kAlign - 1) / kAlign * kAlign;
   std::unique_ptr<void, void (*)(void*)> data(std::aligned_alloc(kAlign, room), std::free);
   if (data == nullptr) throw std::bad_alloc();
