@@ -245,7 +245,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_OPTIONAL})
 
 
-_OPTIONAL = ("io", "lineax", "linen", "nnx", "optax")
+_OPTIONAL = ("equinox", "io", "lineax", "linen", "nnx", "optax")
 
 EXPORT_CALLS = ["jsparse_kernel"]
 """The names of the custom calls in compiled programs, for `jax.export.DisabledSafetyCheck.custom_call`."""

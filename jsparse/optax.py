@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import PatternError
+from jsparse.errors import LeafError, PatternError
 from jsparse.ops.trees import is_tensor, moved_values, values, with_values
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.leaves import check_batched_leaves
@@ -77,6 +77,8 @@ def values_only(transformation: Any) -> Any:
     they are used with another pattern, PatternError is raised; if that is found only while a program runs, all updates
     of floats are NaN. `restrict_state` moves the state.
 
+    Gradients of `equinox.filter_grad`, which lack the index arrays, will do if the parameters have them.
+
     Args:
         transformation: any optax.GradientTransformation, with or without extra arguments. An extra argument
             `value_fn`, a function of the parameters, still gets SparseTensors.
@@ -98,7 +100,7 @@ def values_only(transformation: Any) -> Any:
         found, moments = inner.update(values(updates), moments, given, **arguments)
         found = _nan_if(is_stale, found)
         state = PatternedState(moments, state.fingerprints) if isinstance(state, PatternedState) else moments
-        return jax.tree.map(_as_update, updates, found, is_leaf=is_tensor), state
+        return jax.tree.map(_as_update, updates, found, updates if params is None else params, is_leaf=is_tensor), state
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -215,20 +217,21 @@ def _argument(x: Any, params: Any) -> Any:
     return of_values
 
 
-def _as_update(gradient: Any, update: Any) -> Any:
-    """The update of a tensor on the pattern of its gradient, with zeros as index arrays."""
+def _as_update(gradient: Any, update: Any, parameter: Any) -> Any:
+    """The update of a tensor on the pattern of its gradient, with zeros as index arrays. It is 0 in padding."""
     if not isinstance(gradient, SparseTensor):
         return update
     if not isinstance(gradient.pattern, DynamicPattern):
         return SparseTensor._unchecked(update, gradient.pattern)
     zeros = jax.tree.map(jnp.zeros_like, gradient.pattern.ordinary())
-    return SparseTensor._unchecked(gradient.pattern.in_use(update), zeros)
+    return SparseTensor._unchecked(parameter.pattern.in_use(update), zeros)
 
 
 def _check(updates: Any, params: Any) -> None:
     for x in jax.tree.leaves(updates, is_leaf=is_tensor):
         if isinstance(x, SparseTensor):
-            check_batched_leaves(x, "the gradient of a tensor")
+            is_filtered = isinstance(x.pattern, DynamicPattern) and x.pattern.arrays[0] is None  # by Equinox
+            check_batched_leaves(x, "the gradient of a tensor", tangents=is_filtered)
     if params is None:
         return
 
@@ -248,14 +251,24 @@ def _differ(a: SparseTensor, b: SparseTensor) -> bool:
         return a.pattern != b.pattern
     if a.pattern.type != b.pattern.type:
         return True
-    if same_entries(a.pattern, b.pattern) or not (a.pattern.concrete and b.pattern.concrete):
+    patterns = (a.pattern, b.pattern)
+    if same_entries(*patterns) or not all(on.concrete for on in patterns) or any(on.is_tangent for on in patterns):
         return False
     pairs = zip(a.pattern.arrays, b.pattern.arrays, strict=True)
     return any(x is not y and not np.array_equal(x, y) for x, y in pairs)
 
 
 def fingerprint(pattern: DynamicPattern) -> jax.Array:
-    """A uint32 for each pattern of a batch. Different index arrays have equal ones in one case of 2³²."""
+    """A uint32 for each pattern of a batch. Different index arrays have equal ones in one case of 2³².
+
+    Raises LeafError for the pattern of a tangent, which has no index arrays.
+    """
+    if pattern.is_tangent:
+        raise LeafError(
+            f"Expected parameters with index arrays, by which moments are known to belong to their entries, but "
+            f"{pattern!r} lacks them. With Equinox, pass eqx.filter(model, eqx.is_array) as the parameters, to "
+            f"optimizer.init and to optimizer.update."
+        )
     return _fingerprint(pattern.arrays)
 
 

@@ -23,6 +23,7 @@ PROTOCOLS = {"__array__", "__deepcopy__", "__getattr__", "__reduce__", "__setatt
 
 # Files about values that have no type, and what these are.
 UNTYPED = {
+    "equinox.py": "pytrees",
     "optax.py": "pytrees of parameters, and states of optimizers",
     "nnx/moments.py": "pytrees of parameters, and states of optimizers",
     "ops/fuse.py": "pytrees",

@@ -134,7 +134,12 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     def _lead(self, value: Any, dtype: Any) -> Any:
         """An array with the same value for each pattern of a batch."""
-        return np.full(self.arrays[0].shape[:-1], value, dtype)
+        return np.full(self.lead, value, dtype)
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The sizes of the batch axes of the index arrays. Arrays that Equinox left out have none."""
+        return () if self.arrays[0] is None else tuple(self.arrays[0].shape[:-1])
 
     def poisoned(self, x: jax.Array) -> jax.Array:
         """Return `x`, or after an overflow NaN everywhere, with gradients of NaN.
@@ -165,12 +170,12 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     @property
     def is_tangent(self) -> bool:
-        """Whether this is the pattern of a tangent of `jax.jvp` or a rule of `jax.custom_jvp`.
+        """Whether this is the pattern of a tangent of `jax.jvp`, of a rule of `jax.custom_jvp`, or of Equinox.
 
-        Tangents of integers have the dtype float0, so such a pattern has no coordinates of its own. The coordinates of
-        the primal tensor are meant.
+        Tangents of integers have the dtype float0, and Equinox leaves None in the place of what is not differentiated,
+        so such a pattern has no coordinates of its own. The coordinates of the primal tensor are meant.
         """
-        return getattr(self.arrays[0], "dtype", None) == jax.dtypes.float0
+        return self.arrays[0] is None or getattr(self.arrays[0], "dtype", None) == jax.dtypes.float0
 
     @property
     def last_pointers(self) -> jax.Array:
@@ -370,5 +375,6 @@ def _validate(type_: DynamicType, arrays: Sequence[np.ndarray]) -> None:
 def same_entries(a: Pattern | DynamicPattern, b: Pattern | DynamicPattern) -> bool:
     """Whether two patterns certainly have the same entries: equal static patterns, or identical index arrays."""
     if isinstance(a, DynamicPattern) and isinstance(b, DynamicPattern):
-        return core_type(a.type) == core_type(b.type) and all(x is y for x, y in zip(a.arrays, b.arrays, strict=True))
+        pairs = zip(a.arrays, b.arrays, strict=True)
+        return core_type(a.type) == core_type(b.type) and all(x is y and x is not None for x, y in pairs)
     return isinstance(a, Pattern) and isinstance(b, Pattern) and a == b

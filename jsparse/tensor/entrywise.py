@@ -150,14 +150,14 @@ def _scalar(x: jax.Array) -> jax.ShapeDtypeStruct:
 def _bound(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arrays: Any) -> jax.Array:
     """Bind the primitive. Scalars get an axis of size 1, which broadcasts along the slots."""
     padding = pattern.padding if isinstance(pattern, DynamicPattern) else None
-    lead = pattern.arrays[0].ndim - 1 if isinstance(pattern, DynamicPattern) else 0
-    rank = 1 + lead
+    lead = pattern.lead if isinstance(pattern, DynamicPattern) else ()
+    rank = 1 + len(lead)
     operands = [x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]
     if isinstance(pattern, DynamicPattern) and padding is not None:
         operands.append(pattern.last_pointers)
     out = map_p.bind(*same_varying(operands), function=function, padding=padding)
     check_numbers(out.dtype, "an elementwise function to give numbers")
-    shape = (*(pattern.arrays[0].shape[:-1] if lead else ()), pattern.nse)
+    shape = (*lead, pattern.nse)
     return out if out.shape == shape else jnp.broadcast_to(out, shape)
 
 
@@ -165,7 +165,7 @@ def _checked(arrays: Any, pattern: Pattern | DynamicPattern) -> tuple[jax.Array,
     arrays = tuple(
         x if isinstance(x, jax.Array) else jax_array(x, "arguments of an elementwise function") for x in arrays
     )
-    lead = pattern.arrays[0].shape[:-1] if isinstance(pattern, DynamicPattern) else ()
+    lead = pattern.lead if isinstance(pattern, DynamicPattern) else ()
     for x in arrays:
         if x.shape not in ((), (*lead, pattern.nse)):
             raise ShapeError(

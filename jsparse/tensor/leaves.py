@@ -59,13 +59,13 @@ def check_leaves(tensor: object, name: Name, tangents: bool = False) -> None:
     _check_values(tensor, name, (tensor.pattern.nse,))
 
 
-def check_batched_leaves(tensor: Valued, name: Name) -> tuple[int, ...]:
+def check_batched_leaves(tensor: Valued, name: Name, tangents: bool = False) -> tuple[int, ...]:
     """Check leaves as `check_leaves` does, but allow leading batch axes.
 
     Returns their sizes, which all leaves share.
     """
     lead = tuple(getattr(tensor.values, "shape", ()))[:-1]
-    _check_arrays(tensor, name, lead)
+    _check_arrays(tensor, name, lead, tangents)
     _check_values(tensor, name, (*lead, tensor.pattern.nse))
     return lead
 
@@ -171,6 +171,12 @@ def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
         return (
             "It is a gradient of integers. jsparse.grad differentiates the values only; in a rule of jax.custom_jvp, a "
             "tangent dA has the entries of its primal: A.with_values(dA.values)."
+        )
+    if leaf is None and not is_values:
+        return (
+            "It is the part of a tensor that holds its values, such as a gradient of equinox.filter_grad, or one half "
+            "of equinox.partition: A.with_values(part.values) has the entries of A, jsparse.grad gives whole tensors, "
+            "and equinox.combine joins the halves."
         )
     if not _is_array(leaf):
         return f"{_MAPPED} Leaves have to be arrays when the tensor is used."

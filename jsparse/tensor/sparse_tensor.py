@@ -297,7 +297,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         Raises PatternError for wrong lengths, dtypes or bounds, pointers that decrease, entries out of order or
         repeated, overflow, and traced arrays; LeafError if the values do not fit.
         """
-        if isinstance(self.pattern, DynamicPattern):
+        if isinstance(self.pattern, DynamicPattern) and not self.pattern.is_tangent:
             self.pattern.validate()
         check_batched_leaves(self, "A in A.validate")
 
@@ -314,13 +314,13 @@ class SparseTensor(Valued, UnsupportedOperations):
         return _restored, (packed(self.values), self.pattern, checksum(self))
 
     def __repr__(self) -> str:
-        dtype = getattr(self.values, "dtype", type(self.values).__name__)
+        dtype = getattr(self.values, "dtype", None if self.values is None else type(self.values).__name__)
         pattern: object = self.pattern
         if not isinstance(pattern, Pattern | DynamicPattern):
             return f"SparseTensor({self.values!r}, {pattern!r})"  # a transformation replaced the pattern
         return (
             f"SparseTensor(shape={self.shape}, dtype={dtype}, nse={self.nse:,}, density={_percent(self.density)}, "
-            f"format={self.format.name}{', dynamic' if self.is_dynamic else ''})"
+            f"format={self.format.name}{_kind(pattern)})"
         )
 
     if TYPE_CHECKING:  # Operations belong to a higher package: `jsparse.ops.methods` installs these methods.
@@ -459,6 +459,12 @@ def _restored(values: Array, pattern: Pattern | DynamicPattern, written: str | N
             f"damaged. Pickle the tensor again."
         )
     return tensor
+
+
+def _kind(pattern: Pattern | DynamicPattern) -> str:
+    if isinstance(pattern, Pattern):
+        return ""
+    return ", dynamic, without index arrays" if pattern.is_tangent else ", dynamic"
 
 
 def _percent(part: float) -> str:

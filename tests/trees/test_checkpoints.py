@@ -4,23 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from trees.cases import DENSE, OTHERS
 
 import jsparse
 from jsparse import SparseTensor
 
-DENSE = np.arange(30, dtype=np.float32).reshape(5, 6) % 4
-MIRRORED = DENSE[:, ::-1].copy()  # as many entries, elsewhere
 KINDS = {
     "static": lambda x: jsparse.asarray(x),
     "dynamic": lambda x: jsparse.asarray(x).dynamic(25),
     "transposed": lambda x: jsparse.asarray(x, "coo").dynamic(25).with_transpose(),
-}
-SQUARE = np.arange(16, dtype=np.float32).reshape(4, 4) % 3
-OTHERS = {  # pairs of tensors whose leaves have the same shapes, but whose metadata differ
-    "static entries": (jsparse.asarray(DENSE), jsparse.asarray(MIRRORED)),
-    "static format": (jsparse.asarray(SQUARE), jsparse.asarray(SQUARE).T),
-    "dynamic format": (jsparse.asarray(SQUARE).dynamic(), jsparse.asarray(SQUARE).dynamic().T),
-    "dynamic shape": (jsparse.asarray(DENSE).dynamic(25), jsparse.asarray(np.pad(DENSE, ((0, 0), (0, 2)))).dynamic(25)),
 }
 
 

@@ -1,0 +1,161 @@
+"""Equinox modules with SparseTensors in files: `tree_serialise_leaves("model.eqx", model)`.
+
+The module needs the extra `jsparse[equinox]`. No other module of jsparse imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import jax
+import numpy as np
+
+from jsparse.errors import PatternError, shortened
+from jsparse.ops.trees import is_tensor
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+try:
+    import equinox as eqx
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "Expected the package equinox for jsparse.equinox, but there is none. Install it: "
+        "pip install 'jsparse[equinox]'.",
+        name=error.name,
+    ) from error
+
+__all__ = ["tree_deserialise_leaves", "tree_serialise_leaves"]
+
+
+def tree_serialise_leaves(
+    path_or_file: str | Path | BinaryIO,
+    pytree: Any,
+    filter_spec: Any = eqx.default_serialise_filter_spec,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> None:
+    """Save the leaves of a pytree as `equinox.tree_serialise_leaves` does, with a digest before each SparseTensor.
+
+        >>> jsparse.equinox.tree_serialise_leaves("model.eqx", model)
+
+    The leaves of a static tensor are its values alone. The digest says which pattern they belong to, so that they are
+    not read into a tensor on another pattern with as many entries. Of a dynamic pattern it is the digest of shape,
+    format and capacity: its index arrays are in the file.
+
+    Args:
+        path_or_file: a path, to which ".eqx" is added if it has no suffix, or a binary file.
+        pytree: the pytree.
+        filter_spec, is_leaf: as in `equinox.tree_serialise_leaves`; they decide how other leaves are written, and the
+            leaves of tensors.
+    """
+    eqx.tree_serialise_leaves(path_or_file, _marked(pytree), jax.tree.map(_writing, filter_spec), is_leaf)
+
+
+def tree_deserialise_leaves(
+    path_or_file: str | Path | BinaryIO,
+    like: Any,
+    filter_spec: Any = eqx.default_deserialise_filter_spec,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Load leaves that `jsparse.equinox.tree_serialise_leaves` saved into a pytree of the same structure.
+
+        >>> model = jsparse.equinox.tree_deserialise_leaves("model.eqx", eqx.filter_eval_shape(Model, key))
+
+    Args:
+        path_or_file: a path, to which ".eqx" is added if it has no suffix, or a binary file.
+        like: a pytree of that structure, whose leaves may be shapes. Its tensors have the patterns that were saved;
+            dynamic ones have their shape, format and capacity, and get the index arrays of the file.
+        filter_spec, is_leaf: as in `equinox.tree_deserialise_leaves`.
+
+    Raises PatternError for a tensor on another pattern, or of another kind of dynamic one, and for a file without
+    digests, which `equinox.tree_serialise_leaves` wrote; RuntimeError as Equinox does for leaves of other shapes and
+    dtypes.
+    """
+    try:
+        found = eqx.tree_deserialise_leaves(path_or_file, _marked(like), jax.tree.map(_reading, filter_spec), is_leaf)
+    except RuntimeError as error:
+        if isinstance(cause := _root(error), PatternError):
+            raise cause from None
+        raise
+    return jax.tree.map(lambda x: x.tensor if isinstance(x, _Marked) else x, found, is_leaf=_is_marked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The digest of the pattern of a tensor, and the names by which messages call the two."""
+
+    digest: str
+    tensor: str
+    path: str
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """A tensor with a mark, which is read and written before its leaves."""
+
+    mark: _Mark
+    tensor: Any
+
+
+def _is_marked(x: object) -> bool:
+    return isinstance(x, _Marked)
+
+
+def _marked(tree: Any) -> Any:
+    def marked(path: Any, x: Any) -> Any:
+        return _Marked(_Mark(_digest(x), repr(x), jax.tree_util.keystr(path)), x) if is_tensor(x) else x
+
+    return jax.tree_util.tree_map_with_path(marked, tree, is_leaf=is_tensor)
+
+
+def _digest(tensor: SparseTensor) -> str:
+    """Which leaves a tensor has, and which entries of a static pattern."""
+    pattern = tensor.pattern
+    derived = [other.type.digest for other in pattern.derived] if isinstance(pattern, DynamicPattern) else []
+    return "-".join([pattern.digest, *derived])
+
+
+def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """A function that writes marks, and other leaves by `write`."""
+
+    def written(file: Any, x: Any) -> None:
+        if isinstance(x, _Mark):
+            np.save(file, np.array(x.digest))
+        else:
+            write(file, x)
+
+    return written
+
+
+def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A function that compares marks with those in a file, and reads other leaves by `read`."""
+
+    def loaded(file: Any, x: Any) -> Any:
+        if not isinstance(x, _Mark):
+            return read(file, x)
+        found = np.load(file)
+        if not (isinstance(found, np.ndarray) and found.dtype.kind == "U" and found.ndim == 0):
+            raise PatternError(
+                f"Expected a digest before the leaves of {x.path}, {x.tensor}, but there is an array of shape "
+                f"{np.shape(found)}: the file holds another pytree, or equinox.tree_serialise_leaves wrote it. Save by "
+                "jsparse.equinox.tree_serialise_leaves."
+            )
+        if found.item() != x.digest:
+            raise PatternError(
+                f"Expected the leaves of {x.path}, {x.tensor} (digest {shortened(x.digest, 24)}), but they were saved "
+                f"on another pattern (digest {shortened(found.item(), 24)}). Load into a tensor on that pattern, then "
+                f"move the values: loaded.restrict(A)."
+            )
+        return x
+
+    return loaded
+
+
+def _root(error: BaseException) -> BaseException:
+    """The error that Equinox's errors, each with a path, were raised from."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
