@@ -290,7 +290,12 @@ def _of_rank(format: Format, ndim: int) -> Format:
 
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     """`axes` as a tuple of non-negative ints. Raises FormatError if they are no permutation of `ndim` dimensions."""
-    found = tuple(operator.index(axis) for axis in axes)
+    try:
+        found = tuple(operator.index(axis) for axis in axes)
+    except TypeError as error:
+        raise FormatError(
+            f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {represented(axes)}."
+        ) from error
     wrapped = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in found)
     if sorted(wrapped) != list(range(ndim)):
         raise FormatError(f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {shortened(found)}.")

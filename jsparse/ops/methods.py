@@ -7,9 +7,7 @@ here, when jsparse is imported. `SparseTensor` declares them for type checkers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-import jax
+from typing import Any, TypeVar
 
 from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
 from jsparse.ops import display, dot, protocols
@@ -27,16 +25,25 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 __all__ = ["METHODS", "install"]
 
 
-def _reflected(
-    function: Callable[[TensorLike, TensorLike], SparseTensor | jax.Array],
-) -> Callable[[SparseTensor, TensorLike], SparseTensor | jax.Array]:
+R = TypeVar("R")
+
+
+def _reflected(function: Callable[[TensorLike, TensorLike], R]) -> Callable[[SparseTensor, TensorLike], R]:
     """The reflected operator, for a tensor on the right."""
 
-    def reflected(self: SparseTensor, other: TensorLike) -> SparseTensor | jax.Array:
+    def reflected(self: SparseTensor, other: TensorLike) -> R:
         return function(other, self)
 
     return reflected
 
+
+_OF_TABLE = {
+    "floordiv": ("floor_divide", "//"),
+    "mod": ("remainder", "%"),
+    "lshift": ("left_shift", "<<"),
+    "rshift": ("right_shift", ">>"),
+}
+"""Operators that are functions of the table, by the names of their methods."""
 
 METHODS: dict[str, Any] = {
     "from_coords": staticmethod(coordinate_creation.from_coords),
@@ -109,6 +116,10 @@ METHODS: dict[str, Any] = {
     "__neg__": operators.negative,
     "__pos__": operators.positive,
     "__abs__": operators.absolute,
+    "__divmod__": operators.divmod_,
+    "__rdivmod__": _reflected(operators.divmod_),
+    **{f"__{name}__": operators.of_table(*row) for name, row in _OF_TABLE.items()},
+    **{f"__r{name}__": _reflected(operators.of_table(*row)) for name, row in _OF_TABLE.items()},
 }
 """The functions that become methods of SparseTensor, by the methods' names."""
 

@@ -19,6 +19,7 @@ from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import OfDynamicType, core_type, extended_type, pad, transposed_type, trim, trimmed
+from jsparse.formats.format import permutation
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.host import is_on_host, on_device
@@ -226,7 +227,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     def transposed(self, axes: Sequence[int]) -> DynamicPattern:
         """The pattern of the logically transposed tensor, with the same index arrays."""
-        return self.retyped(transposed_type(self.type, tuple(axes)))
+        return self.retyped(transposed_type(self.type, permutation(axes, self.ndim)))
 
     def extended(self, sizes: Sequence[int]) -> DynamicPattern:
         """The pattern with dense levels of `sizes` appended for further dimensions, with the same index arrays."""

@@ -56,7 +56,7 @@ class UnsupportedOperations:
         raise _no_number("complex")
 
     def __round__(self, digits: int | None = None) -> Never:
-        raise _on_values("round(A)", "jnp.round(A.values)")
+        raise DTypeError("round(A) is not defined for a SparseTensor. Write jsparse.round(A).")
 
     @property
     def __jax_array__(self) -> Never:
@@ -96,36 +96,6 @@ class UnsupportedOperations:
             "entries, or x ** A.todense()."
         )
 
-    def __floordiv__(self, other: object) -> Never:
-        raise _on_values("A // x", "A.values // x")
-
-    def __rfloordiv__(self, other: object) -> Never:
-        raise _on_values("x // A", "x // A.values")
-
-    def __mod__(self, other: object) -> Never:
-        raise _on_values("A % x", "A.values % x")
-
-    def __rmod__(self, other: object) -> Never:
-        raise _on_values("x % A", "x % A.values")
-
-    def __divmod__(self, other: object) -> Never:
-        raise _on_values("divmod(A, x)", "A.values // x")
-
-    def __rdivmod__(self, other: object) -> Never:
-        raise _on_values("divmod(x, A)", "x // A.values")
-
-    def __lshift__(self, other: object) -> Never:
-        raise _on_values("A << x", "A.values << x")
-
-    def __rshift__(self, other: object) -> Never:
-        raise _on_values("A >> x", "A.values >> x")
-
-    def __rlshift__(self, other: object) -> Never:
-        raise _on_values("x << A", "x << A.values")
-
-    def __rrshift__(self, other: object) -> Never:
-        raise _on_values("x >> A", "x >> A.values")
-
     def __invert__(self) -> Never:
         raise DTypeError(
             "~A is True wherever the SparseTensor A stores nothing, so it would be dense. Write A > B for A & ~B of "
@@ -135,7 +105,8 @@ class UnsupportedOperations:
 
     def __getattr__(self, name: str) -> Never:
         """Raise AttributeError. For attributes of other libraries' arrays it says what a tensor has in their place."""
-        instead = _COUNTERPARTS.get(name)
+        function = callable(getattr(sys.modules.get("jsparse"), name, None)) and not name.startswith("_")
+        instead = _COUNTERPARTS.get(name, f"Write jsparse.{name}(A)." if function else "")
         advice = f" {instead}" if instead else ""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{advice}")
 
@@ -174,11 +145,6 @@ _COUNTERPARTS = {
     "fill": "A SparseTensor is immutable. Write A.with_values(jnp.full_like(A.values, x)).",
     "cumsum": "Write jsparse.cumulative_sum(A, axis=axis).",
     "clip": "Write jsparse.clip(A, low, high).",
-    "round": "Write jsparse.round(A).",
-    "sort": "Write jsparse.sort(A, axis).",
-    "argsort": "Write jsparse.argsort(A, axis).",
-    "maximum": "Write jsparse.maximum(A, B).",
-    "minimum": "Write jsparse.minimum(A, B).",
 }
 """Attributes of arrays of numpy, scipy, JAX and torch, and what to write."""
 
@@ -202,11 +168,4 @@ def _comparison(symbol: str) -> DTypeError:
         f"A {symbol} x compares tensors by identity, and x is no tensor. Write "
         f"jsparse.{'equal' if symbol == '==' else 'not_equal'}(A, x), which compares elements, or "
         f"A.map(lambda v: v {symbol} x) for stored entries only."
-    )
-
-
-def _on_values(what: str, instead: str) -> DTypeError:
-    return DTypeError(
-        f"{what} is not defined for a SparseTensor. Write A.with_values({instead}) for its stored entries, or use "
-        f"A.todense()."
     )

@@ -1,3 +1,4 @@
+import operator
 import re
 
 import jax
@@ -8,6 +9,7 @@ import scipy.sparse
 from jax.experimental import sparse as jax_sparse
 from programs.amount import sample
 
+import jsparse
 from jsparse.convert.creation import asarray
 from jsparse.errors import JsparseError, PatternError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -204,7 +206,12 @@ def test_broadcasting_of_sparse_with_dense(left):
         repeats, is_larger = whole[len(whole) - len(left) :] != left, np.prod(whole) > x.size
         products = [lambda A, x: A * x, lambda A, x: x * A, lambda A, x: A * jnp.asarray(x)]
         sums = [lambda A, x: A + x, lambda A, x: A - x, lambda A, x: x + A, lambda A, x: x - A]
-        for f in (products if repeats and is_larger else []) + (sums if is_larger else []):
+        for f in products if repeats and is_larger else []:
+            with pytest.raises(PatternError, match=r"write jsparse\.broadcast_to\(A, .*\) \* x, which is sparse"):
+                f(A, x)
+            repeated = jsparse.broadcast_to(A, whole)
+            np.testing.assert_array_equal(f(repeated, x).todense(), f(a, x))
+        for f in sums if is_larger else []:
             with pytest.raises(PatternError, match="would be a dense array"):
                 f(A, x)
         for f in products if not (repeats and is_larger) else []:
@@ -297,9 +304,9 @@ def test_nothing_larger_than_a_dense_operand_is_made(dense):
     for f in (lambda A: A + row, lambda A: A - column, lambda A: row - A, lambda A: A.sum(0)[None, :] - A):
         with pytest.raises(PatternError, match=r"dense array of shape \(5, 7\)"):
             f(A)
-    with pytest.raises(PatternError, match=r"A \* x.* a dense array of shape \(5, 7\)"):
+    with pytest.raises(PatternError, match=r"A \* x.* of shape \(5, 7\), which would be a dense array"):
         asarray(column) * row
-    with pytest.raises(PatternError, match=r"A \+ x.* a dense array of shape \(5, 7\)"):
+    with pytest.raises(PatternError, match=r"A \+ B.* a dense array of shape \(5, 7\)"):
         A + asarray(column)
     whole = integers(2, 5, 7)
     np.testing.assert_array_equal(A + whole, dense + whole)
@@ -341,6 +348,64 @@ def test_quotients(dense):
             found = numerator / tensor
             assert isinstance(found, SparseTensor)
             np.testing.assert_array_equal(found.todense(), np.where(dense, 2 / np.where(dense, dense, 1), 0))
+
+
+FROM_THE_TABLE = {
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "divmod": lambda A, x: divmod(A, x)[0] + divmod(A, x)[1],
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", FROM_THE_TABLE)
+def test_division_with_remainder(dense, name, dynamic, dtype):
+    f, integers = FROM_THE_TABLE[name], np.rint(4 * dense).astype(np.int32)
+    A = asarray(integers, dtype=dtype, dynamic=dynamic)
+    for divisor in (3, -2, np.float32(4) if dtype == "float32" else 5):
+        found = jax.jit(lambda A, d=divisor: f(A, d))(A)
+        assert found.nse == A.nse
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found.todense().astype(int), f(integers, int(divisor)))
+    for refused in (lambda: 3 // A, lambda: A // A, lambda: divmod(2, A)):
+        with pytest.raises(PatternError, match=r"(x // A|A // x) that is 0 where nothing is stored, but it (is|may)"):
+            refused()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_shifts(dense, dynamic):
+    integers = np.rint(4 * dense).astype(np.int32)
+    A, B = asarray(integers, dynamic=dynamic), asarray(np.abs(np.roll(integers, 1)), dynamic=dynamic)
+    for f in (operator.lshift, operator.rshift):
+        for other in (2, B):
+            found = f(A, other)
+            assert isinstance(found, SparseTensor)
+            expected = f(integers, other.todense() if isinstance(other, SparseTensor) else other)
+            np.testing.assert_array_equal(found.todense(), expected)
+        with pytest.raises(PatternError, match="x << A .*but it is 1 there" if f is operator.lshift else "x >> A"):
+            f(1, A)
+        with pytest.raises(TypeError):
+            f(asarray(dense), 2)
+
+
+def test_a_zero_of_numpy_is_a_zero(dense):
+    A = asarray(dense)
+    for zero in (np.float32(0), np.int8(0), np.float16(0)):
+        for found, expected in ((A + zero, dense), (zero + A, dense), (A - zero, dense), (zero - A, -dense)):
+            assert found.nse == A.nse
+            assert found.dtype == (jnp.asarray(dense) + zero).dtype
+            np.testing.assert_array_equal(found.todense(), expected)
+    with pytest.raises(PatternError, match="dense array"):
+        A + np.float32(1)
+
+
+def test_sums_that_repeat_entries():
+    column, row = asarray(np.ones((3, 1), np.float32)), asarray(np.eye(1, 4, dtype=np.float32))
+    with pytest.raises(PatternError, match=r"A \+ B .* write jsparse\.broadcast_to\(A, \(3, 4\)\) \+ B"):
+        column + row
+    found = jsparse.broadcast_to(column, (3, 4)) - jsparse.broadcast_to(row, (3, 4))
+    np.testing.assert_array_equal(found.todense(), 1 - np.eye(1, 4)[[0, 0, 0]])
 
 
 def test_refusals(dense):

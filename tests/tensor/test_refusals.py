@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jsparse
 from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, JsparseError
 from jsparse.tensor.unsupported import _warn_of_identity
@@ -22,16 +23,8 @@ REFUSED = {
     "round": round,
     "A == x": lambda A: A == 0,
     "A != x": lambda A: operator.ne(A, np.zeros(3)),
-    "A // x": lambda A: A // 2,
-    "x // A": lambda A: 2 // A,
-    "x % A": lambda A: 2 % A,
-    "divmod.A, x": lambda A: divmod(A, 2),
-    "divmod.x, A": lambda A: divmod(2, A),
     "x .. A": lambda A: 2**A,
-    "A << x": lambda A: A << 1,
-    "A >> x": lambda A: A >> 1,
-    "x << A": lambda A: 1 << A,
-    "x >> A": lambda A: 1 >> A,
+    "write jsparse.nonzero.condition": jsparse.where,
     "~A": operator.invert,
     "Call A.todense": np.asarray,
     "immutable": lambda A: operator.setitem(A, 0, 1),
@@ -66,6 +59,24 @@ def test_equality_is_identity(dense):
     assert (A == None) is False  # noqa: E711
     assert A in [asarray(dense), A]
     assert {A: 1}[A] == 1
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_attributes_that_are_functions(dense, dynamic):
+    A = asarray(dense, dynamic=dynamic)
+    for name in ("real", "isnan", "broadcast_to", "round", "sort"):
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}'\. Write jsparse\.{name}\(A"):
+            getattr(A, name)
+    for name in ("rounded", "optax", "_shape", "__array_interface__"):
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}'\.$"):
+            getattr(A, name)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("axes", [0.3, 1, (0, 0), (0, 2), (0, 1.5), ((0, 1),)])
+def test_axes_that_are_no_permutation(dense, dynamic, axes):
+    with pytest.raises(JsparseError, match="Expected a permutation of the dimensions 0 to 1, but got"):
+        asarray(dense, dynamic=dynamic).transpose(axes)
 
 
 def test_other_protocols_have_pythons_defaults(dense):

@@ -10,6 +10,7 @@ import numpy as np
 
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import DTypeError
 from jsparse.ops.elementwise.called import called
 from jsparse.ops.elementwise.map import value_operands
 from jsparse.tensor.entrywise import compiled, mapped
@@ -62,7 +63,7 @@ def clip(A: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
     return called("clip", "jsparse.clip(A, min, max)", (A, min, max))
 
 
-def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> SparseTensor | jax.Array:
+def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None) -> SparseTensor | jax.Array:
     """Choose `x` where the condition is True and `y` elsewhere, as numpy does. Entries that are not stored are 0.
 
         >>> jsparse.where(A > 0.5, A, 0.0)  # on the entries of A
@@ -76,10 +77,16 @@ def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> SparseTensor |
     the entries of the condition and of y, in the second those of x and of y. Otherwise it is an array, if an operand is
     an array of its shape.
 
-    Its dtype is what x and y promote to. Raises ShapeError if the operands do not broadcast, PatternError if the
+    Its dtype is what x and y promote to. Raises DTypeError without x and y, for which numpy gives coordinates (see
+    `nonzero`), ShapeError if the operands do not broadcast, PatternError if the
     result would be dense and larger than any array among the operands: for stored entries only write
     `condition.map(jnp.where, x, y)`.
     """
+    if y is None:
+        raise DTypeError(
+            "Expected x and y in jsparse.where(condition, x, y). For the coordinates at which a condition holds write "
+            "jsparse.nonzero(condition)."
+        )
     advice = "Pass a SparseTensor or a known 0 as y, or write condition.map(jnp.where, x, y) for its stored entries. "
     return called("where", "jsparse.where(condition, x, y)", (condition, x, y), lambda: advice)
 
@@ -99,6 +106,10 @@ def power(tensor: Any, exponent: Any) -> SparseTensor | jax.Array:
 
     Dtypes promote as in jnp.
     """
+    if not isinstance(tensor, SparseTensor):
+        tensor = as_sparse_operand(tensor, "the operator **")
+        if not isinstance(tensor, SparseTensor):
+            return called("pow", "x ** A", (tensor, exponent))
     exponent = as_sparse_operand(exponent, "the operator **")
     if not isinstance(exponent, SparseTensor) and np.shape(exponent):
         return called("pow", "A ** p", (tensor, exponent))

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from jsparse.base.arrays import Array
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.notation import Access
 from jsparse.notation.background import dense_background
@@ -45,7 +45,15 @@ def multiplied(
     """
     both = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor)
     if not both and not any(is_sparse(symbol, x, lhs, rhs) for x in (lhs, rhs)):
-        check_size(symbol, lhs, rhs)
+        shape = broadcast_shape(symbol, lhs, rhs)
+        if not _is_held(shape, lhs, rhs):
+            tensor = lhs if isinstance(lhs, SparseTensor) else rhs
+            whole = shortened(shape)
+            raise PatternError(
+                f"Expected A {symbol} x to repeat no dimension of A, of shape {shortened(tensor.shape)}, or x to have "
+                f"as many elements as the product, of shape {whole}, which would be a dense array. To store the "
+                f"entries that are repeated write jsparse.broadcast_to(A, {whole}) {symbol} x, which is sparse."
+            )
     target, (a, b), tensors = _aligned(symbol, lhs, rhs)
     statement = Statement(target, (Product(1, (a, b)),))
     return plan_statement(f"A {symbol} B", statement, tensors, out_format, nse).run()
@@ -108,10 +116,16 @@ def keeps(x: SparseTensor, shape: Sequence[int]) -> bool:
 def check_size(symbol: str, lhs: SparseTensor | jax.Array, rhs: SparseTensor | jax.Array) -> None:
     """Raise PatternError if a dense result has more elements than each dense operand."""
     shape = broadcast_shape(symbol, lhs, rhs)
-    given = [x.shape for x in (lhs, rhs) if not isinstance(x, SparseTensor)]
-    if any(prod(shape) <= prod(other) for other in given):
-        return
-    raise dense_background(f"A {symbol} x", None, shape=shape)
+    if not _is_held(shape, lhs, rhs):
+        both = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor)
+        repeated = f"jsparse.broadcast_to(A, {shortened(shape)}) {symbol} B"
+        advice = f"To store the entries that are repeated write {repeated}. " if both else ""
+        raise dense_background(f"A {symbol} {'B' if both else 'x'}", None, advice, shape)
+
+
+def _is_held(shape: Sequence[int], *operands: SparseTensor | jax.Array) -> bool:
+    """Whether a dense operand has as many elements as a result of this shape."""
+    return any(prod(shape) <= prod(x.shape) for x in operands if not isinstance(x, SparseTensor))
 
 
 def broadcast_shape(symbol: str, lhs: SparseTensor | Array, rhs: SparseTensor | Array) -> tuple[int, ...]:

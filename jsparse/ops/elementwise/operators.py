@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Never, cast
+from typing import Any, Never, TypeGuard, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand, of_any_array
@@ -34,10 +35,12 @@ __all__ = [
     "bitwise_xor",
     "conj",
     "divide",
+    "divmod_",
     "logical_not",
     "matmul",
     "multiply",
     "negative",
+    "of_table",
     "positive",
     "subtract",
     "todense",
@@ -139,6 +142,8 @@ def divide(tensor: Any, other: Any) -> SparseTensor | jax.Array:
     Raises ShapeError if they do not broadcast.
     """
     tensor, other = as_operand(tensor), as_operand(other)
+    if not isinstance(tensor, SparseTensor) and not isinstance(other, SparseTensor):
+        return jnp.divide(tensor, other)
     if isinstance(tensor, SparseTensor) and isinstance(other, SparseTensor) and on_one_pattern(tensor, other):
         return _of_values(operator.truediv, "A / B", tensor, other)
     if not isinstance(tensor, SparseTensor):
@@ -184,9 +189,9 @@ def subtract(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
 def _combined(
     symbol: str, combine: Callable[[SparseTensor, SparseTensor], SparseTensor], lhs: Any, rhs: Any
 ) -> SparseTensor | jax.Array:
-    if isinstance(rhs, int | float | complex) and not rhs:
+    if _is_zero(rhs):
         return _with_zero(lhs, rhs)
-    if isinstance(lhs, int | float | complex) and not lhs:  # Python's sum() begins with 0
+    if _is_zero(lhs):  # Python's sum() begins with 0
         return _with_zero(rhs, lhs) if symbol == "+" else -_with_zero(rhs, lhs)
     lhs, rhs = as_operand(lhs), as_operand(rhs)
     if isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor) and on_one_pattern(lhs, rhs):
@@ -206,7 +211,12 @@ def _of_values(function: Callable[..., Any], what: str, lhs: SparseTensor, rhs: 
     return SparseTensor._unchecked(found, result_pattern(lhs, rhs))
 
 
-def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:
+def _is_zero(x: object) -> TypeGuard[complex | np.number]:
+    """Whether an operand is a number of Python or numpy that is 0."""
+    return isinstance(x, int | float | complex | np.number) and not x
+
+
+def _with_zero(tensor: SparseTensor, zero: complex | np.number) -> SparseTensor:
     """The tensor, converted to the dtype of its sum with this zero."""
     dtype = jnp.result_type(tensor.values, zero)
     return tensor if dtype == tensor.dtype else tensor.astype(dtype)
@@ -223,6 +233,21 @@ def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
             )
     lhs, rhs = "..." if len(left) > 2 else "", "..." if len(right) > 2 else ""
     return f"{lhs}{row}j,{rhs}j{column}->{lhs or rhs}{row}{column}"
+
+
+def of_table(function: str, symbol: str) -> Callable[[TensorLike, TensorLike], SparseTensor | jax.Array]:
+    """The operator that is a function of the table, such as `//`."""
+
+    def applied(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
+        what = f"A {symbol} x" if isinstance(lhs, SparseTensor) else f"x {symbol} A"
+        return called(function, what, (lhs, rhs))
+
+    return applied
+
+
+def divmod_(lhs: TensorLike, rhs: TensorLike) -> tuple[SparseTensor | jax.Array, SparseTensor | jax.Array]:
+    """Compute `divmod(lhs, rhs)`, the pair of `lhs // rhs` and `lhs % rhs`."""
+    return of_table("floor_divide", "//")(lhs, rhs), of_table("remainder", "%")(lhs, rhs)
 
 
 def bitwise_and(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
