@@ -202,6 +202,7 @@ from jsparse.ops.shaping.differences import diff as diff
 from jsparse.ops.shaping.joining import concat as concat
 from jsparse.ops.shaping.joining import concatenate as concatenate
 from jsparse.ops.shaping.joining import hstack as hstack
+from jsparse.ops.shaping.joining import pad as pad
 from jsparse.ops.shaping.joining import stack as stack
 from jsparse.ops.shaping.joining import vstack as vstack
 from jsparse.ops.shaping.norm import norm as norm
@@ -209,6 +210,7 @@ from jsparse.ops.shaping.ordering import argsort as argsort
 from jsparse.ops.shaping.ordering import nonzero as nonzero
 from jsparse.ops.shaping.ordering import sort as sort
 from jsparse.ops.shaping.ordering import top_k as top_k
+from jsparse.ops.shaping.ordering import unique_counts as unique_counts
 from jsparse.ops.shaping.ordering import unique_values as unique_values
 from jsparse.ops.shaping.repeating import broadcast_to as broadcast_to
 from jsparse.ops.shaping.repeating import repeat as repeat

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -60,20 +61,16 @@ def _wrong(x: Any, error: PatternError) -> PatternError:
 
 
 def to_scipy(tensor: SparseTensor) -> Any:
-    """Convert a matrix to a scipy.sparse array: csr_array or csc_array for these formats, coo_array for all others.
+    """Convert to a scipy.sparse array: csr_array or csc_array for matrices in these formats, coo_array for all others.
 
     Explicit zeros are kept. The arrays are copies.
 
         >>> A.to_scipy().tocsc()
 
-    Raises ShapeError unless the tensor is a matrix; DTypeError if the values are traced, or of a dtype that scipy does
-    not support (bfloat16, float16).
+    Raises ShapeError for a tensor without dimensions, and before SciPy 1.15 for other ranks than two; DTypeError if the
+    values are traced, or of a dtype that scipy does not support (bfloat16, float16).
     """
     check_leaves(tensor, "A in A.to_scipy")
-    if tensor.ndim != 2:
-        raise ShapeError(
-            f"Expected a matrix for scipy.sparse, but the tensor has shape {tensor.shape}. Use to_coords()."
-        )
     if isinstance(tensor.values, jax.core.Tracer):
         raise DTypeError(f"Expected values that are known, but those of {tensor!r} are traced. Convert outside jit.")
     tensor = tensor.static()
@@ -86,4 +83,10 @@ def to_scipy(tensor: SparseTensor) -> Any:
         make = sparse.csr_array if tensor.format.name == "csr" else sparse.csc_array
         pointers, coordinates = tensor.pattern.arrays
         return make((values, coordinates.copy(), pointers.copy()), shape=(tensor.shape[0], tensor.shape[1]))
-    return sparse.coo_array((values, tuple(tensor.pattern.to_coords())), shape=tensor.shape)
+    try:
+        return sparse.coo_array((values, tuple(tensor.pattern.to_coords())), shape=tensor.shape)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(
+            f"Expected a matrix for scipy.sparse {version('scipy')}, or from 1.15 on a tensor of one dimension or "
+            f"more, but the tensor has shape {tensor.shape}. Use to_coords()."
+        ) from error

@@ -13,7 +13,7 @@ from jsparse.base.arrays import Array
 from jsparse.errors import NotYetSupportedError
 from jsparse.ops.building.filled import zeros
 from jsparse.ops.shaping.axes import expand_dims, squeeze
-from jsparse.ops.shaping.joining import concatenate, stack
+from jsparse.ops.shaping.joining import concatenate, pad, stack
 from jsparse.ops.shaping.repeating import tile
 from jsparse.ops.shaping.reshaping import reshape
 from jsparse.ops.shaping.rolling import flip
@@ -119,16 +119,7 @@ def padded(equation: Equation, x: Any, fill: Value) -> Value:
     is_zero = isinstance(x, SparseValue) and number is not None and number == 0
     if not is_zero or any(low < 0 or high < 0 or interior for low, high, interior in config):
         raise equation.unsupported("pads a SparseTensor by other elements than 0, or inside", "Pass A.todense() there.")
-    tensor = tensor_of(x, equation)
-    for axis, (low, high, _) in enumerate(config):
-        parts = [_zeros(tensor, axis, low), tensor, _zeros(tensor, axis, high)]
-        tensor = concatenate([part for part in parts if part is not None], axis)
-    return plain(tensor)
-
-
-def _zeros(tensor: SparseTensor, axis: int, size: int) -> SparseTensor | None:
-    shape = (*tensor.shape[:axis], int(size), *tensor.shape[axis + 1 :])
-    return zeros(shape, tensor.dtype, tensor.format) if size else None
+    return plain(pad(tensor_of(x, equation), [(low, high) for low, high, _ in config]))
 
 
 def _joinable(equation: Equation, x: Value) -> SparseTensor:

@@ -119,6 +119,10 @@ SHAPES = {
     "concat": lambda xp, a: xp.concat([a, a], axis=1),
     "diff": lambda xp, a: xp.diff(a),
     "diff twice": lambda xp, a: xp.diff(a, 2, axis=0),
+    "diff of more": lambda xp, a: xp.diff(a, 1, 1, a[:, :1], a[:, 2:]),
+    "diff behind": lambda xp, a: xp.diff(a, 2, append=a),
+    "pad": lambda xp, a: xp.pad(a, ((1, 0), (0, 2), (3, 1))),
+    "pad all": lambda xp, a: xp.pad(a, (2, 1)),
     "sort": lambda xp, a: xp.sort(a, axis=1),
     "ravel F": lambda xp, a: xp.ravel(a, order="F"),
     "reshape F": lambda xp, a: xp.reshape(a, (5, 12), order="F"),
@@ -146,6 +150,8 @@ def test_more_shapes(kind):
             same(found, expected)
         same(jsparse.sort(A, axis=axis, descending=True), -np.sort(-T, axis=axis))
     assert [int(x) for x in jsparse.unstack(MAKE[kind](T[0, 0]))] == T[0, 0].tolist()
+    for wanted, found in zip(np.unique(T, return_counts=True), jsparse.unique_counts(A), strict=True):
+        same(found, wanted)
     same(jsparse.unique_values(A), np.unique(T))
     with pytest.raises(ShapeError, match="two dimensions"):
         jsparse.matrix_transpose(MAKE[kind](T[0, 0]))
@@ -154,8 +160,23 @@ def test_more_shapes(kind):
 def test_zero_is_a_unique_value_only_where_something_is_not_stored():
     assert jsparse.unique_values(jsparse.asarray(np.array([[2.0, 1.0]]))).tolist() == [1, 2]
     assert jsparse.unique_values(jsparse.asarray(np.array([[2.0, 0.0]]))).tolist() == [0, 2]
-    with pytest.raises(PatternError, match="traced"):
-        jax.jit(jsparse.unique_values)(jsparse.asarray(X))
+    for f in (jsparse.unique_values, jsparse.unique_counts):
+        with pytest.raises(PatternError, match=f"traced.*Call {f.__name__} outside jit"):
+            jax.jit(f)(jsparse.asarray(X))
+
+
+def test_counts_of_elements():
+    """Stored zeros and others are one element, NaN are several, and numbers of zeros may need 64 bits."""
+    coords = [[0, 0, 1, 2, 2], [0, 1, 1, 0, 1]]
+    found = jsparse.unique_counts(SparseTensor.from_coords(coords, [0.0, 3, np.nan, np.nan, 3], (3, 2)))
+    np.testing.assert_array_equal(found.values, [0, 3, np.nan, np.nan])
+    assert found.counts.tolist() == [2, 2, 1, 1]
+    assert jsparse.unique_counts(jsparse.asarray(np.ones((2, 2)))).counts.tolist() == [4]
+    wide = SparseTensor.from_coords([[5], [7]], [2.0], (100_000, 100_000))
+    with pytest.raises(jsparse.DTypeError, match="9,999,999,999 elements are not stored"):
+        jsparse.unique_counts(wide)
+    with jax.enable_x64(True):
+        assert jsparse.unique_counts(wide).counts.tolist() == [10**10 - 1, 1]
 
 
 @pytest.mark.parametrize("kind", MAKE)
@@ -279,7 +300,15 @@ def test_dtypes():
     assert jsparse.result_type(A.astype("int8"), jnp.int16) == jnp.int16
     assert jsparse.can_cast(A, "float64")
     assert not jsparse.can_cast(A, "int32")
-    assert jsparse.can_cast("int8", "int16")
+    for given in ("int8", np.int8, jnp.int8, np.dtype("int8"), A.astype("int8")):
+        assert jsparse.can_cast(given, "int16")
+        assert not jsparse.can_cast(given, np.int16, casting="no")
+        assert not jsparse.can_cast(given, jnp.uint8, "same_kind")
+        assert jsparse.can_cast(given, jnp.uint8, "unsafe")
+    for dense in (jnp.divide, jnp.pow):  # of dense arrays alone
+        same(getattr(jsparse, dense.__name__)(X + 9, Y + 5), dense(X + 9, Y + 5))
+    with pytest.raises(PatternError, match=r"x \*\* A.* 1 there"):
+        jsparse.pow(2.0, A)
 
 
 def test_integers_and_conditions():

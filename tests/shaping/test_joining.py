@@ -7,7 +7,7 @@ from jax.experimental.sparse import BCOO
 from relocations import BLOCKS, CUBES, MATRICES, agree, as_dense, integers, made
 
 import jsparse
-from jsparse.errors import DTypeError, FormatError, ShapeError
+from jsparse.errors import DTypeError, FormatError, PatternError, ShapeError
 
 
 @pytest.mark.parametrize("axis", [0, 1, -2, None])
@@ -34,6 +34,43 @@ def test_stack(dense, axis):
         formats=MATRICES,
         jit=axis == 0,
     )
+
+
+@pytest.mark.parametrize("widths", [2, (1, 0), ((0, 3), (2, 1)), [(1, 1)]])
+def test_pad(dense, widths):
+    agree(lambda A: jsparse.pad(A, widths), lambda x: np.pad(x, widths), dense, formats=MATRICES, jit=widths == (1, 0))
+
+
+def test_pad_of_other_ranks(cube):
+    widths = ((1, 0), (0, 2), (2, 3))
+    agree(lambda A: jsparse.pad(A, widths), lambda x: np.pad(x, widths), cube, formats=CUBES, jit=False)
+    for x in (np.zeros((0, 3), np.float32), np.zeros((2, 3), np.float32), np.eye(1, 4, 2, dtype=np.float32)):
+        agree(lambda A: jsparse.pad(A, 1), lambda x: np.pad(x, 1), x, formats=["csr", "coo"], jit=False)
+    wide = jsparse.SparseTensor.from_coords([[5], [7]], [2.0], (10**8, 10**8))
+    assert jsparse.pad(wide, ((0, 1), (3, 0))).to_coords()[0].tolist() == [[5], [10]]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_derivatives_of_pad(dense, dynamic):
+    A, weights = made(dense, "csr", dynamic), jnp.asarray(integers(8, 6, seed=3))
+
+    def loss(A):
+        return (jsparse.pad(A, ((1, 2), (0, 0))).todense() * weights).sum()
+
+    np.testing.assert_array_equal(as_dense(jsparse.grad(loss)(A)), np.where(dense != 0, weights[1:6], 0))
+    stack = jnp.stack([A.values, 2 * A.values])
+    found = jax.vmap(lambda v: jsparse.pad(A.with_values(v), 1).todense())(stack)
+    np.testing.assert_array_equal(found, [np.pad(dense, 1), np.pad(2 * dense, 1)])
+
+
+def test_refusals_of_pad(dense):
+    A = jsparse.asarray(dense)
+    for widths in (-1, (1, 2, 3), ((1, -2), (0, 0)), 0.5, None):
+        with pytest.raises(ShapeError, match=r"pad_width of jsparse\.pad|each width of jsparse\.pad"):
+            jsparse.pad(A, widths)
+    for options in ({"mode": "edge"}, {"constant_values": 1}, {"constant_values": ((0, 1), (0, 0))}):
+        with pytest.raises(PatternError, match=r"jsparse\.pad to add zeros.*jsparse\.concatenate"):
+            jsparse.pad(A, 1, **options)
 
 
 def test_other_ranks(cube):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
@@ -36,12 +38,22 @@ def result_type(*operands: TensorLike | DTypeLike) -> np.dtype:
     return np.dtype(jnp.result_type(*(x.values if isinstance(x, SparseTensor) else x for x in operands)))
 
 
-def can_cast(from_: TensorLike | DTypeLike, to: DTypeLike) -> bool:
-    """Whether a dtype, or the dtype of a tensor or array, can be cast to another one without loss, as jnp.can_cast.
+def can_cast(
+    from_: TensorLike | DTypeLike,
+    to: DTypeLike,
+    casting: Literal["no", "equiv", "safe", "same_kind", "unsafe"] = "safe",
+) -> bool:
+    """Whether a dtype, or the dtype of a tensor or array, can be cast to another one, as jnp.can_cast.
 
-    >>> jsparse.can_cast(A, "float64"), jsparse.can_cast(A, "int32")
-    (True, False)
+        >>> jsparse.can_cast(A, "float64"), jsparse.can_cast(A, "int32")
+        (True, False)
 
-    Raises TypeError for what is no dtype, and has none.
+    Args:
+        from_: a dtype, or a tensor or array with one.
+        to: a dtype.
+        casting: what may happen: "safe" keeps all numbers, "same_kind" may round them; see np.can_cast.
+
+    Raises TypeError for what is no dtype, and has none, ValueError for another casting.
     """
-    return bool(jnp.can_cast(getattr(from_, "dtype", from_), to))
+    own = getattr(from_, "dtype", None)  # of numpy's scalar types it is a descriptor
+    return bool(jnp.can_cast(own if isinstance(own, np.dtype) else from_, to, casting))

@@ -9,20 +9,36 @@ from jax.typing import DTypeLike
 
 from jsparse.errors import PatternError, ShapeError
 from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor
+from jsparse.ops.shaping.joining import concatenate
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
 
 __all__ = ["cumulative_sum", "diff"]
 
 
-def diff(a: SparseLike, n: int = 1, axis: int = -1) -> SparseTensor:
+def diff(
+    a: SparseLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: SparseLike | None = None,
+    append: SparseLike | None = None,
+) -> SparseTensor:
     """Compute the differences of neighbours along `axis`, n times, as jnp.diff does. Each time the size shrinks by 1.
 
         >>> jsparse.diff(A, axis=1).shape
         (1000, 799)
 
-    The result stores what either neighbour stores. Raises ShapeError for an axis out of range and for a negative n.
+    Args:
+        a: a tensor.
+        n: how many times.
+        axis: the dimension.
+        prepend, append: tensors that are joined with `a` along the axis first, in front and behind.
+
+    The result stores what either neighbour stores. Raises ShapeError for an axis out of range, a negative n, and
+    tensors that do not fit.
     """
     tensor = as_tensor(a, "diff")
+    if prepend is not None or append is not None:
+        tensor = concatenate([x for x in (prepend, tensor, append) if x is not None], axis)
     at, times = as_axis(axis, tensor.ndim, "diff"), as_integer(n, "the n of jsparse.diff")
     if times < 0:
         raise ShapeError(f"Expected n >= 0 for jsparse.diff, but got {times}.")

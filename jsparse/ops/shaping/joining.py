@@ -8,18 +8,23 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-from jsparse.errors import ShapeError, shortened
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+from jsparse.errors import PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import DENSE
+from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset, Rows
 from jsparse.ops.relocation.formats import agreed_format, default_in
-from jsparse.ops.relocation.operands import as_axis, as_tensor, as_tensors
+from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor, as_tensors
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
-__all__ = ["as_row", "concat", "concatenate", "hstack", "stack", "summed_capacity", "vstack"]
+__all__ = ["as_row", "concat", "concatenate", "hstack", "pad", "stack", "summed_capacity", "vstack"]
 
 
 def concatenate(
@@ -146,6 +151,62 @@ def hstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None)
     """
     given = as_tensors(tensors, "hstack")
     return concatenate(given, 0 if given[0].ndim == 1 else 1, format=format)
+
+
+def pad(
+    array: SparseLike,
+    pad_width: int | Sequence[int | Sequence[int]],
+    mode: str = "constant",
+    *,
+    constant_values: ArrayLike = 0,
+) -> SparseTensor:
+    """Add elements that are 0 at both ends of dimensions, as jnp.pad does with its default mode.
+
+        >>> jsparse.pad(A, ((0, 24), (1, 1))).shape
+        (1024, 802)
+
+    Args:
+        array: a tensor. The result has its format; dense levels store the zeros, all others nothing.
+        pad_width: how many elements stand before and behind each dimension: a pair for each, one pair for all, or a
+            number for both ends of all.
+        mode, constant_values: only "constant" and 0, since other elements would be stored.
+
+    The dtype stays. Raises ShapeError for widths that are no such numbers, PatternError for another mode or constant.
+    """
+    tensor = as_tensor(array, "pad")
+    if mode != "constant" or isinstance(constant_values, jax.core.Tracer) or np.any(constant_values):
+        raise PatternError(
+            f"Expected jsparse.pad to add zeros, which need not be stored, but got mode={represented(mode)} and "
+            f"constant_values={represented(constant_values)}. Join the tensor with others by jsparse.concatenate, or "
+            f"pad A.todense()."
+        )
+    for axis, (before, behind) in enumerate(_widths(pad_width, tensor.ndim)):
+        own = tensor.shape[axis]
+        shape = (*tensor.shape[:axis], own + before + behind, *tensor.shape[axis + 1 :])
+        if before or behind:
+            target = without_ranges(tensor.format)
+            moved = Relocation(
+                (Offset.along(axis, tensor.ndim, before),),
+                shape,
+                target,
+                tuple((dim, dim) for dim in range(tensor.ndim) if dim != axis),
+                summed_capacity([tensor], shape, target),
+            )
+            tensor = relocated([tensor], moved)
+    return tensor
+
+
+def _widths(pad_width: int | Sequence[int | Sequence[int]], ndim: int) -> list[tuple[int, int]]:
+    """The numbers of elements before and behind each dimension."""
+    given = np.array(pad_width, object)
+    fits = given.shape in ((), (1,), (2,), (1, 2), (ndim, 2), (1, 1), (ndim, 1))
+    widths = np.broadcast_to(given, (ndim, 2)) if fits else given
+    if not fits or any(as_integer(width, "each width of jsparse.pad") < 0 for width in widths.ravel()):
+        raise ShapeError(
+            f"Expected a pad_width of jsparse.pad that is a number from 0 on, a pair of these, or {ndim} pairs, but "
+            f"got {represented(pad_width)}. Shorter dimensions are slices, A[1:]."
+        )
+    return [(int(before), int(behind)) for before, behind in widths]
 
 
 def as_row(vector: SparseTensor) -> SparseTensor:

@@ -1,4 +1,4 @@
-"""Functions that depend on the values of entries: sort, argsort, top_k, nonzero, unique_values."""
+"""Functions that depend on the values of entries: sort, argsort, top_k, nonzero, unique_values, unique_counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from jsparse.ops.relocation.values import is_known
 from jsparse.ops.surgery.selection import coordinates, known_count, selected
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
 
-__all__ = ["argsort", "nonzero", "sort", "top_k", "unique_values"]
+__all__ = ["argsort", "nonzero", "sort", "top_k", "unique_counts", "unique_values"]
 
 
 def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None = None) -> SparseTensor:
@@ -115,16 +115,49 @@ def unique_values(a: SparseLike) -> jax.Array:
     The result has the dtype of the values. Raises PatternError if the tensor is traced or overflowed: the number of
     values is only known outside jit.
     """
-    tensor = as_tensor(a, "unique_values")
+    return jnp.unique_values(_elements(a, "unique_values")[0])
+
+
+def unique_counts(a: SparseLike) -> UniqueCounts:
+    """The distinct elements in ascending order, and how often each occurs, as jnp.unique_counts.
+
+        >>> values, counts = jsparse.unique_counts(jsparse.eye(3))
+        >>> values.tolist(), counts.tolist()
+        ([0.0, 1.0], [6, 3])
+
+    Elements that are not stored count as 0, and each NaN by itself. Returns a pair with the attributes `values`, of the
+    dtype of the tensor, and `counts`, integers. Raises PatternError as `unique_values` does, DTypeError if a count
+    needs int64 but x64 is off.
+    """
+    elements, zeros = _elements(a, "unique_counts")
+    found = jnp.unique_counts(elements)
+    if zeros > np.iinfo(found.counts.dtype).max - len(elements):
+        raise DTypeError(
+            f"Expected a number of zeros that {found.counts.dtype} can hold, but {zeros:,} elements are not stored. "
+            f"Set jax.config.update('jax_enable_x64', True)."
+        )
+    others = max(zeros - 1, 0)  # one of them is among the elements
+    return UniqueCounts(found.values, found.counts + jnp.where(found.values == 0, others, 0).astype(found.counts.dtype))
+
+
+class UniqueCounts(NamedTuple):
+    """The result of `unique_counts`: distinct elements (n,), and how often each occurs (n,)."""
+
+    values: jax.Array
+    counts: jax.Array
+
+
+def _elements(a: SparseLike, name: str) -> tuple[jax.Array, int]:
+    """The stored values, and a 0 if an element is not stored; and how many are not."""
+    tensor = as_tensor(a, name)
     if not is_known(tensor.values):
         raise PatternError(
             f"Expected known values, but {tensor!r} has traced ones, and their number of distinct values is unknown. "
-            f"Call unique_values outside jit, or jnp.unique(A.values, size=n) in it."
+            f"Call {name} outside jit, or jnp.unique(A.values, size=n) in it."
         )
     tensor = tensor.static()
-    found = np.asarray(tensor.values)
-    zero = np.zeros(min(tensor.size - tensor.nse, 1), found.dtype)
-    return jnp.unique_values(jnp.asarray(np.concatenate([found, zero])))
+    found, zeros = np.asarray(tensor.values), tensor.size - tensor.nse
+    return jnp.asarray(np.concatenate([found, np.zeros(min(zeros, 1), found.dtype)])), zeros
 
 
 def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
