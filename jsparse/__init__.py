@@ -11,6 +11,8 @@ from jsparse._version import __version__ as __version__
 from jsparse.adapters.accelerate_jax_sparse.register import accelerate_jax_sparse as accelerate_jax_sparse
 from jsparse.compiler.schedule import Schedule as Schedule
 from jsparse.convert.creation import asarray as asarray
+from jsparse.differentiation.gradients import grad as grad
+from jsparse.differentiation.gradients import value_and_grad as value_and_grad
 from jsparse.errors import CacheError as CacheError
 from jsparse.errors import CacheWarning as CacheWarning
 from jsparse.errors import ConfigError as ConfigError
@@ -166,8 +168,6 @@ from jsparse.ops.elementwise.operators import matmul as matmul
 from jsparse.ops.evaluate import evaluate as evaluate
 from jsparse.ops.explain import explain as explain
 from jsparse.ops.fuse import fuse as fuse
-from jsparse.ops.gradients import grad as grad
-from jsparse.ops.gradients import value_and_grad as value_and_grad
 from jsparse.ops.indexing.getitem import take as take
 from jsparse.ops.indexing.getitem import take_along_axis as take_along_axis
 from jsparse.ops.reductions.arg import argmax as argmax

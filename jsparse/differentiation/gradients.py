@@ -1,4 +1,4 @@
-"""`jsparse.grad` and `jsparse.value_and_grad`: JAX's functions, extended to tensors with dynamic patterns."""
+"""`jsparse.grad` and `jsparse.value_and_grad`: JAX's functions, extended to dynamic tensors and to rows of tables."""
 
 from __future__ import annotations
 
@@ -8,16 +8,26 @@ from functools import partial, wraps
 from typing import Any
 
 import jax
+import numpy as np
 
 from jsparse.base.arrays import check_alive
-from jsparse.errors import ShapeError
+from jsparse.differentiation.rows import value_and_grad_of_rows
+from jsparse.errors import ShapeError, represented, shortened
+from jsparse.ops.trees import is_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["grad", "value_and_grad"]
 
 
-def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, **options: Any) -> Any:
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    rows: Any = None,
+    **options: Any,
+) -> Any:
     """Differentiate a function as `jax.grad` does, but only the values of tensors with dynamic patterns.
 
     `jax.grad` itself refuses such tensors, because their index arrays are integer leaves.
@@ -30,16 +40,34 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
     `jsparse.values(gradient)`, or with `jsparse.optax.values_only`. `A.with_values(gradient.values)` is a tensor
     without a mark.
 
+    The gradient of a dense table is an array of its shape, however few rows the function reads. With `rows` it is a
+    SparseTensor of the rows that are looked up, by `table[ids]`, `jnp.take`, `jsparse.nn.embedding_bag` and other
+    indexing, in loops, branches and vectorised functions, too:
+
+        >>> table, ids = jnp.ones((1000, 8)), jnp.array([7, 3, 7, 999])
+        >>> gradient = jsparse.grad(lambda table: (table[ids] ** 2).sum(), rows=True)(table)
+        >>> gradient.shape, gradient.nse, int(gradient.nnz)
+        ((1000, 8), 32, 24)
+
+    Lookups of the same row are added up, in float32 for narrower floats. `fun` is then traced, as `jax.jit` does.
+
     Args:
         fun: a function that returns a scalar, or with `has_aux` a pair of a scalar and further results.
         argnums: the numbers of the positional arguments to differentiate.
         has_aux: as in `jax.grad`.
+        rows: which leaves of the argument are tables (rows, ...) whose gradients have rows: a tree of bools that is a
+            prefix of the argument, or a function of the argument that gives one, as the masks of Optax. For a sequence
+            of `argnums` it is about the tuple of these arguments.
         options: `holomorphic` and `allow_int` of `jax.grad`.
 
-    Gradients have the shapes and dtypes of the arguments. Raises ShapeError if a call has no argument of that number,
-    TypeError as `jax.grad` does (integer values, say).
+    Gradients have the shapes and dtypes of the arguments. The SparseTensor of rows is dynamic, in the format
+    (i : compressed, j : dense), with a capacity for all ids.
+
+    Raises ShapeError if a call has no argument of that number and if `rows` names a leaf that is no table,
+    NotYetSupportedError if `fun` reads such a table otherwise than by looking up rows, TypeError as `jax.grad` does
+    (integer values, say).
     """
-    differentiated = value_and_grad(fun, argnums, has_aux, **options)
+    differentiated = value_and_grad(fun, argnums, has_aux, rows=rows, **options)
 
     @wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -50,13 +78,18 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
 
 
 def value_and_grad(
-    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, **options: Any
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    rows: Any = None,
+    **options: Any,
 ) -> Any:
     """Compute a function's value and gradient as `jax.value_and_grad` does; see `grad`.
 
     >>> total, dA = jsparse.value_and_grad(lambda A: (A @ x).sum())(A)
 
-    Raises ShapeError and TypeError as `grad` does.
+    Raises what `grad` does.
     """
 
     @wraps(fun)
@@ -69,9 +102,14 @@ def value_and_grad(
                 given[n] = _closed(x)
             return fun(*given, **kwargs)
 
-        positions = tuple(range(len(numbers)))
-        function = jax.value_and_grad(of_values, argnums=positions, has_aux=has_aux, **options)
-        value, found = function(*(_opened(args[n]) for n in numbers))
+        chosen = tuple(_opened(args[n]) for n in numbers)
+        if rows is None:
+            positions = tuple(range(len(numbers)))
+            value, found = jax.value_and_grad(of_values, argnums=positions, has_aux=has_aux, **options)(*chosen)
+        else:
+            given = tuple(args[n] for n in numbers)
+            is_table = _is_table(rows, given[0] if isinstance(argnums, int) else given)
+            value, found = value_and_grad_of_rows(of_values, is_table, has_aux, **options)(*chosen)
         found = tuple(_closed(x, of_gradients=True) for x in found)
         return value, found[0] if isinstance(argnums, int) else found
 
@@ -113,6 +151,28 @@ def _closed(x: Any, of_gradients: bool = False) -> Any:
         return SparseTensor._unchecked(in_use, leaf.pattern.of_gradient())
 
     return jax.tree.map(closed, x, is_leaf=lambda leaf: isinstance(leaf, _Values))
+
+
+def _is_table(rows: Any, argument: Any) -> list[bool]:
+    """For each leaf of an argument, where a tensor is one leaf, whether it is a table whose gradient has rows."""
+    prefix = rows(argument) if callable(rows) else rows
+    try:
+        whole = jax.tree.map(lambda flag, part: jax.tree.map(lambda _: flag, part, is_leaf=is_tensor), prefix, argument)
+    except ValueError as error:
+        raise ShapeError(
+            f"Expected rows= to be a tree of bools that is a prefix of the argument, or a function that gives one, but "
+            f"got {represented(prefix)}: {shortened(error, 200)}"
+        ) from error
+    flags, leaves = jax.tree.leaves(whole), jax.tree.leaves(argument, is_leaf=is_tensor)
+    for flag, leaf in zip(flags, leaves, strict=True):
+        if not isinstance(flag, bool | np.bool_):
+            raise ShapeError(f"Expected bools in rows=, but got {represented(flag)}. True stands for a table.")
+        if flag and (isinstance(leaf, SparseTensor) or np.ndim(leaf) == 0):
+            raise ShapeError(
+                f"Expected a table (rows, ...) where rows= is True, but got {represented(leaf)}. Give False for it: "
+                "its gradient has no rows."
+            )
+    return [bool(flag) for flag in flags]
 
 
 def _argument_index(n: int, args: Sequence[Any]) -> int:

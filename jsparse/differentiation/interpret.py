@@ -1,0 +1,153 @@
+"""The interpreter of a jaxpr in which some values are tables, and its rules of loops, branches and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Literal, Var
+
+from jsparse import _compat
+from jsparse.differentiation import lookups
+from jsparse.differentiation.table import Reader, Table, Value
+from jsparse.errors import NotYetSupportedError
+from jsparse.sparsification.equation import Equation
+
+__all__ = ["interpret"]
+
+
+def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], reader: Reader, called_from: str = "") -> list[Value]:
+    """The results of a closed jaxpr for values that are arrays or tables. `called_from` is the line that calls.
+
+    Raises NotYetSupportedError, with the line of the user's function, for an operation that reads a table in another
+    way than by looking up rows.
+    """
+    jaxpr: Any = closed.jaxpr
+    known: dict[Any, Any] = {}
+
+    def read(v: Var | Literal) -> Any:
+        return _compat.literal(v) if isinstance(v, _compat.Literal) else known[v]
+
+    def evaluate(inner: ClosedJaxpr, values: Sequence[Value], _: int | None, line: str) -> list[Value]:
+        return interpret(inner, values, reader, line)
+
+    known.update(zip(jaxpr.constvars, closed.consts, strict=True))
+    known.update(zip(jaxpr.invars, inputs, strict=True))
+    for source in jaxpr.eqns:
+        equation = Equation(source, jaxpr, evaluate, None, called_from)
+        values = [read(v) for v in source.invars]
+        if any(isinstance(x, Table) for x in values):
+            found = _RULES.get(equation.name, lookups.whole)(equation, reader, *values)
+            found = found if isinstance(found, list) else [found]
+        elif reader.is_first and source.effects and not source.outvars:
+            found = []  # what it prints is printed by the evaluation
+        else:
+            found = equation.results(values)
+        known.update(zip(source.outvars, found, strict=True))
+    return [read(v) for v in jaxpr.outvars]
+
+
+def arrays(values: Sequence[Value], what: str) -> list[jax.Array]:
+    """The values, which have to be arrays: literals become such. Raises NotYetSupportedError for a table."""
+    for x in values:
+        if isinstance(x, Table):
+            raise NotYetSupportedError(
+                f"Expected a table whose gradient is to have rows to be looked up only, but {what} returns it. Return "
+                "the rows that are looked up, or leave the table out of rows=."
+            )
+    return [x if isinstance(x, jax.Array) else jnp.asarray(x) for x in values]
+
+
+def _inside(
+    equation: Equation, closed: ClosedJaxpr, reader: Reader, tables: list[int]
+) -> Callable[[Sequence[Value]], tuple[list[jax.Array], list[jax.Array]]]:
+    """The function of a jaxpr's inputs to its results and the numbers of the rows that it reads.
+
+    When it is called, the numbers of their tables are written to `tables`.
+    """
+
+    def function(inputs: Sequence[Value]) -> tuple[list[jax.Array], list[jax.Array]]:
+        inner = reader.inside()
+        found = arrays(interpret(closed, inputs, inner, equation.line), str(equation))
+        tables[:] = inner.tables
+        return found, inner.ids
+
+    return function
+
+
+def _called(equation: Equation) -> ClosedJaxpr:
+    """The closed jaxpr that an equation calls."""
+    names = ("jaxpr", "call_jaxpr")
+    return _compat.closed(next(equation.params[name] for name in names if name in equation.params))
+
+
+def inlined(equation: Equation, _: Reader, *inputs: Value) -> list[Value]:
+    """Interpret a function in place."""
+    return equation.interpret(_called(equation), inputs)
+
+
+def checkpointed(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
+    """Interpret a function inside `jax.checkpoint`, with the same policy."""
+    tables: list[int] = []
+    function = _inside(equation, _called(equation), reader, tables)
+
+    def of_rows(*rows: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
+        pairs = zip(inputs, rows, strict=True)
+        return function([replace(x, rows=own) if isinstance(x, Table) else own for x, own in pairs])
+
+    options = {name: equation.params[name] for name in ("prevent_cse", "policy")}
+    found, ids = jax.checkpoint(of_rows, **options)(*(x.rows if isinstance(x, Table) else x for x in inputs))
+    reader.note(tables, ids)
+    return list(found)
+
+
+def scanned(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
+    """Run a loop in `jax.lax.scan`. Each step may look up rows of tables that are the same in all steps."""
+    params = equation.params
+    first, end = params["num_consts"], params["num_consts"] + params["num_carry"]
+    consts, begin, items = inputs[:first], inputs[first:end], inputs[end:]
+    if any(isinstance(x, Table) for x in (*begin, *items)):
+        lookups.whole(equation)
+    tables: list[int] = []
+    function = _inside(equation, params["jaxpr"], reader, tables)
+
+    def body(carry: list[jax.Array], items: list[Any]) -> tuple[list[jax.Array], Any]:
+        found, ids = function([*consts, *carry, *items])
+        return found[: len(carry)], (found[len(carry) :], ids)
+
+    options = {name: params[name] for name in ("length", "reverse", "unroll")}
+    last, (collected, ids) = jax.lax.scan(body, arrays(begin, str(equation)), list(items), **options)
+    reader.note(tables, ids)
+    return [*last, *collected]
+
+
+def branched(equation: Equation, reader: Reader, which: Value, *inputs: Value) -> list[Value]:
+    """Run one branch in `jax.lax.switch`. Lookups of the others read rows out of range, which are none."""
+    branches = equation.params["branches"]
+    tables: list[list[int]] = [[] for _ in branches]
+    functions = [_inside(equation, closed, reader, own) for closed, own in zip(branches, tables, strict=True)]
+    read = [jax.eval_shape(partial(function, inputs))[1] for function in functions]
+
+    def branch(number: int) -> tuple[list[jax.Array], list[list[jax.Array]]]:
+        found, ids = functions[number](inputs)
+        none = [[jnp.full(x.shape, -1, x.dtype) for x in own] for own in read]
+        return found, [*none[:number], ids, *none[number + 1 :]]
+
+    chosen = [partial(branch, number) for number in range(len(branches))]
+    found, ids = jax.lax.switch(jnp.asarray(which), chosen)
+    for own, parts in zip(tables, ids, strict=True):
+        reader.note(own, parts)
+    return list(found)
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+    **lookups.RULES,
+    **dict.fromkeys(("jit", "pjit", "closed_call", "core_call", "core_closed_call"), inlined),
+    **dict.fromkeys(("checkpoint", "remat", "remat2"), checkpointed),
+    "scan": scanned,
+    "cond": branched,
+}

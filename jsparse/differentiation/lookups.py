@@ -1,0 +1,160 @@
+"""Rules of the primitives that look up rows of a table, and of those that act on each row alone.
+
+A rule gets the places of rows from the reader. So the same rules serve a pass that notes which rows are read from the
+whole table, and the evaluation on these rows alone, where numbers of rows become places among them. Places are in the
+order of numbers, so coordinates that are sorted and distinct remain so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Never
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse._compat import same_varying
+from jsparse.differentiation.table import Reader, Table, Value
+from jsparse.formats import DynamicType, Pattern
+from jsparse.formats.dynamic import pad
+from jsparse.primitives.elementwise_function import ELEMENTWISE
+from jsparse.primitives.spec import PatternAccess, Spec
+from jsparse.sparsification.equation import Equation
+
+__all__ = ["RULES", "whole"]
+
+
+def whole(equation: Equation, *_: object) -> Never:
+    """Refuse an operation that reads a table in another way."""
+    raise equation.unsupported(
+        "reads a table whose gradient is to have rows, but not by looking up rows",
+        "Look up rows, table[ids]; or leave the table out of rows=, so that its gradient is an array.",
+    )
+
+
+def gathered(equation: Equation, reader: Reader, table: Value, indices: Value) -> jax.Array:
+    """Take rows at an array of indices, whole ones or elements of them."""
+    params = equation.params
+    numbers, modes = params["dimension_numbers"], jax.lax.GatherScatterMode
+    is_lookup = 0 in numbers.start_index_map and params["slice_sizes"][0] == 1
+    if not isinstance(table, Table) or isinstance(indices, Table) or not is_lookup:
+        whole(equation)
+    column, is_clipped = numbers.start_index_map.index(0), params["mode"] in (modes.CLIP, modes.PROMISE_IN_BOUNDS)
+    ids = jnp.asarray(indices)[..., column]
+    places = reader.places(table, ids, is_clipped=is_clipped)
+    columns = [places if n == column else indices[..., n].astype(places.dtype) for n in range(indices.shape[-1])]
+    mode = modes.PROMISE_IN_BOUNDS if is_clipped else modes.FILL_OR_DROP
+    bound = equation.source.primitive.bind(table.rows, jnp.stack(columns, -1), **(params | {"mode": mode}))
+    found = bound.astype(table.dtype)
+    if params["mode"] == modes.PROMISE_IN_BOUNDS:  # JAX reads the nearest row where that is broken, and drops its slope
+        is_kept = jnp.expand_dims((ids >= 0) & (ids < table.size), numbers.offset_dims)
+        found = jnp.where(is_kept, found, jax.lax.stop_gradient(found))
+    return found
+
+
+def sliced_at(equation: Equation, reader: Reader, table: Value, *starts: Value) -> jax.Array:
+    """Take one row at an index, which is clipped, or a part of it."""
+    first, *others = starts
+    if not isinstance(table, Table) or isinstance(first, Table) or equation.params["slice_sizes"][0] != 1:
+        whole(equation)
+    place = reader.places(table, first, is_clipped=True)
+    rest = [jnp.asarray(start, place.dtype) for start in others]
+    return equation.bind(table.rows, place, *rest).astype(table.dtype)
+
+
+def sliced(equation: Equation, reader: Reader, table: Table) -> Table | jax.Array:
+    """Take a range of rows, or of the elements of each row."""
+    params, count = equation.params, len(table.rows)
+    first, *starts = params["start_indices"]
+    limit, *limits = params["limit_indices"]
+    step, *steps = params["strides"] or [1] * table.rows.ndim
+    parts = jax.lax.slice(table.rows, (0, *starts), (count, *limits), (1, *steps))
+    numbers = range(first, limit, step)
+    if numbers == range(table.size):
+        return table.with_rows(parts.astype(table.dtype))
+    places = reader.places(table, np.asarray(numbers))
+    return parts.at[places].get(mode="promise_in_bounds").astype(table.dtype)
+
+
+def of_each_row(equation: Equation, _: Reader, *inputs: Value) -> Table:
+    """Apply an elementwise function of a table and of numbers to its rows: it commutes with lookups."""
+    tables = [x for x in inputs if isinstance(x, Table)]
+    if any(not isinstance(x, Table) and np.ndim(x) for x in inputs) or len({x.number for x in tables}) > 1:
+        whole(equation)
+    return tables[0].with_rows(equation.bind(*(x.rounded if isinstance(x, Table) else x for x in inputs)))
+
+
+def reshaped(equation: Equation, _: Reader, table: Table) -> Table:
+    """Reshape each row."""
+    if not equation.shape or equation.shape[0] != table.size:
+        whole(equation)
+    return table.with_rows(table.rounded.reshape(len(table.rows), *equation.shape[1:]))
+
+
+def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
+    """Multiply rows that the coordinates of patterns name: embedding bags, indirect accesses, sparse times table."""
+    spec: Spec = equation.params["spec"]
+    given, index = spec.split(inputs)
+    factors, arrays = list(given), list(index)
+    for n, table in enumerate(factors):
+        if isinstance(table, Table):
+            spec = _on_places(equation, reader, spec, n, table, arrays)
+            # Derivatives of a maximum compare a product with it, so both have to be rounded alike.
+            factors[n] = table.rows if spec.semiring.is_linear and spec.mask is None else table.rounded
+    spec = spec.with_dtype(equation.dtype, [x.dtype for x in factors])
+    operands = (*factors, *(array for part in arrays for array in part))
+    return equation.source.primitive.bind(*same_varying(operands), spec=spec)
+
+
+def _on_places(
+    equation: Equation, reader: Reader, spec: Spec, n: int, table: Table, arrays: list[Sequence[jax.Array]]
+) -> Spec:
+    """The spec where factor `n`, a table, has the rows that are looked up; `arrays` are changed to their places."""
+    if spec.factors[n].on is not None:
+        whole(equation)
+    row, *features = spec.factors[n].before
+    others = [v for m, term in enumerate((*spec.factors, spec.result)) if m != n for v in (*term.before, *term.behind)]
+    walks = [number for number, walk in enumerate(spec.walks) if row in (*walk.indices, *walk.lead)]
+    if row in (*features, *others) or not walks:
+        whole(equation)
+    changed = list(spec.walks)
+    for number in walks:
+        changed[number], arrays[number] = _walk_of_places(equation, reader, changed[number], row, table, arrays[number])
+    sizes = tuple((v, len(table.rows) if v == row else size) for v, size in spec.sizes)
+    return replace(spec, walks=tuple(changed), sizes=sizes)
+
+
+def _walk_of_places(
+    equation: Equation, reader: Reader, walk: PatternAccess, row: str, table: Table, arrays: Sequence[jax.Array]
+) -> tuple[PatternAccess, list[jax.Array]]:
+    """The pattern whose coordinates of the variable `row` are places, and its index arrays."""
+    pattern, format = walk.pattern, walk.pattern.format
+    found = [n for n, (level, role) in enumerate(format.arrays) if walk.indices[level] == row and role == "coordinates"]
+    if len(found) != walk.indices.count(row) or row in walk.lead:
+        whole(equation)  # a dense level of rows has positions for all of them
+    if isinstance(pattern, Pattern):
+        arrays = [jnp.asarray(array) for array in pad(pattern, pattern.nse)]
+    shape = list(pattern.shape)
+    changed = list(arrays[: len(format.arrays)])
+    for n in found:
+        changed[n] = reader.places(table, changed[n]).astype(changed[n].dtype)
+        shape[format.levels[format.arrays[n][0]].dim] = len(table.rows)
+    return replace(walk, pattern=DynamicType(tuple(shape), format, pattern.nse), derived=()), changed
+
+
+Rule = Callable[..., Value]
+"""`rule(equation, reader, *inputs)` gives the result, an array or a table."""
+
+_OF_SHAPES = {"broadcast_in_dim", "reshape", "squeeze", "optimization_barrier"}
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(sorted(ELEMENTWISE - _OF_SHAPES), of_each_row),
+    **dict.fromkeys(("reshape", "squeeze"), reshaped),
+    "gather": gathered,
+    "dynamic_slice": sliced_at,
+    "slice": sliced,
+    "jsparse_einsum": multiplied,
+}
+"""The rule of each primitive with a table among its inputs, by name."""

@@ -1,0 +1,126 @@
+"""Gradients of tables as rows: tensors with a compressed level of rows, in which all other levels are dense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse import _compat
+from jsparse.differentiation.interpret import arrays, interpret
+from jsparse.differentiation.table import Places, Reader, Table
+from jsparse.formats import Format, Pattern
+from jsparse.formats.dynamic import extended_type
+from jsparse.ops.evaluate import evaluate
+from jsparse.primitives.routine import assemble
+from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["is_of_rows", "numbers_of_rows", "pattern_of_rows", "rows_at", "rows_of", "value_and_grad_of_rows"]
+
+
+def is_of_rows(pattern: Pattern | DynamicPattern) -> bool:
+    """Whether a dynamic pattern stores whole rows, each once, in their order."""
+    return isinstance(pattern, DynamicPattern) and pattern.format == _format(pattern.ndim)
+
+
+def _format(ndim: int) -> Format:
+    return Format.of("coo", 1).with_dense(ndim - 1)
+
+
+def pattern_of_rows(ids: Sequence[jax.Array], shape: Sequence[int]) -> DynamicPattern:
+    """The pattern of the rows with these numbers, of a tensor of that shape.
+
+    Args:
+        ids: arrays of any shape. Repeated numbers are one row; those out of range are none.
+
+    It has a capacity for all of them, or for all rows if that is less.
+    """
+    size, *features = shape
+    if 0 in shape:
+        return DynamicPattern.empty(dynamic_type(shape, _format(len(shape)), 0))
+    given = [x.reshape(-1) for x in ids] or [jnp.full(1, -1, jnp.int32)]  # -1 is none
+    widest = max((x.dtype for x in given), key=lambda dtype: dtype.itemsize)
+    numbers = jnp.concatenate([x.astype(widest) for x in given])
+    core = dynamic_type((size,), _format(1), min(max(len(numbers), 1), size))
+    return DynamicPattern(extended_type(core, features), tuple(assemble(numbers[None], core).arrays))
+
+
+def numbers_of_rows(pattern: DynamicPattern) -> jax.Array:
+    """(capacity,) the sorted numbers of the rows that a pattern stores, and in padding the number of all rows."""
+    pointers, numbers = pattern.arrays
+    return jnp.where(jnp.arange(len(numbers)) < pointers[-1], numbers, pattern.shape[0])
+
+
+def rows_at(array: jax.Array, numbers: jax.Array) -> jax.Array:
+    """(capacity, ...) the rows of an array with these sorted numbers, 0 in padding."""
+    flat = array.reshape(len(array), prod(array.shape[1:]))
+    found = evaluate("out[p,f] = table[ids[p],f]", table=flat, ids=numbers)
+    return found.reshape(len(numbers), *array.shape[1:])
+
+
+def rows_of(tensor: SparseTensor) -> jax.Array:
+    """(capacity, ...) the rows that a tensor stores, 0 in padding."""
+    features = tensor.shape[1:]
+    return tensor.values.reshape(tensor.nse // max(prod(features), 1), *features)
+
+
+def value_and_grad_of_rows(
+    function: Callable[..., Any], is_table: Sequence[bool], has_aux: bool, **options: Any
+) -> Callable[..., Any]:
+    """Differentiate a function in all of its arguments, pytrees with tables, as `jax.value_and_grad` does.
+
+    `is_table` says of each leaf whether it is one. The gradient of a table is the SparseTensor of the rows that the
+    function looks up. First these rows are found; then the function is differentiated as one of these rows.
+    """
+
+    def differentiated(*arguments: Any) -> tuple[Any, Any]:
+        leaves, structure = jax.tree.flatten(arguments)
+        traced, out = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        closed = _compat.without_dead_equations(traced)
+        places = [n for n, flag in enumerate(is_table) if flag and np.size(leaves[n])]
+        patterns = _patterns(closed, leaves, places)
+        known = [numbers_of_rows(pattern) for pattern in patterns]
+        tables = {at: _known_rows(n, jnp.asarray(leaves[at]), known[n]) for n, at in enumerate(places)}
+        given = [tables[n].rows if n in tables else x for n, x in enumerate(leaves)]
+
+        def of_rows(*inputs: Any) -> Any:
+            values = [replace(tables[n], rows=x) if n in tables else x for n, x in enumerate(inputs)]
+            found = arrays(interpret(closed, values, Places(known)), "the function")
+            return jax.tree.unflatten(jax.tree.structure(out), found)
+
+        numbers = tuple(range(len(leaves)))
+        value, slopes = jax.value_and_grad(of_rows, argnums=numbers, has_aux=has_aux, **options)(*given)
+        gradients = list(slopes)
+        for n in (n for n, flag in enumerate(is_table) if flag):
+            pattern = patterns[places.index(n)] if n in places else pattern_of_rows((), np.shape(leaves[n]))
+            values = slopes[n].astype(jnp.asarray(leaves[n]).dtype).reshape(-1)
+            gradients[n] = SparseTensor._unchecked(pattern.in_use(values), pattern.of_gradient())
+        return value, jax.tree.unflatten(structure, gradients)
+
+    return differentiated
+
+
+def _known_rows(number: int, table: jax.Array, numbers: jax.Array) -> Table:
+    return Table.of(number, len(table), rows_at(table, numbers))
+
+
+def _patterns(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[DynamicPattern]:
+    """The pattern of the rows that a jaxpr looks up, of each table. Nothing else of it is computed."""
+
+    def read(*inputs: Any) -> list[list[jax.Array]]:
+        reader, values = Reader(), list(inputs)
+        for number, at in enumerate(places):
+            values[at] = Table(number, len(inputs[at]), inputs[at], inputs[at].dtype)
+        interpret(closed, values, reader)
+        return [reader.ids_of(number) for number in range(len(places))]
+
+    traced, structure = jax.make_jaxpr(read, return_shape=True)(*leaves)
+    found = _compat.evaluated(_compat.without_dead_equations(traced), leaves)
+    ids = jax.tree.unflatten(jax.tree.structure(structure), found)
+    return [pattern_of_rows(own, leaves[at].shape) for own, at in zip(ids, places, strict=True)]

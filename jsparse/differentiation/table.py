@@ -1,0 +1,111 @@
+"""Tables as values of a jaxpr: arrays of which only rows are looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from jsparse.compiler.dtypes import unrounded
+from jsparse.convert.dynamic_creation import index_numbers
+
+__all__ = ["Places", "Reader", "Table", "Value"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table while a jaxpr is interpreted.
+
+    Attributes:
+        number: which one of the tables whose gradients have rows.
+        size: the number of all rows.
+        rows: (size, ...) all rows, or (capacity, ...) those that are looked up.
+        dtype: the dtype that the function sees. Rows of narrow floats are in float32, so that cotangents of the same
+            row are added in float32; they have values of this dtype.
+    """
+
+    number: int
+    size: int
+    rows: jax.Array
+    dtype: jnp.dtype
+
+    @staticmethod
+    def of(number: int, size: int, rows: jax.Array) -> Table:
+        """The table whose rows in the function's dtype these are."""
+        return Table(number, size, rows.astype(unrounded(rows.dtype.name)), rows.dtype)
+
+    @property
+    def rounded(self) -> jax.Array:
+        """The rows in the function's dtype."""
+        return self.rows.astype(self.dtype)
+
+    def with_rows(self, rows: jax.Array) -> Table:
+        """The table that a function of each row gives."""
+        return Table.of(self.number, self.size, rows)
+
+
+Value: TypeAlias = Table | jax.Array
+"""A value of a jaxpr."""
+
+
+class Reader:
+    """Answers lookups in whole tables, and notes which rows they read.
+
+    Attributes:
+        tables: the number of the table of each lookup so far.
+        ids: the numbers of the rows that each one reads, arrays of any shape. Those out of range read nothing.
+    """
+
+    is_first = True
+
+    def __init__(self) -> None:
+        self.tables: list[int] = []
+        self.ids: list[jax.Array] = []
+
+    def inside(self) -> Reader:
+        """A reader for the jaxpr of a loop, a branch or a checkpoint, whose values stay inside."""
+        return Reader()
+
+    def note(self, tables: Sequence[int], ids: Iterable[jax.Array]) -> None:
+        """Note lookups."""
+        self.tables.extend(tables)
+        self.ids.extend(ids)
+
+    def places(self, table: Table, ids: ArrayLike, is_clipped: bool = False) -> jax.Array:
+        """The places of rows in `table.rows`; behind its end for those out of range, unless they are clipped."""
+        numbers = jnp.asarray(index_numbers(jnp.asarray(ids), table.size))
+        return self._found(table, jnp.clip(numbers, 0, table.size - 1) if is_clipped else numbers)
+
+    def _found(self, table: Table, numbers: jax.Array) -> jax.Array:
+        self.note([table.number], [numbers])
+        return numbers
+
+    def ids_of(self, number: int) -> list[jax.Array]:
+        """The numbers of the rows that lookups in a table read."""
+        return [ids for table, ids in zip(self.tables, self.ids, strict=True) if table == number]
+
+
+class Places(Reader):
+    """Answers lookups in the rows that all of them read.
+
+    Attributes:
+        known: the sorted numbers of these rows, for each table; its size in padding.
+    """
+
+    is_first = False
+
+    def __init__(self, known: Sequence[jax.Array]) -> None:
+        super().__init__()
+        self.known = known
+
+    def inside(self) -> Reader:
+        return Places(self.known)
+
+    def _found(self, table: Table, numbers: jax.Array) -> jax.Array:
+        known = self.known[table.number]
+        is_row = (numbers >= 0) & (numbers < table.size)
+        return jnp.where(is_row, jnp.searchsorted(known, numbers.astype(known.dtype)), len(known))
