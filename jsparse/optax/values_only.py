@@ -1,7 +1,4 @@
-"""Optimizers of Optax for trees with dynamic tensors: `values_only(optax.adam(1e-3))`.
-
-The module needs the extra `jsparse[optax]`. No other module of jsparse imports it.
-"""
+"""Optimizers of Optax that see the values of tensors, and the rows of tables whose gradients have rows."""
 
 from __future__ import annotations
 
@@ -13,22 +10,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
-from jsparse.errors import LeafError, PatternError
+from jsparse.differentiation.rows import rows_of
+from jsparse.errors import PatternError
 from jsparse.ops.trees import is_tensor, moved_values, values, with_values
+from jsparse.optax.fingerprints import differ, fingerprint, is_other
+from jsparse.optax.row_updates import TableRows, has_rows, in_state, rows_of_tables
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.leaves import check_batched_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-try:
-    import optax
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "Expected the package optax for jsparse.optax, but there is none. Install it: pip install 'jsparse[optax]'.",
-        name=error.name,
-    ) from error
-
-__all__ = ["PatternedState", "fingerprint", "incremental_update", "is_other", "restrict_state", "values_only"]
+__all__ = ["PatternedState", "incremental_update", "restrict_state", "values_only"]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["inner", "fingerprints"], meta_fields=[])
@@ -73,6 +66,11 @@ def values_only(transformation: Any) -> Any:
     and step them. Here its state has arrays of values only, and in its updates the index arrays are integer zeros, so
     `optax.apply_updates` leaves a pattern as it is. Updates are 0 in padding. Let this be the outermost wrapper.
 
+    Where the gradient of an array has rows, as `jsparse.grad(loss, rows=...)` gives it, the optimizer sees these rows:
+    of the gradient, of the moments and of the parameter. What it computes of whole arrays, such as norms, it computes
+    of these. Updates have the same rows, moments of all others stay as they are, and counts are of all steps. Apply
+    such updates by `jsparse.optax.apply_updates`.
+
     Moments belong to the pattern that the parameters had. The moments of dynamic tensors are in a `PatternedState`. If
     they are used with another pattern, PatternError is raised; if that is found only while a program runs, all updates
     of floats are NaN. `restrict_state` moves the state.
@@ -84,7 +82,8 @@ def values_only(transformation: Any) -> Any:
             `value_fn`, a function of the parameters, still gets SparseTensors.
 
     Returns an optax.GradientTransformationExtraArgs. Its update raises LeafError for gradients of index arrays (use
-    jsparse.grad), PatternError for gradients or a state on another pattern than the parameters.
+    jsparse.grad), PatternError for gradients or a state on another pattern than the parameters, ShapeError for
+    gradients of rows without parameters, NotYetSupportedError for rows and moments that are no arrays of rows.
     """
     inner = optax.with_extra_args_support(transformation)
 
@@ -93,14 +92,17 @@ def values_only(transformation: Any) -> Any:
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         _check(updates, params)
+        tables = rows_of_tables(updates, params)
         is_stale = _is_stale(state, updates if params is None else params)
         arguments = {name: _argument(x, params if name == "value_fn" else None) for name, x in extra.items()}
         given = None if params is None else values(params)
         moments = state.inner if isinstance(state, PatternedState) else state
-        found, moments = inner.update(values(updates), moments, given, **arguments)
+        step = partial(_update_of_rows, inner, tables) if has_rows(tables) else inner.update
+        found, moments = step(jax.tree.map(_seen, updates, tables, is_leaf=is_tensor), moments, given, **arguments)
         found = _nan_if(is_stale, found)
         state = PatternedState(moments, state.fingerprints) if isinstance(state, PatternedState) else moments
-        return jax.tree.map(_as_update, updates, found, updates if params is None else params, is_leaf=is_tensor), state
+        on = updates if params is None else params
+        return jax.tree.map(_as_update, updates, found, tables, on, is_leaf=is_tensor), state
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -151,7 +153,7 @@ def incremental_update(new: Any, old: Any, step_size: Any) -> Any:
     def average(a: Any, b: Any) -> Any:
         if not (isinstance(a, SparseTensor) and isinstance(b, SparseTensor)):
             return optax.incremental_update(a, b, step_size)
-        if _differ(a, b):
+        if differ(a, b):
             raise PatternError(message.format(a=a, b=b))
         found = a.with_values(optax.incremental_update(a.values, b.values, step_size))
         on, before = a.pattern, b.pattern
@@ -217,10 +219,36 @@ def _argument(x: Any, params: Any) -> Any:
     return of_values
 
 
-def _as_update(gradient: Any, update: Any, parameter: Any) -> Any:
-    """The update of a tensor on the pattern of its gradient, with zeros as index arrays. It is 0 in padding."""
+def _seen(gradient: Any, rows: TableRows | bool) -> Any:
+    """What the optimizer sees of a gradient."""
+    return rows_of(gradient) if isinstance(rows, TableRows) else values(gradient)
+
+
+def _update_of_rows(inner: Any, tables: Any, updates: Any, state: Any, params: Any, **extra: Any) -> tuple[Any, Any]:
+    """The update of an optimizer that sees the rows of tables alone, and the whole state after it."""
+
+    def read(rows: TableRows | bool, x: Any) -> Any:
+        return rows.read(x) if isinstance(rows, TableRows) else x
+
+    def written(rows: TableRows | bool, x: Any, whole: Any) -> Any:
+        return rows.write(whole, x) if isinstance(rows, TableRows) else x
+
+    places = in_state(inner, state, tables)
+    found, seen = inner.update(updates, jax.tree.map(read, places, state), jax.tree.map(read, tables, params), **extra)
+    return found, jax.tree.map(written, places, seen, state)
+
+
+def _as_update(gradient: Any, update: Any, rows: TableRows | bool, parameter: Any) -> Any:
+    """The update of a tensor on the pattern of its gradient, with zeros as index arrays, or of rows, with theirs.
+
+    It is 0 in padding.
+    """
     if not isinstance(gradient, SparseTensor):
         return update
+    if isinstance(rows, TableRows):
+        pattern = gradient.pattern
+        assert isinstance(pattern, DynamicPattern)
+        return SparseTensor._unchecked(pattern.in_use(update.reshape(-1)), pattern)
     if not isinstance(gradient.pattern, DynamicPattern):
         return SparseTensor._unchecked(update, gradient.pattern)
     zeros = jax.tree.map(jnp.zeros_like, gradient.pattern.ordinary())
@@ -236,72 +264,10 @@ def _check(updates: Any, params: Any) -> None:
         return
 
     def compare(gradient: Any, parameter: Any) -> None:
-        if isinstance(gradient, SparseTensor) and isinstance(parameter, SparseTensor) and _differ(gradient, parameter):
+        if isinstance(gradient, SparseTensor) and isinstance(parameter, SparseTensor) and differ(gradient, parameter):
             raise PatternError(
                 f"Expected a gradient on the pattern of its parameter, {parameter.pattern!r}, but it is on "
                 f"{gradient.pattern!r}. Move it there: gradient.restrict(parameter)."
             )
 
     jax.tree.map(compare, updates, params, is_leaf=is_tensor)
-
-
-def _differ(a: SparseTensor, b: SparseTensor) -> bool:
-    """Whether two patterns are known to differ. Patterns with traced index arrays are not."""
-    if not (isinstance(a.pattern, DynamicPattern) and isinstance(b.pattern, DynamicPattern)):
-        return a.pattern != b.pattern
-    if a.pattern.type != b.pattern.type:
-        return True
-    patterns = (a.pattern, b.pattern)
-    if same_entries(*patterns) or not all(on.concrete for on in patterns) or any(on.is_tangent for on in patterns):
-        return False
-    pairs = zip(a.pattern.arrays, b.pattern.arrays, strict=True)
-    return any(x is not y and not np.array_equal(x, y) for x, y in pairs)
-
-
-def fingerprint(pattern: DynamicPattern) -> jax.Array:
-    """A uint32 for each pattern of a batch. Different index arrays have equal ones in one case of 2³².
-
-    Raises LeafError for the pattern of a tangent, which has no index arrays.
-    """
-    if pattern.is_tangent:
-        raise LeafError(
-            f"Expected parameters with index arrays, by which moments are known to belong to their entries, but "
-            f"{pattern!r} lacks them. With Equinox, pass eqx.filter(model, eqx.is_array) as the parameters, to "
-            f"optimizer.init and to optimizer.update."
-        )
-    return _fingerprint(pattern.arrays)
-
-
-@jax.jit
-def _fingerprint(arrays: tuple[jax.Array, ...]) -> jax.Array:
-    total = jnp.zeros(arrays[0].shape[:-1], jnp.uint32)
-    for number, array in enumerate(arrays):
-        places = jnp.arange(array.shape[-1], dtype=jnp.uint32) + np.uint32(number << 28)
-        total += _mixed(_bits(array) * np.uint32(0x9E3779B1) ^ places * np.uint32(0x85EBCA6B)).sum(-1, dtype=jnp.uint32)
-    return total
-
-
-def _bits(array: jax.Array) -> jax.Array:
-    """The 32 bits of each index; of 64 bits, both halves."""
-    if array.dtype.itemsize < 8:
-        return array.astype(jnp.uint32)
-    return array.astype(jnp.uint32) ^ _mixed((array >> np.asarray(32, array.dtype)).astype(jnp.uint32))
-
-
-def _mixed(x: jax.Array) -> jax.Array:
-    """Spread the bits of x, so that the changes of several places do not cancel in a sum."""
-    x = (x ^ (x >> np.uint32(15))) * np.uint32(0xC2B2AE35)
-    return x ^ (x >> np.uint32(16))
-
-
-def is_other(stored: Any, pattern: DynamicPattern, message: str) -> Any:
-    """Whether the fingerprint of a pattern is another one than `stored`: a traced bool array, or False.
-
-    Raises PatternError with `message` if both are known and differ.
-    """
-    found = fingerprint(pattern)
-    if isinstance(stored, jax.core.Tracer) or isinstance(found, jax.core.Tracer):
-        return found != stored
-    if not np.array_equal(found, stored):
-        raise PatternError(message)
-    return False

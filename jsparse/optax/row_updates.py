@@ -1,0 +1,150 @@
+"""Gradients of rows of tables: what an optimizer sees of a table and of its moments, and how steps are written back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import optax
+
+from jsparse.differentiation.rows import is_of_rows, numbers_of_rows, rows_at, rows_of
+from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
+from jsparse.ops.trees import is_tensor
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["TableRows", "apply_updates", "has_rows", "in_state", "rows_of_tables"]
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Which rows of a table a gradient has.
+
+    Attributes:
+        shape: the shape of the table.
+        numbers: (capacity,) their sorted numbers, and in padding the number of all rows.
+    """
+
+    shape: tuple[int, ...]
+    numbers: jax.Array
+
+    @staticmethod
+    def of(tensor: SparseTensor) -> TableRows:
+        """The rows that a gradient or an update stores."""
+        assert isinstance(tensor.pattern, DynamicPattern)
+        return TableRows(tensor.shape, numbers_of_rows(tensor.pattern))
+
+    def read(self, array: jax.Array) -> jax.Array:
+        """(capacity, ...) these rows of an array of the table's shape, 0 in padding."""
+        if array.shape != self.shape:
+            raise NotYetSupportedError(
+                f"Expected an optimizer whose moments have the shape {self.shape} of the table whose gradient has "
+                f"rows, but one has {array.shape}. Use one with a moment for each element, such as Adam, or leave the "
+                "table out of rows=."
+            )
+        return rows_at(array, self.numbers)
+
+    def write(self, array: jax.Array, rows: jax.Array) -> jax.Array:
+        """The array with these rows, in place where its memory is free."""
+        place = array.at[self.numbers]
+        return place.set(rows.astype(array.dtype), mode="drop", indices_are_sorted=True, unique_indices=True)
+
+
+def rows_of_tables(updates: Any, params: Any) -> Any:
+    """The tree of `TableRows` for gradients of rows of arrays, and False for all others.
+
+    Raises PatternError for other tensors that are gradients of arrays, ShapeError for those of another shape and for
+    gradients of rows without parameters.
+    """
+    if params is None:
+        return jax.tree.map(_without_parameter, updates, is_leaf=is_tensor)
+    return jax.tree.map(_of_parameter, updates, params, is_leaf=is_tensor)
+
+
+def _of_parameter(gradient: Any, parameter: Any) -> TableRows | bool:
+    if not isinstance(gradient, SparseTensor) or isinstance(parameter, SparseTensor):
+        return False
+    if not is_of_rows(gradient.pattern):
+        raise PatternError(
+            f"Expected the gradient of an array to be an array or to have rows, but got {gradient!r}. Use a dynamic "
+            "tensor in '(i, j) -> (i : compressed, j : dense)', as jsparse.grad(..., rows=...) gives, or an array."
+        )
+    if gradient.shape != parameter.shape:
+        raise ShapeError(f"Expected a gradient of shape {parameter.shape}, but got {gradient.shape}.")
+    return TableRows.of(gradient)
+
+
+def _without_parameter(gradient: Any) -> bool:
+    if isinstance(gradient, SparseTensor) and is_of_rows(gradient.pattern):
+        raise ShapeError(
+            f"Expected the parameters as the third argument of update, since {gradient!r} may be the gradient of a "
+            "table or of a tensor. Call optimizer.update(gradients, state, params)."
+        )
+    return False
+
+
+def has_rows(tables: Any) -> bool:
+    """Whether the gradient of any array has rows."""
+    return any(isinstance(x, TableRows) for x in jax.tree.leaves(tables))
+
+
+def in_state(transformation: Any, state: Any, tables: Any) -> Any:
+    """A tree of the structure of a state, with the `TableRows` of each moment of a table, and False elsewhere.
+
+    Raises NotYetSupportedError for a state that keeps gradients of several steps, and one that Optax cannot map over.
+    """
+    if any(map(_is_of_several_steps, jax.tree.leaves(state, is_leaf=_is_of_several_steps))):
+        raise NotYetSupportedError(
+            "Expected an optimizer that uses each gradient at once, but optax.MultiSteps adds up gradients whose rows "
+            "differ from step to step. Look up the rows of all steps in one loss, or leave the table out of rows=."
+        )
+    try:
+        return optax.tree_utils.tree_map_params(
+            transformation,
+            lambda moment, rows: moment if _is_masked(moment) else rows,
+            state,
+            tables,
+            transform_non_params=lambda _: False,
+            is_leaf=_is_masked,
+        )
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise NotYetSupportedError(
+            "Expected an optimizer of which optax.tree_utils.tree_map_params finds the moments of a table whose "
+            f"gradient has rows, but it fails: {shortened(error, 160)}. Leave the table out of rows=."
+        ) from error
+
+
+def _is_of_several_steps(x: object) -> bool:
+    return isinstance(x, optax.MultiStepsState)
+
+
+def _is_masked(x: object) -> bool:
+    return isinstance(x, optax.MaskedNode)
+
+
+def apply_updates(params: Any, updates: Any) -> Any:
+    """Add updates to parameters as `optax.apply_updates` does; those of rows only to these rows, in place.
+
+        >>> step = jax.jit(jsparse.optax.apply_updates, donate_argnums=0)
+        >>> rows = jsparse.SparseTensor.from_coords(jnp.array([[7, 3]]), jnp.ones((2, 8)), (1000, 8), nse=16)
+        >>> step({"table": jnp.zeros((1000, 8))}, {"table": rows})["table"].sum()
+        Array(16., dtype=float32)
+
+    Inside a program whose parameters are donated, no other row is read or written. `optax.apply_updates` gives the same
+    numbers, but adds to all rows.
+
+    Args:
+        params: a tree of arrays and SparseTensors.
+        updates: the updates of an optimizer, of the same structure.
+
+    The sums have the dtypes of the parameters. Raises ShapeError and PatternError for updates of arrays that are
+    neither arrays nor rows of that shape.
+    """
+
+    def applied(parameter: Any, update: Any, rows: TableRows | bool) -> Any:
+        if not isinstance(rows, TableRows):
+            return optax.apply_updates(parameter, update)
+        return rows.write(parameter, rows.read(parameter) + rows_of(update))
+
+    return jax.tree.map(applied, params, updates, rows_of_tables(updates, params), is_leaf=is_tensor)
