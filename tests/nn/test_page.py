@@ -1,6 +1,7 @@
 """The page on layers: its code runs, and it names every function."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -14,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "layers.md"
 
 
 def test_page():
-    given = {"jax": jax, "jnp": jnp, "jsparse": jsparse}
+    given = {"jax": jax, "jnp": jnp, "jsparse": jsparse, "partial": partial}
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     assert len(blocks) > 5
     for text in blocks:
@@ -27,6 +28,8 @@ def test_page():
     assert given["mixed"].shape == (16, 8)
     assert given["bags"].shape == (2, 8)
     assert given["few"].shape == (16, 3)
+    moved = {name: jax.numpy.nonzero((given["params"][name] != 1).any(1))[0].tolist() for name in ("users", "words")}
+    assert moved == {"users": [7, 123], "words": [0, 3, 5, 19_999]}
     assert given["of_counts"].shape == (8, 32)
     assert given["of_words"].shape == (5, 3)
     assert given["of_multi"].shape == (5, 4)
