@@ -54,7 +54,7 @@ def pattern_of_rows(ids: Sequence[jax.Array], shape: Sequence[int]) -> DynamicPa
 def numbers_of_rows(pattern: DynamicPattern) -> jax.Array:
     """(capacity,) the sorted numbers of the rows that a pattern stores, and in padding the number of all rows."""
     pointers, numbers = pattern.arrays
-    return jnp.where(jnp.arange(len(numbers)) < pointers[-1], numbers, pattern.shape[0])
+    return jnp.where(jnp.arange(len(numbers), dtype=pointers.dtype) < pointers[-1], numbers, pattern.shape[0])
 
 
 def rows_at(array: jax.Array, numbers: jax.Array) -> jax.Array:

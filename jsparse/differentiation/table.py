@@ -58,6 +58,7 @@ class Reader:
     Attributes:
         tables: the number of the table of each lookup so far.
         ids: the numbers of the rows that each one reads, arrays of any shape. Those out of range read nothing.
+        is_first: whether the values are computed for these numbers alone, and once more for the results.
     """
 
     is_first = True

@@ -29,16 +29,16 @@ def loss(params, ids):
 MASK = {"table": True, "scale": False}
 
 
-def trained(optimizer, all_ids, dtype=jnp.float32, rows=MASK, apply=None, loss=loss):
+def trained(optimizer, all_ids, rows=MASK, apply=lazy.apply_updates):
     """The parameters and the state after a compiled step for each batch of ids."""
 
     @jax.jit
     def step(params, state, ids):
         gradients = jsparse.grad(loss, rows=rows)(params, ids)
         updates, state = optimizer.update(gradients, state, params)
-        return (apply or lazy.apply_updates)(params, updates), state
+        return apply(params, updates), state
 
-    params = {"table": TABLE.astype(dtype), "scale": jnp.ones(F, dtype)}
+    params = {"table": TABLE, "scale": jnp.ones(F)}
     state = optimizer.init(params)
     for ids in all_ids:
         params, state = step(params, state, ids)

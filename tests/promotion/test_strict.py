@@ -72,6 +72,9 @@ GRAPHS = {  # of a square matrix A, features x (6, 4) and the dtype
     "pools": lambda A, x, d: [*(nn.pool(x, IDS, 3, kind) for kind in ("sum", "mean", "max")),
                               nn.attention_pool(x, x[:, 0], IDS, 3)],
     "bags": lambda A, x, d: [nn.embedding_bag(x, IDS.reshape(3, 2), reduction=kind) for kind in ("sum", "mean")],
+    "gradient of rows": lambda A, x, d: jsparse.grad(
+        lambda x: (x[IDS] ** 2).sum() + x[IDS[0]].sum() + (nn.embedding_bag(x, IDS[None]) @ (A @ x).T).sum(), rows=True
+    )(x),
     "experts": lambda A, x, d: nn.mixture_of_experts(
         x, nn.route(x, 2), ones(d, 4, 4, 5), ones(d, 4, 5, 4), jax.nn.relu
     ),
