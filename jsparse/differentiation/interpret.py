@@ -108,8 +108,8 @@ def checkpointed(equation: Equation, reader: Reader, *inputs: Value) -> list[Val
 def scanned(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
     """Run a loop in `jax.lax.scan`. Each step may look up rows of tables that are the same in all steps."""
     params = equation.params
-    first, end = params["num_consts"], params["num_consts"] + params["num_carry"]
-    consts, begin, items = inputs[:first], inputs[first:end], inputs[end:]
+    constants, carries = _compat.scan_counts(params)
+    consts, begin, items = inputs[:constants], inputs[constants:][:carries], inputs[constants + carries :]
     if any(isinstance(x, Table) for x in (*begin, *items)):
         lookups.whole(equation)
     tables: list[int] = []
