@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
-from jax._src import source_info_util
 from jax._src.config import eager_constant_folding
 from jax._src.core import (
     eval_jaxpr,
@@ -74,8 +73,8 @@ __all__ = [
     "same_varying",
     "scan_counts",
     "shared_constants",
-    "source_line",
     "trace_state",
+    "traceback_frames",
     "with_checkpoint_name",
     "without_constants",
     "without_dead_equations",
@@ -344,9 +343,10 @@ def mesh_of_trace() -> jax.sharding.AbstractMesh:
     return jax.sharding.get_abstract_mesh()
 
 
-def source_line(equation: JaxprEqn) -> str:
-    """File, line and function of the user's code that an equation comes from."""
-    return source_info_util.summarize(equation.source_info)
+def traceback_frames(equation: JaxprEqn) -> list[tuple[str, int, str]]:
+    """File, line and function of each call that led to an equation while it was traced, the innermost first."""
+    traceback = equation.source_info.traceback
+    return [(x.file_name, x.line_num, x.function_name) for x in traceback.frames] if traceback else []
 
 
 def register_jvp(primitive: Primitive, rule: Callable[..., Any]) -> None:

@@ -7,15 +7,19 @@ from math import prod
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
+from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import PatternError
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.sparsification.deferred import Deferred, dense
 from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.reductions import as_number
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
-from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, plain, whole
+from jsparse.sparsification.sparse_value import SparseValue, Value, check_known, plain, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
@@ -25,6 +29,8 @@ __all__: list[str] = []
 def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
     """Contract with a tensor. Dimensions along which it is repeated have no index in its term."""
     (left, right), out = _subscripts(equation, np.ndim(lhs), np.ndim(rhs))
+    if any(isinstance(x, SparseValue) and not x.background.is_zero for x in (lhs, rhs)):
+        return _with_backgrounds(equation, [(lhs, left), (rhs, right)], out)
     terms = [_term(equation, lhs, left), _term(equation, rhs, right)]
     if set(left + right) != set(terms[0][1] + terms[1][1]):  # both repeat their elements along a dimension
         terms = [_term(equation, _unrepeated(x), own) for x, own in ((lhs, left), (rhs, right))]
@@ -56,6 +62,46 @@ def product_of_arrays(equation: Equation, lhs: jax.Array, rhs: jax.Array) -> Val
     return Deferred(equation.shape, equation.dtype, lambda: equation.results(arrays)[0], sample)
 
 
+def _with_backgrounds(equation: Equation, operands: Sequence[tuple[Value, str]], out: str) -> jax.Array:
+    """The product as an array, where a tensor is b wherever it stores nothing: (S - b) · X + b · X.
+
+    b broadcasts, so b · X is a sum of X first. S - b is 0 outside of the stored entries. Where b is infinite, the
+    product is NaN.
+    """
+    (lhs, left), (rhs, right) = operands
+    sizes = {**dict(zip(left, lhs.shape, strict=True)), **dict(zip(right, rhs.shape, strict=True))}
+    total = jnp.zeros((), unrounded(equation.dtype.name))
+    for a, of_left in _addends(equation, lhs, left):
+        for b, of_right in _addends(equation, rhs, right):
+            kept = "".join(letter for letter in out if letter in of_left + of_right)
+            times = prod(sizes[v] for v in {*left, *right} - {*of_left, *of_right, *out})
+            found: Any = einsum(
+                f"{of_left},{of_right}->{kept}", a, b, preferred_element_type=total.dtype, out_format="dense"
+            )
+            total = total + found.reshape([sizes[v] if v in kept else 1 for v in out]) * as_number(times, total.dtype)
+    return jnp.broadcast_to(total, equation.shape).astype(equation.dtype)
+
+
+def _addends(equation: Equation, x: Value, letters: str) -> list[tuple[SparseTensor | Array, str]]:
+    """Terms whose sum is a value, with their indices: a value repeats them along all others."""
+    if not isinstance(x, SparseValue):
+        return [(dense(x), letters)]
+    check_known(x, equation)
+    own = "".join(letters[dim] for dim in x.dims)
+    if x.background.is_zero:
+        return [(x.tensor, own)]
+    x, wide = whole(x), unrounded(x.dtype.name)
+    background = x.background.as_array(x.ndim, x.dtype).astype(wide)
+    if jnp.issubdtype(background.dtype, jnp.inexact):
+        background = jnp.where(jnp.isfinite(background), background, jnp.nan)
+    kept = [dim for dim, size in enumerate(background.shape) if size != 1]
+    centred = x.tensor.astype(wide).map(jnp.subtract, background)
+    return [
+        (centred, letters),
+        (background.reshape([x.shape[dim] for dim in kept]), "".join(letters[dim] for dim in kept)),
+    ]
+
+
 def _without_capacity(equation: Equation) -> PatternError:
     return PatternError(
         f"{equation} multiplies SparseTensors into one whose pattern is only known at run time. Pass the capacity of "
@@ -70,7 +116,6 @@ def _unrepeated(x: Value) -> Any:
 def _term(equation: Equation, x: Value, letters: str) -> tuple[Any, str]:
     if not isinstance(x, SparseValue):
         return dense(x), letters
-    check_background(x, equation)
     return x.tensor, "".join(letters[dim] for dim in x.dims)
 
 

@@ -1,7 +1,7 @@
 """Functions with derivatives of their own (`jax.custom_jvp`, `jax.custom_vjp`) of sparse values.
 
-The derivative is traced for dense arrays, as the function is, and interpreted when it is needed. The background is
-constant, so only stored entries have derivatives.
+The derivative is traced for dense arrays, as the function is, and interpreted when it is needed. Stored entries have
+derivatives, and a background that is an array; one that is a number is constant.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.sparse_value import SparseValue, Value, whole
-from jsparse.sparsification.trees import Opened, conforming, entries, settled, tangent_tree, with_entries
+from jsparse.sparsification.trees import Opened, conforming, parts, settled, tangent_tree, with_parts
 
 __all__ = ["with_pull", "with_push"]
 
@@ -30,7 +30,7 @@ def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Va
 
     def push(primals: Sequence[jax.Array], changes: Sequence[jax.Array]) -> Any:
         values, moves = opened.closed(primals), opened.closed(changes)
-        given = [with_entries(values[n], entries(moves[n])) for n in active]
+        given = [with_parts(values[n], parts(moves[n])) for n in active]
         found = iter(equation.interpret(_push(equation, active), [*values, *given]))
         out = call(*primals)
         return out, [tangent_tree(x, conforming(next(found), x) if _has_derivative(x) else None) for x in out]
@@ -50,16 +50,23 @@ def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[
 
     def forward(*leaves: jax.Array) -> Any:
         out = function(leaves)
+        for x in (*opened.closed(leaves), *out):
+            if isinstance(x, SparseValue) and x.background.array is not None:  # whose elements' cotangents are summed
+                raise equation.unsupported(
+                    "has a reverse derivative of its own, at a tensor whose elements that are not stored vary",
+                    "Give it jnp.where(A != 0, f(A), 0), or use custom_jvp.",
+                )
         return out, (leaves, out)
 
     def pull(kept: Any, changes: Sequence[jax.Array]) -> Any:
         leaves, out = kept
         values = opened.closed(leaves)
         pairs = [(x, change) for x, change in zip(out, changes, strict=True) if _has_derivative(x)]
-        given = [with_entries(x, entries(change)) for x, change in pairs]
+        given = [with_parts(x, parts(change)) for x, change in pairs]
         found = equation.interpret(_pull(equation, active), [*values, *given])
-        owners = [(entries(values[n]), conforming(x, values[n])) for n, x in zip(active, found, strict=True)]
-        return tuple(next((change for own, change in owners if own is leaf), None) for leaf in leaves)
+        own = [part for n in active for part in parts(values[n])]
+        new = [part for n, x in zip(active, found, strict=True) for part in conforming(x, values[n])]
+        return tuple(next((y for x, y in zip(own, new, strict=True) if x is leaf), None) for leaf in leaves)
 
     call.defvjp(forward, pull)
     results: list[Any] = call(*opened.leaves)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import jax
@@ -25,7 +26,9 @@ from jsparse.ops.einsum import einsum
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Deferred", "dense", "iota", "known_number", "repeated", "values_at"]
+__all__ = ["FOLDED", "Deferred", "dense", "iota", "known_number", "repeated", "values_at"]
+
+FOLDED = 1 << 16  # the most elements of an array of integers that is computed while tracing
 
 
 @dataclass(eq=False)
@@ -59,7 +62,14 @@ class Deferred:
     def full(self) -> jax.Array:
         """All elements, as an array. Raises ShapeError if it is too large for memory."""
         check_bytes(self.shape, self.dtype, "an array of all elements", "Multiply it by a SparseTensor, or sum first.")
-        return self._once(None, self.compute)
+        return self._once(None, self._computed)
+
+    def _computed(self) -> jax.Array:
+        """All elements. Small arrays of integers (indices) stay known, if nothing that they depend on is traced."""
+        if np.dtype(self.dtype).kind not in "iub" or prod(self.shape) > FOLDED:
+            return self.compute()
+        with jax.ensure_compile_time_eval():
+            return self.compute()
 
     def transposed(self, axes: Sequence[int]) -> Deferred:
         """The array with its dimensions permuted."""
@@ -89,7 +99,7 @@ def dense(x: Any) -> Any:
 
 def repeated(x: Array, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
     """An array of `shape` that repeats `x`, whose dimensions become `dims`."""
-    kept = [n for n, dim in enumerate(dims) if x.shape[n] == shape[dim]]
+    kept = [n for n in range(len(dims)) if x.shape[n] != 1]
     array = x if len(kept) == len(x.shape) else x.reshape([x.shape[n] for n in kept])
     found = tuple(dims[n] for n in kept)
     return Deferred(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import Array
 from jsparse.notation import background as rules
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
@@ -22,11 +22,12 @@ from jsparse.sparsification.rules import deferred_rule, sparse_rule
 from jsparse.sparsification.sparse_value import (
     ZERO,
     Background,
+    Cause,
     SparseValue,
     Value,
+    aligned,
     as_array,
     broadcast,
-    check_background,
     plain,
     whole,
 )
@@ -75,11 +76,11 @@ def elementwise(equation: Equation, *inputs: Any) -> SparseValue | jax.Array:
         return product_of(equation, [operands[0], operands[1].with_tensor(1 / operands[1].tensor, ZERO)])
     if equation.name in SUMS and all(is_addend(x, shape) for x in operands):
         return sum_of(equation, operands)
-    if background.value is None and any(_is_whole(x, shape) for x in operands):
+    if background.is_unknown and any(_is_whole(x, shape) for x in operands):
         return equation.results([as_array(x) if isinstance(x, SparseValue) else dense(x) for x in operands])[0]
     operands = [whole(x) if isinstance(x, SparseValue) else x for x in operands]
     target = _target(equation, operands, background)
-    values = [_aligned(equation, x, target) for x in operands]
+    values = [aligned(x, target) if isinstance(x, SparseValue) else values_at(x, shape, target) for x in operands]
     return SparseValue(_map(equation, target, values), shape, dims, background)
 
 
@@ -133,21 +134,6 @@ def _ones(tensor: SparseTensor) -> SparseTensor:
     return tensor.with_values(jnp.ones(tensor.nse, jnp.float32))
 
 
-def _aligned(equation: Equation, x: Value, target: SparseTensor) -> Array:
-    """The elements of an operand at the slots of `target`."""
-    if not isinstance(x, SparseValue):
-        return values_at(x, equation.shape, target)
-    if on_one_pattern(x.tensor, target):
-        return x.tensor.values
-    values = x.tensor.restrict(target).values
-    if x.background.is_zero:
-        return values
-    if x.background.value is None:
-        check_background(x, equation)
-    stored = _ones(x.tensor).restrict(target).values
-    return jnp.where(stored != 0, values, jnp.asarray(x.background.value, values.dtype))
-
-
 def background_of(equation: Equation, operands: Sequence[Value]) -> Background:
     """The background of the result of an elementwise equation."""
     numbers = [x.background.value if isinstance(x, SparseValue) else known_number(x) for x in operands]
@@ -155,7 +141,37 @@ def background_of(equation: Equation, operands: Sequence[Value]) -> Background:
     if value is not None and value == 0:
         return Background(value)
     causes = [x.background.cause for x in operands if isinstance(x, SparseValue) and not x.background.is_zero]
-    return Background(value, causes[0] if causes else str(equation))
+    array = _array(equation, operands) if value is None else None
+    return Background(value, causes[0] if causes else Cause(str(equation)), array)
+
+
+def _array(equation: Equation, operands: Sequence[Value]) -> jax.Array | None:
+    """The background as an array that broadcasts, if it is no larger than an operand."""
+    parts = []
+    for x, aval in zip(operands, equation.in_avals, strict=True):
+        part = _part(x, equation.shape, aval.dtype)
+        if part is None:
+            return None
+        parts.append(part)
+    shape = np.broadcast_shapes(*(part.shape for part in parts))
+    entries = (x.tensor.nse for x in operands if isinstance(x, SparseValue))
+    if prod(shape) > max(*(part.size for part in parts), *entries):
+        return None
+    return apply(equation)(*(jnp.broadcast_to(part, shape) for part in parts))
+
+
+def _part(x: Value, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array | None:
+    """What an operand is where a tensor stores nothing, as an array that broadcasts; None if that needs all of it."""
+    if isinstance(x, SparseValue):
+        return None if x.background.is_unknown else x.background.as_array(len(shape), dtype)
+    if isinstance(x, Deferred) and x.repeats is not None:
+        array, dims = x.repeats
+        sizes = dict(zip(dims, array.shape, strict=True))
+        return jnp.asarray(array, dtype).reshape([sizes.get(dim, 1) for dim in range(len(shape))])
+    if shape and x.shape == shape:
+        return None
+    array = jnp.asarray(dense(x), dtype)
+    return array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
 
 
 def evaluated(equation: Equation, numbers: Sequence[Any]) -> Any:

@@ -12,6 +12,7 @@ from jax.extend.core import ClosedJaxpr
 
 from jsparse import _compat
 from jsparse.errors import JsparseError, NotYetSupportedError
+from jsparse.sparsification.origin import UNKNOWN, Origin
 
 __all__ = ["Equation"]
 
@@ -25,14 +26,14 @@ class Equation:
         jaxpr: the jaxpr that it belongs to.
         evaluate: the interpreter.
         nse: the capacity of a product whose pattern is only known at run time, if it is given.
-        called_from: the line of the equation whose jaxpr this one is in.
+        called_from: the origin of the equation whose jaxpr this one is in, or of the call of the sparsified function.
     """
 
     source: Any
     jaxpr: Any
-    evaluate: Callable[[Any, Sequence[Any], int | None, str], list[Any]]
+    evaluate: Callable[[Any, Sequence[Any], int | None, Origin], list[Any]]
     nse: int | None = None
-    called_from: str = ""
+    called_from: Origin = UNKNOWN
 
     @property
     def name(self) -> str:
@@ -68,7 +69,7 @@ class Equation:
 
     def interpret(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         """The results of a closed jaxpr among the parameters, by the rules of sparse values."""
-        return self.evaluate(closed, inputs, self.nse, self.line)
+        return self.evaluate(closed, inputs, self.nse, self.origin.calling(self.params.get("name", "")))
 
     def bind(self, *operands: jax.Array) -> jax.Array:
         """Apply the primitive, one without functions as parameters, to arrays of any shape that it accepts."""
@@ -79,12 +80,12 @@ class Equation:
         return _compat.equation_results(self.jaxpr, self.source, operands)
 
     @property
-    def line(self) -> str:
-        """The user's line: file, line and function. Equations of JAX's jitted functions have the line of the call."""
-        return _compat.source_line(self.source) or self.called_from
+    def origin(self) -> Origin:
+        """The user's line, and the library's function that it calls."""
+        return Origin.of(self.source, self.called_from)
 
     def __str__(self) -> str:
-        return f"'{self.name}' in {self.line}"
+        return f"'{self.name}'{self.origin}"
 
     def unsupported(self, why: str, instead: str) -> NotYetSupportedError:
         """The error for an equation without a meaning for sparse tensors."""

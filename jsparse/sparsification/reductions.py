@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Never
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsparse.compiler.dtypes import unrounded
 from jsparse.ops.reductions.stored import counts
-from jsparse.ops.shaping.ordering import sort
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
-from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, plain, tensor_of, whole
+from jsparse.sparsification.sparse_value import SparseValue, Value, check_known, not_zero, plain, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__: list[str] = []
+__all__ = ["as_number"]
 
 
 @sparse_rule("reduce_sum")
 def sums(equation: Equation, x: SparseValue) -> Value:
     """Sum the entries. An entry of a repeated tensor is counted once for each repeat."""
     axes = equation.params["axes"]
-    if x.background.value is None:
-        check_background(x, equation)
+    check_known(x, equation)
     if not x.background.is_zero:
         return _sums_with_background(whole(x), axes)
     times = prod(x.shape[dim] for dim in axes if dim not in x.dims)
@@ -37,16 +36,74 @@ def sums(equation: Equation, x: SparseValue) -> Value:
 
 
 def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
-    """Sum stored entries, and the background as often as nothing is stored."""
+    """Sum stored entries, and the background as often as nothing is stored.
+
+    A background b that varies along a summed dimension is summed over all elements, and only the entries' distances
+    from it are added: Σ b + Σ (x - b). Where the other summed dimensions leave an array of its size, these come first.
+    """
     wide = np.dtype(unrounded(x.dtype.name))
-    total = np.asarray(prod(x.shape[dim] for dim in axes)).astype(wide)  # integers wrap, as their sums do
-    left = total - counts(x.tensor, axes).astype(wide)
-    stored = x.tensor.sum(tuple(axes), dtype=wide, out_format="dense")
-    return (stored + left * jnp.asarray(x.background.value, wide)).astype(x.dtype)
+    if (first := _constant_axes(x, axes)) is not None:
+        stored: Any = x.tensor.sum(first, dtype=wide, out_format="dense")
+        found = stored + _repeated(x, first, wide, jnp.multiply)
+        return jnp.sum(found, _positions(axes, first)).astype(x.dtype)
+    background = x.background.as_array(x.ndim, x.dtype).astype(wide)
+    centred = x.tensor.astype(wide).map(jnp.subtract, background)
+    repeats = prod(x.shape[dim] for dim in axes if background.shape[dim] == 1)
+    total = jnp.squeeze(background.sum(tuple(axes), keepdims=True), tuple(axes)) * as_number(repeats, wide)
+    return (centred.sum(tuple(axes), dtype=wide, out_format="dense") + total).astype(x.dtype)
+
+
+def _constant_axes(x: SparseValue, axes: Sequence[int]) -> tuple[int, ...] | None:
+    """The axes to reduce first, along which the background is constant, so that it is counted.
+
+    None if it varies along all axes, or if what they leave is larger than it and the tensor's entries.
+    """
+    shape = (1,) * x.ndim if x.background.array is None else x.background.array.shape
+    first = tuple(dim for dim in axes if shape[dim] == 1)
+    if len(first) == len(axes):
+        return first
+    left = prod(size for dim, size in enumerate(x.shape) if dim not in first)
+    return first if first and left <= max(prod(shape), x.tensor.nse) else None
+
+
+def _positions(axes: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
+    """The axes that are not removed, as dimensions of an array without the removed ones."""
+    return tuple(dim - sum(other < dim for other in removed) for dim in axes if dim not in removed)
+
+
+def _unstored(tensor: SparseTensor, axes: Sequence[int], dtype: np.dtype) -> tuple[jax.Array, jax.Array | bool]:
+    """The number of elements that each part does not store, in a dtype, and whether it stores all."""
+    total, stored = prod(tensor.shape[dim] for dim in axes), jnp.asarray(counts(tensor, axes))
+    if total > tensor.nse:
+        return as_number(total, dtype) - stored.astype(dtype), False
+    return (total - stored).astype(dtype), stored == total
+
+
+def as_number(count: int, dtype: DTypeLike) -> np.generic:
+    """A number of elements, which may exceed int64. Integers wrap, as their sums do."""
+    known = np.uint64(count % 2**64) if jnp.issubdtype(dtype, jnp.integer) else np.float64(count)
+    return known.astype(dtype)
+
+
+def _repeated(x: SparseValue, axes: Sequence[int], dtype: np.dtype, repeat: Callable[..., Any]) -> jax.Array:
+    """The background of each part, repeated as often as nothing is stored by a product or power.
+
+    An infinite one plays no part where everything is stored.
+    """
+    left, is_full = _unstored(x.tensor, axes, dtype)
+    background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), tuple(axes)).astype(dtype)
+    return repeat(jnp.where(is_full, jnp.ones((), dtype), background), left)
 
 
 METHODS = {"reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_or": "any", "reduce_and": "all"}
 NEUTRAL = {"reduce_max": -np.inf, "reduce_min": np.inf, "reduce_prod": 1, "reduce_or": False, "reduce_and": True}
+OPERATIONS: dict[str, Any] = {
+    "reduce_max": jnp.maximum,
+    "reduce_min": jnp.minimum,
+    "reduce_prod": jnp.multiply,
+    "reduce_or": jnp.logical_or,
+    "reduce_and": jnp.logical_and,
+}
 
 
 @sparse_rule(*METHODS)
@@ -54,73 +111,29 @@ def extremes(equation: Equation, x: SparseValue) -> Value:
     """Reduce stored entries, and the background where a part does not store all of its elements."""
     if equation.name in ("reduce_or", "reduce_and") and x.dtype != bool:
         raise equation.unsupported("combines bits of integers", "Pass A.todense() there.")
-    tensor, axes, name = whole(x).tensor, equation.params["axes"], equation.name
-    method = getattr(tensor, METHODS[name])
+    check_known(x, equation)
+    x, axes, name = whole(x), equation.params["axes"], equation.name
     if x.background.is_zero:
-        return plain(method(axes))
-    if x.background.value is None:
-        check_background(x, equation)
-    stored = method(axes, stored=True) if name != "reduce_or" else method(axes)
-    if x.background.value == NEUTRAL[name]:
-        return plain(stored)
+        return plain(getattr(x.tensor, METHODS[name])(axes))
+    first = _constant_axes(x, axes)
+    if first is None:
+        raise not_zero(x, equation)
+    stored = _of_stored(name, x.tensor, first)
+    if x.background.value is None or x.background.value != NEUTRAL[name]:
+        stored = _with_background(name, stored, x, first)
+    return stored if len(first) == len(axes) else OPERATIONS[name].reduce(stored, _positions(axes, first))
+
+
+def _of_stored(name: str, tensor: SparseTensor, axes: Sequence[int]) -> jax.Array:
+    method = getattr(tensor, METHODS[name])
+    return method(axes, stored=True) if name != "reduce_or" else method(axes)
+
+
+def _with_background(name: str, stored: jax.Array, x: SparseValue, axes: Sequence[int]) -> jax.Array:
+    """The reduction of stored entries, with the background where a part does not store everything."""
     if name == "reduce_prod":
-        check_background(x, equation)
-    background = jnp.asarray(x.background.value, x.dtype)
-    total = prod(x.shape[dim] for dim in axes)
-    combine = {"reduce_max": jnp.maximum, "reduce_min": jnp.minimum}.get(name, jnp.logical_or)
-    combine = jnp.logical_and if name == "reduce_and" else combine
-    return jnp.where(counts(tensor, axes) == total, stored, combine(stored, background))
-
-
-@sparse_rule("argmax", "argmin")
-def arguments(equation: Equation, x: SparseValue) -> Value:
-    """Find the first index of an extreme element, which may be one that is not stored."""
-    (axis,), name = equation.params["axes"], equation.name
-    if x.background.value is None:
-        check_background(x, equation)
-    tensor, background = whole(x).tensor, jnp.asarray(x.background.value, x.dtype)
-    index = getattr(tensor, name)(axis)  # -1 where nothing is stored
-    best = tensor.max(axis, stored=True) if name == "argmax" else tensor.min(axis, stored=True)
-    first = _first_unstored(tensor, axis)
-    is_equal = (best == background) | (jnp.isnan(best) & jnp.isnan(background))
-    is_better = (best > background if name == "argmax" else best < background) | jnp.isnan(best)
-    at_tie = jnp.where(is_equal & (index >= 0), jnp.minimum(index, first), first)
-    is_stored = (index >= 0) & ((is_better & ~is_equal) | (first == tensor.shape[axis]))
-    return jnp.where(is_stored, index, at_tie).astype(equation.params["index_dtype"])
-
-
-def _first_unstored(tensor: SparseTensor, axis: int) -> jax.Array:
-    """The smallest coordinate along `axis` that is not stored, for each part; the size where all of them are.
-
-    It is the number of stored coordinates that equal their rank in ascending order: all later ones exceed their rank.
-    """
-    coords, size = jnp.asarray(tensor.coords), tensor.shape[axis]
-    others = [row for dim, row in enumerate(coords) if dim != axis]
-    order = jnp.lexsort((coords[axis], *others))
-    at = jnp.arange(len(order))
-    starts = at == 0
-    for row in others:
-        starts = starts.at[1:].set(starts[1:] | (row[order][1:] != row[order][:-1]))
-    rank = at - jax.lax.cummax(jnp.where(starts, at, 0))
-    own = coords[axis][order]
-    matches = (own == rank) & (own < size)  # padding lies outside
-    if not others:
-        return matches.sum(dtype=jnp.int32)
-    kept = [extent for dim, extent in enumerate(tensor.shape) if dim != axis]
-    counted = jnp.zeros(kept, jnp.int32)
-    return counted.at[tuple(row[order] for row in others)].add(matches.astype(jnp.int32), mode="drop")
-
-
-@sparse_rule("sort")
-def sorts(equation: Equation, *inputs: Value) -> list[Value]:
-    """Sort a tensor alone: its stored entries move to the ends of each part, around what is not stored."""
-    x = inputs[0]
-    if len(inputs) > 1 or not isinstance(x, SparseValue):
-        raise equation.unsupported("sorts several arrays together, or gives indices", "Pass A.todense() there.")
-    return [plain(sort(tensor_of(x, equation), equation.params["dimension"]))]
-
-
-@sparse_rule("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
-def scans(equation: Equation, *inputs: Value) -> Never:
-    """Raise an error: the result has an element for each one of the dense array."""
-    raise equation.unsupported("would give a dense array", "Pass A.todense() there.")
+        wide = np.dtype(unrounded(x.dtype.name))
+        return (stored.astype(wide) * _repeated(x, axes, wide, jnp.power)).astype(x.dtype)
+    background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), tuple(axes))
+    _, is_full = _unstored(x.tensor, axes, np.dtype(np.int32))
+    return jnp.where(is_full, stored, OPERATIONS[name](stored, background))

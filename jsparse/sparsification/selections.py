@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.sparsification.deferred import dense, known_number
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
 from jsparse.sparsification.shapes import moved
-from jsparse.sparsification.sparse_value import SparseValue, Value
+from jsparse.sparsification.sparse_value import SparseValue, Value, check_known, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__: list[str] = []
+__all__ = ["known"]
 
 
 @sparse_rule("slice")
@@ -26,7 +28,13 @@ def sliced(equation: Equation, x: SparseValue) -> Value:
     starts, limits = equation.params["start_indices"], equation.params["limit_indices"]
     strides = equation.params["strides"] or [1] * x.ndim
     index = tuple(slice(*bounds) for bounds in zip(starts, limits, strides, strict=True))
-    return moved(equation, x, operator.itemgetter(index))
+    return moved(equation, x, operator.itemgetter(index), partial(_indexed, index=index))
+
+
+def _indexed(background: jax.Array, index: tuple[slice, ...]) -> jax.Array:
+    """Index an array that has size 1 where it repeats."""
+    pairs = zip(index, background.shape, strict=False)
+    return background[tuple(slice(None) if size == 1 else at for at, size in pairs)]
 
 
 @sparse_rule("split")
@@ -35,7 +43,7 @@ def split(equation: Equation, x: SparseValue) -> list[Value]:
     axis, end, parts = equation.params["axis"], 0, []
     for size in equation.params["sizes"]:
         index = (*[slice(None)] * axis, slice(end, end + size))
-        parts.append(moved(equation, x, operator.itemgetter(index)))
+        parts.append(moved(equation, x, operator.itemgetter(index), partial(_indexed, index=index)))
         end += size
     return parts
 
@@ -66,7 +74,12 @@ def sliced_at(equation: Equation, x: Value, *starts: Any) -> Value:
             return found.reshape(equation.shape) if not found.ndim else found
         return expand_dims(found, tuple(added))
 
-    return moved(equation, x, selected)
+    def of_background(b: jax.Array) -> jax.Array:
+        for dim, (start, size) in enumerate(zip(starts, equation.params["slice_sizes"], strict=True)):
+            b = b if b.shape[dim] == 1 else jax.lax.dynamic_slice_in_dim(b, start, size, dim)
+        return b
+
+    return moved(equation, x, selected, of_background)
 
 
 @sparse_rule("gather")
@@ -75,19 +88,64 @@ def taken(equation: Equation, x: Value, indices: jax.Array) -> Value:
     if isinstance(x, SparseValue):
         numbers, ndim = equation.params["dimension_numbers"], x.ndim
         axes, collapsed = tuple(numbers.start_index_map), tuple(numbers.collapsed_slice_dims)
-        sizes = tuple(1 if dim in axes else size for dim, size in enumerate(x.shape))
+        batch = tuple(numbers.operand_batching_dims)
+        sizes = tuple(1 if dim in (*axes, *batch) else size for dim, size in enumerate(x.shape))
         count = np.ndim(indices) - 1
         rest = tuple(dim if dim < axes[0] else dim + count - 1 for dim in range(ndim) if dim not in axes)
-        if axes == collapsed and tuple(equation.params["slice_sizes"]) == sizes:
-            points = _known(dense(indices))
-            if axes == tuple(range(ndim)):
-                return moved(equation, x, lambda tensor: tensor[tuple(points[..., dim] for dim in axes)])
-            if len(axes) == 1 and tuple(numbers.offset_dims) == rest:
-                return moved(equation, x, lambda tensor: tensor.take(points[..., 0], axes[0]))
+        if tuple(equation.params["slice_sizes"]) == sizes:
+            points = known(dense(indices))
+            if sorted((*collapsed, *batch)) == list(range(ndim)):
+                return _elements(equation, x, points)
+            if len(axes) == 1 and axes == collapsed and not batch and tuple(numbers.offset_dims) == rest:
+                take = partial(_taken, points=points[..., 0], axis=axes[0])
+                return moved(equation, x, lambda tensor: tensor.take(points[..., 0], axes[0]), take)
     raise equation.unsupported(
         "indexes a SparseTensor by slices at several arrays", "Write A[rows, columns] outside of jsparse.sparsify."
     )
 
 
-def _known(indices: Value) -> Any:
+def _taken(background: jax.Array, points: Array, axis: int) -> jax.Array:
+    """Take from an array that has size 1 where it repeats."""
+    if background.shape[axis] > 1:
+        return jnp.take(background, points, axis, mode="clip")
+    added = [1] * np.ndim(points)
+    return background.reshape((*background.shape[:axis], *added, *background.shape[axis + 1 :]))
+
+
+def _elements(equation: Equation, x: SparseValue, points: Array) -> jax.Array:
+    """The elements at points, which may be the background's. Batch dimensions are points of their own."""
+    check_known(x, equation)
+    index, outside = _index(equation, x.shape, points)
+    tensor = whole(x).tensor
+    found: Any = tensor[index]
+    if not x.background.is_zero:
+        stored: Any = tensor.with_values(jnp.ones(tensor.nse, jnp.float32))[index]
+        background = x.background.as_array(x.ndim, x.dtype)
+        repeats = tuple(0 if size == 1 else at for at, size in zip(index, background.shape, strict=True))
+        found = jnp.where(stored != 0, found, background[repeats])
+    if outside is None:
+        return found
+    fill = jnp.zeros(0, x.dtype).at[0].get(mode="fill", fill_value=equation.params["fill_value"])
+    return jnp.where(outside, fill, found)
+
+
+def _index(equation: Equation, shape: tuple[int, ...], points: Array) -> tuple[tuple[Array, ...], Array | None]:
+    """The coordinates of points in each dimension, moved inside, and which points JAX fills; None if it fills none."""
+    numbers, result = equation.params["dimension_numbers"], equation.shape
+    xnp: Any = np if isinstance(points, np.ndarray) else jnp
+    index: list[Any] = [0] * len(shape)
+    outside: Any = np.False_
+    for n, dim in enumerate(numbers.start_index_map):
+        at, last = points[..., n], max(shape[dim] - 1, 0)
+        outside = outside | (at < 0) | (at > last)
+        index[dim] = xnp.clip(at, 0, last)
+    for dim, at in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True):
+        index[dim] = np.arange(result[at]).reshape([-1 if n == at else 1 for n in range(len(result))])
+    is_filled = equation.params["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP
+    fills_none = not is_filled or (xnp is np and not outside.any())
+    return tuple(index), None if fills_none else outside
+
+
+def known(indices: Array) -> Array:
+    """Indices as a numpy array, if they are known while tracing."""
     return indices if isinstance(indices, jax.core.Tracer) else np.asarray(indices)

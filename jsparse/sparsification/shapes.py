@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
@@ -20,19 +23,41 @@ from jsparse.ops.shaping.rolling import flip
 from jsparse.sparsification.deferred import Deferred, iota, known_number, repeated
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
-from jsparse.sparsification.sparse_value import SparseValue, Value, broadcast, check_background, plain, tensor_of, whole
+from jsparse.sparsification.sparse_value import (
+    Background,
+    Cause,
+    SparseValue,
+    Value,
+    broadcast,
+    check_background,
+    plain,
+    whole,
+)
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["moved"]
 
 
-def moved(equation: Equation, x: SparseValue, function: Callable[[SparseTensor], SparseTensor | Array]) -> Value:
-    """The value of a function of a tensor that moves elements. The background stays."""
+def moved(
+    equation: Equation,
+    x: SparseValue,
+    function: Callable[[SparseTensor], SparseTensor | Array],
+    of_background: Callable[[jax.Array], jax.Array] | None = None,
+) -> Value:
+    """The value of a function of a tensor that moves elements.
+
+    `of_background` does the same to an array of the tensor's dimensions that has size 1 where it repeats. Without it, a
+    background that is no number becomes unknown.
+    """
     found = plain(function(whole(x).tensor))
-    if isinstance(found, SparseValue):
-        return replace(found, background=x.background)
-    check_background(x, equation)
-    return found
+    if not isinstance(found, SparseValue):
+        check_background(x, equation)
+        return found
+    if of_background is None:
+        background = Background(x.background.value, x.background.cause)
+    else:
+        background = x.background.through(of_background)
+    return replace(found, background=background)
 
 
 @deferred_rule("iota")
@@ -58,7 +83,9 @@ def repeated_tensor(equation: Equation, x: SparseValue) -> Value:
     if x.is_repeated or prod(shape) != prod(x.shape):
         return broadcast(x, shape, dims)
     added = tuple(dim for dim in range(len(shape)) if dim not in dims)
-    return moved(equation, x, lambda tensor: expand_dims(tensor, added) if added else tensor)
+    return moved(
+        equation, x, lambda tensor: expand_dims(tensor, added) if added else tensor, lambda b: jnp.expand_dims(b, added)
+    )
 
 
 @deferred_rule("transpose")
@@ -70,25 +97,67 @@ def transposed_array(equation: Equation, x: Value) -> Value:
 @sparse_rule("transpose")
 def transposed(equation: Equation, x: SparseValue) -> Value:
     """Permute dimensions. Index arrays are shared."""
-    return moved(equation, x, lambda tensor: tensor.transpose(equation.params["permutation"]))
+    axes = equation.params["permutation"]
+    return moved(equation, x, lambda tensor: tensor.transpose(axes), lambda b: b.transpose(axes))
+
+
+@deferred_rule("reshape", "squeeze")
+def reshaped_array(equation: Equation, x: Value) -> Value:
+    """Reshape the array that a deferred one repeats, if each of its dimensions stays one or is cut."""
+    if not isinstance(x, Deferred) or x.repeats is None:
+        return NotImplemented
+    array, dims = x.repeats
+    sizes = dict(zip(dims, array.shape, strict=True))
+    small = regrouped([sizes.get(dim, 1) for dim in range(x.ndim)], x.shape, equation.shape)
+    return NotImplemented if small is None else repeated(array.reshape(small), equation.shape, range(len(small)))
 
 
 @sparse_rule("reshape")
 def reshaped(equation: Equation, x: SparseValue) -> Value:
     """Reshape in C order."""
-    return moved(equation, x, lambda tensor: reshape(tensor, equation.shape))
+    background = None
+    if x.background.array is not None:
+        spread = regrouped(x.background.array.shape, x.shape, equation.shape)
+        background = None if spread is None else partial(jnp.reshape, shape=spread)
+    return moved(equation, x, lambda tensor: reshape(tensor, equation.shape), background)
+
+
+def regrouped(small: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
+    """The shape of an array that broadcasts to `wanted` as one of shape `small` does to `shape`; None if none does.
+
+    Both shapes are cut into groups of dimensions with the same number of elements. In each the array has to vary along
+    all dimensions, or along none.
+    """
+    found: list[int] = []
+    old = new = 0
+    while old < len(shape) or new < len(wanted):
+        first, start, size, target = old, new, 1, 1
+        while size != target or old == first or new == start:
+            if (size <= target and old < len(shape)) or new == len(wanted):
+                if old == len(shape):
+                    break
+                size, old = size * shape[old], old + 1
+            else:
+                target, new = target * wanted[new], new + 1
+        group = prod(small[first:old])
+        if size != target or group not in (1, size):
+            return None
+        found += [1] * (new - start) if group == 1 else wanted[start:new]
+    return tuple(found)
 
 
 @sparse_rule("squeeze")
 def squeezed(equation: Equation, x: SparseValue) -> Value:
     """Remove dimensions of size 1."""
-    return moved(equation, x, lambda tensor: squeeze(tensor, equation.params["dimensions"]))
+    dims = equation.params["dimensions"]
+    return moved(equation, x, lambda tensor: squeeze(tensor, dims), lambda b: jnp.squeeze(b, dims))
 
 
 @sparse_rule("rev")
 def reversed_(equation: Equation, x: SparseValue) -> Value:
     """Reverse dimensions."""
-    return moved(equation, x, lambda tensor: flip(tensor, equation.params["dimensions"]))
+    dims = equation.params["dimensions"]
+    return moved(equation, x, lambda tensor: flip(tensor, dims), lambda b: jnp.flip(b, dims))
 
 
 @sparse_rule("optimization_barrier")
@@ -100,35 +169,67 @@ def same(equation: Equation, *inputs: Value) -> list[Value]:
 @sparse_rule("tile")
 def tiled(equation: Equation, x: SparseValue) -> Value:
     """Repeat the whole tensor."""
-    return moved(equation, x, lambda tensor: tile(tensor, equation.params["reps"]))
+    reps = equation.params["reps"]
+
+    def repeated_background(b: jax.Array) -> jax.Array:
+        return jnp.tile(b, [1 if size == 1 else times for size, times in zip(b.shape, reps, strict=True)])
+
+    return moved(equation, x, lambda tensor: tile(tensor, reps), repeated_background)
 
 
 @sparse_rule("concatenate", "stack")
 def joined(equation: Equation, *inputs: Value) -> Value:
-    """Join tensors, and arrays that are known to be 0, along a dimension."""
-    tensors = [_joinable(equation, x) for x in inputs]
+    """Join tensors, and arrays that are one known number, along a dimension."""
+    parts = [_joinable(equation, x) for x in inputs]
     if equation.name == "stack":
-        return plain(stack(tensors, equation.params["axis"]))
-    return plain(concatenate(tensors, equation.params["dimension"]))
+        axis = equation.params["axis"]
+        found = stack([x.tensor for x in parts], axis)
+        sizes, added = [1] * len(parts), partial(jnp.expand_dims, axis=axis)
+        backgrounds = [x.background.through(added) for x in parts]
+    else:
+        axis = equation.params["dimension"]
+        found = concatenate([x.tensor for x in parts], axis)
+        sizes, backgrounds = [x.shape[axis] for x in parts], [x.background for x in parts]
+    return replace(plain(found), background=_joined(backgrounds, axis, sizes, found))  # type: ignore[type-var]
+
+
+def _joined(backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], found: SparseTensor) -> Background:
+    """The background of tensors that are joined, with these sizes along an axis."""
+    first = backgrounds[0]
+    if all(x.value is not None and x.value == first.value for x in backgrounds):
+        return first
+    cause = next(x.cause for x in backgrounds if not x.is_zero)
+    if any(x.is_unknown for x in backgrounds) or sum(sizes) > found.nse:
+        return Background(None, cause)
+    arrays = [x.as_array(found.ndim, found.dtype) for x in backgrounds]
+    common = np.broadcast_shapes(*((*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in arrays))
+    if prod(common) * sum(sizes) > found.nse:
+        return Background(None, cause)
+    widened = [
+        jnp.broadcast_to(x, (*common[:axis], size, *common[axis + 1 :])) for x, size in zip(arrays, sizes, strict=True)
+    ]
+    return Background(None, cause, jnp.concatenate(widened, axis))
 
 
 @sparse_rule("pad")
 def padded(equation: Equation, x: Any, fill: Value) -> Value:
-    """Add elements that are 0 at both ends of dimensions."""
+    """Add elements at both ends of dimensions that are the number where a tensor stores nothing, such as 0."""
     config, number = equation.params["padding_config"], known_number(fill)
-    is_zero = isinstance(x, SparseValue) and number is not None and number == 0
-    if not is_zero or any(low < 0 or high < 0 or interior for low, high, interior in config):
+    is_equal = isinstance(x, SparseValue) and number is not None and x.background.value == number
+    if not is_equal or any(low < 0 or high < 0 or interior for low, high, interior in config):
         raise equation.unsupported("pads a SparseTensor by other elements than 0, or inside", "Pass A.todense() there.")
-    return plain(pad(tensor_of(x, equation), [(low, high) for low, high, _ in config]))
+    found = plain(pad(whole(x).tensor, [(low, high) for low, high, _ in config]))
+    return replace(found, background=x.background)  # type: ignore[type-var]
 
 
-def _joinable(equation: Equation, x: Value) -> SparseTensor:
+def _joinable(equation: Equation, x: Value) -> SparseValue:
     if isinstance(x, SparseValue):
-        return tensor_of(x, equation)
+        return whole(x)
     number = known_number(x) if isinstance(x, Deferred) else None
-    if number is not None and number == 0:
-        return zeros(x.shape, x.dtype)
-    raise _mixed(equation)
+    if number is None:
+        raise _mixed(equation)
+    nothing = zeros(x.shape, x.dtype)
+    return SparseValue(nothing, x.shape, tuple(range(nothing.ndim)), Background(number, Cause(str(equation))))
 
 
 def _mixed(equation: Equation) -> NotYetSupportedError:

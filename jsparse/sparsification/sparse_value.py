@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -9,40 +10,86 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsparse.base.arrays import Array
+from jsparse.errors import PatternError
 from jsparse.notation.background import dense_background
+from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.repeating import broadcast_to
 from jsparse.sparsification.deferred import Deferred, repeated
 from jsparse.sparsification.equation import Equation
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array
 
-__all__ = ["ZERO", "Background", "SparseValue", "Value", "as_array", "broadcast", "plain", "tensor_of", "whole"]
+__all__ = [
+    "ZERO",
+    "Background",
+    "Cause",
+    "SparseValue",
+    "Value",
+    "aligned",
+    "as_array",
+    "broadcast",
+    "check_background",
+    "check_known",
+    "not_zero",
+    "plain",
+    "tensor_of",
+    "unstored",
+    "whole",
+]
 
 
 @dataclass(frozen=True)
+class Cause:
+    """The equation that made a background other than 0, for messages. All are equal, so that loops keep structures."""
+
+    text: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["array"], meta_fields=["value", "cause"])
+@dataclass(frozen=True)
 class Background:
-    """The elements that a tensor does not store.
+    """The elements that a tensor does not store. They are unknown if there is neither a number nor an array.
 
     Attributes:
-        value: the number that all of them are; None if they differ or are not known while tracing.
-        cause: the equation that made them so, for messages.
+        value: the number that all of them are, if it is known while tracing.
+        cause: the equation that made them so.
+        array: an array of as many dimensions as the tensor, which broadcasts to its shape: `-A.mean(0)[None]` in
+            `A - A.mean(0)`. It is None if there is a number.
     """
 
     value: Any
-    cause: str = field(default="", compare=False)
+    cause: Cause = Cause()
+    array: jax.Array | None = None
 
     @property
     def is_zero(self) -> bool:
         """Whether the tensor is 0 where it stores nothing, as SparseTensors are."""
         return self.value is not None and bool(self.value == 0)
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing is known of them."""
+        return self.value is None and self.array is None
+
+    def as_array(self, ndim: int, dtype: DTypeLike) -> jax.Array:
+        """The background, not an unknown one, as an array of `ndim` dimensions that broadcasts."""
+        return jnp.full((1,) * ndim, self.value, dtype) if self.array is None else self.array
+
+    def through(self, function: Callable[[jax.Array], jax.Array]) -> Background:
+        """The background after a function of arrays that moves or repeats elements; a number stays."""
+        return self if self.array is None else replace(self, array=function(self.array))
+
 
 ZERO = Background(0)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["tensor"], meta_fields=["shape", "dims", "background"])
+@partial(jax.tree_util.register_dataclass, data_fields=["tensor", "background"], meta_fields=["shape", "dims"])
 @dataclass(frozen=True)
 class SparseValue:
     """A tensor that stands for an array of `shape`.
@@ -97,10 +144,15 @@ def broadcast(x: SparseValue, shape: tuple[int, ...], dims: tuple[int, ...]) -> 
     """
     stretched = [n for n, dim in enumerate(x.dims) if x.shape[dim] != shape[dims[dim]]]
     if stretched and len(stretched) == len(x.dims):
-        check_background(x, None)
-        return repeated(x.tensor.todense().reshape(()), shape, ())
+        return repeated(as_array(x).reshape(()), shape, ())
     kept = tuple(dims[dim] for n, dim in enumerate(x.dims) if n not in stretched)
-    return SparseValue(squeeze(x.tensor, stretched) if stretched else x.tensor, shape, kept, x.background)
+    sizes = {dims[dim]: dim for dim in range(x.ndim)}
+
+    def spread(array: jax.Array) -> jax.Array:
+        return array.reshape([array.shape[sizes[dim]] if dim in sizes else 1 for dim in range(len(shape))])
+
+    tensor = squeeze(x.tensor, stretched) if stretched else x.tensor
+    return SparseValue(tensor, shape, kept, x.background.through(spread))
 
 
 def whole(x: SparseValue) -> SparseValue:
@@ -112,15 +164,32 @@ def whole(x: SparseValue) -> SparseValue:
     return SparseValue(repeated, x.shape, tuple(range(x.ndim)), x.background)
 
 
+def unstored(x: SparseValue) -> Deferred:
+    """The array of the background's elements. It is computed where it is needed."""
+    check_known(x)
+    array = x.background.as_array(x.ndim, x.dtype)
+    return repeated(array, x.shape, range(x.ndim))
+
+
 def as_array(x: SparseValue) -> jax.Array:
     """All elements of a value. Raises PatternError if the elements that are not stored are unknown."""
     tensor = whole(x).tensor
     if x.background.is_zero:
         return tensor.todense()
-    if x.background.value is None:
-        check_background(x, None)
     is_stored = tensor.with_values(jnp.ones(tensor.nse, jnp.float32)).todense() != 0
-    return jnp.where(is_stored, tensor.todense(), jnp.asarray(x.background.value, x.dtype))
+    return jnp.where(is_stored, tensor.todense(), unstored(x).full())
+
+
+def aligned(x: SparseValue, target: SparseTensor) -> Array:
+    """The elements of a value at the slots of a tensor, stored or not."""
+    tensor = whole(x).tensor
+    if on_one_pattern(tensor, target):
+        return tensor.values
+    values = tensor.restrict(target).values
+    if x.background.is_zero:
+        return values
+    stored = tensor.with_values(jnp.ones(tensor.nse, jnp.float32)).restrict(target).values
+    return jnp.where(stored != 0, values, unstored(x).at(target))
 
 
 def tensor_of(x: SparseValue, equation: Equation | None = None) -> SparseTensor:
@@ -131,9 +200,18 @@ def tensor_of(x: SparseValue, equation: Equation | None = None) -> SparseTensor:
 
 def check_background(x: SparseValue, equation: Equation | None) -> None:
     """Raise PatternError unless the array is 0 where the tensor stores nothing."""
-    if x.background.is_zero:
-        return
+    if not x.background.is_zero:
+        raise not_zero(x, equation)
+
+
+def check_known(x: SparseValue, equation: Equation | None = None) -> None:
+    """Raise PatternError if nothing is known of the elements that are not stored."""
+    if x.background.is_unknown:
+        raise not_zero(x, equation)
+
+
+def not_zero(x: SparseValue, equation: Equation | None) -> PatternError:
+    """The error where an operation needs a tensor that is 0 where it stores nothing."""
     user = f", which {equation} needs" if equation else ""
     what = f"{x.background.cause} in jsparse.sparsify{user},"
-    advice = "Write jnp.where(A != 0, f(A), 0) there. "
-    raise dense_background(what, x.background.value, advice)
+    return dense_background(what, x.background.value, "Write jnp.where(A != 0, f(A), 0) there. ")

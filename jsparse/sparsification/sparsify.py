@@ -19,9 +19,19 @@ from jsparse.base.arrays import Array
 from jsparse.base.limits import checked_nse
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import JsparseError
-from jsparse.sparsification import contraction, control_flow, elementwise, reductions, selections, shapes
-from jsparse.sparsification.deferred import dense
+from jsparse.sparsification import (
+    contraction,
+    control_flow,
+    elementwise,
+    orders,
+    reductions,
+    selections,
+    shapes,
+    updates,
+)
+from jsparse.sparsification.deferred import FOLDED, dense
 from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.origin import Origin
 from jsparse.sparsification.rules import DEFERRED, SPARSE, unsupported
 from jsparse.sparsification.sparse_value import SparseValue, Value, plain, tensor_of
 from jsparse.tensor.leaves import check_leaves
@@ -29,10 +39,8 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["sparsify"]
 
-RULES = (contraction, control_flow, elementwise, reductions, selections, shapes)
+RULES = (contraction, control_flow, elementwise, orders, reductions, selections, shapes, updates)
 """The modules that register rules when they are imported."""
-
-FOLDED = 1 << 16  # the most elements of an array that is computed while tracing
 
 
 def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[..., Any]:
@@ -76,7 +84,7 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
 
         avals = [_aval(leaves[n]) for n in traced]
         closed, out = jax.make_jaxpr(of_arrays, return_shape=True)(*avals)
-        found = interpret(closed, [plain(leaves[n]) for n in traced], capacity)
+        found = interpret(closed, [plain(leaves[n]) for n in traced], capacity, Origin.of_caller())
         return jax.tree.unflatten(jax.tree.structure(out), [_result(x) for x in found])
 
     return sparse
@@ -96,12 +104,10 @@ def _result(x: Any) -> SparseTensor | jax.Array:
     return tensor_of(x) if isinstance(x, SparseValue) else jax.numpy.asarray(dense(x))
 
 
-def interpret(
-    closed: ClosedJaxpr, inputs: Sequence[Value], nse: int | None = None, called_from: str = ""
-) -> list[Value]:
+def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], nse: int | None, called_from: Origin) -> list[Value]:
     """The results of a closed jaxpr for values that are arrays, deferred arrays or sparse values.
 
-    `nse` is the capacity of products whose pattern is only known at run time, `called_from` the line that calls.
+    `nse` is the capacity of products whose pattern is only known at run time, `called_from` what calls it.
     """
     live = _compat.without_dead_equations(closed)
     jaxpr: Any = live.jaxpr
@@ -139,7 +145,7 @@ def _results(equation: Equation, inputs: Sequence[Value]) -> list[Any]:
     try:
         found = NotImplemented if rule is None else rule(equation, *inputs)
     except JsparseError as error:
-        if equation.line in str(error):
+        if equation.origin.line in str(error):
             raise
         raise equation.located(error) from error
     if found is NotImplemented:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.sparsification.deferred import dense, known_number, values_at
-from jsparse.sparsification.sparse_value import ZERO, SparseValue, Value, check_background, tensor_of, whole
+from jsparse.sparsification.sparse_value import (
+    ZERO,
+    SparseValue,
+    Value,
+    aligned,
+    as_array,
+    check_known,
+    not_zero,
+    whole,
+)
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Opened", "conforming", "entries", "settled", "tangent_tree", "with_entries"]
+__all__ = ["Opened", "conforming", "parts", "settled", "tangent_tree", "with_parts"]
 
 
 def settled(values: Sequence[Any]) -> list[Value]:
@@ -45,38 +53,50 @@ class Opened:
         return [self.known[n] if n in self.known else next(rest) for n in range(self.count)]
 
 
-def entries(x: SparseValue | jax.Array) -> jax.Array:
-    """The array that derivatives of a value are about: the stored values of a tensor, or the array itself."""
-    return x.tensor.values if isinstance(x, SparseValue) else x
-
-
-def with_entries(x: Value, found: jax.Array) -> Value:
-    """A value with other entries, and 0 elsewhere: a tangent or cotangent."""
+def parts(x: Any) -> list[Any]:
+    """The arrays that derivatives of a value are about: stored values and a background, or the array itself."""
     if not isinstance(x, SparseValue):
-        return found
-    return x.with_tensor(SparseTensor._unchecked(found, x.tensor.pattern), ZERO)
+        return [x]
+    return [x.tensor.values] if x.background.array is None else [x.tensor.values, x.background.array]
 
 
-def conforming(change: Any, x: Value) -> jax.Array:
-    """The entries of a tangent or cotangent on the pattern of `x`, or as an array if that is one."""
+def with_parts(x: Value, found: Sequence[jax.Array]) -> Value:
+    """A value with other arrays, and 0 elsewhere: a tangent or cotangent."""
     if not isinstance(x, SparseValue):
-        return tensor_of(change).todense() if isinstance(change, SparseValue) else jnp.asarray(dense(change))
-    if isinstance(change, SparseValue):
-        if on_one_pattern(change.tensor, x.tensor):
-            return change.tensor.values
-        check_background(change, None)
-        return whole(change).tensor.restrict(whole(x).tensor).values
+        return found[0]
+    background = ZERO if x.background.array is None else replace(x.background, array=found[1])
+    return x.with_tensor(SparseTensor._unchecked(found[0], x.tensor.pattern), background)
+
+
+def conforming(change: Any, x: Value) -> list[jax.Array]:
+    """The parts of a tangent or cotangent on the pattern of `x`, or one array if that is one."""
+    if not isinstance(x, SparseValue):
+        return [as_array(change) if isinstance(change, SparseValue) else jnp.asarray(dense(change))]
     tensor = whole(x).tensor
+    if isinstance(change, SparseValue):
+        found = [jnp.asarray(aligned(change, tensor))]
+        if x.background.array is not None:
+            check_known(change)
+            background = change.background.as_array(x.ndim, found[0].dtype)
+            found.append(jnp.broadcast_to(background, x.background.array.shape))
+        return found
+    if x.background.array is not None:
+        known = known_number(change)
+        if known is None:
+            raise not_zero(x, None)
+        return [tensor.with_values(jnp.full(tensor.nse, known)).values, jnp.full(x.background.array.shape, known)]
     repeated = jnp.broadcast_to(values_at(change, x.shape, tensor), (tensor.nse,))
-    return tensor.with_values(repeated).values  # 0 in padding
+    return [tensor.with_values(repeated).values]  # 0 in padding
 
 
-def tangent_tree(x: Any, change: Any) -> Value:
-    """The tangent of a value as a pytree of its structure, without tangents of integers. `change` is its entries'."""
+def tangent_tree(x: Any, changes: Sequence[jax.Array] | None) -> Value:
+    """The tangent of a value as a pytree of its structure, without tangents of integers. `changes` are its parts'."""
     leaves, structure = jax.tree.flatten(x)
-    own = entries(x)
-    found = [change if leaf is own and change is not None else _none(leaf) for leaf in leaves]
-    return jax.tree.unflatten(structure, found)
+    own = parts(x) if changes is not None else []
+    found = [next((new for part, new in zip(own, changes or (), strict=True) if leaf is part), None) for leaf in leaves]
+    return jax.tree.unflatten(
+        structure, [_none(leaf) if new is None else new for leaf, new in zip(leaves, found, strict=True)]
+    )
 
 
 def _none(x: jax.Array) -> np.ndarray:

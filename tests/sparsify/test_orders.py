@@ -1,4 +1,4 @@
-"""argmax, argmin, sort, sums over a background, and tensors that a scan collects."""
+"""argmax, argmin, sort, top_k, running sums, sums over a background, and tensors that a scan collects."""
 
 import jax
 import jax.numpy as jnp
@@ -56,6 +56,69 @@ def test_sort(axis):
     check(lambda A: jnp.sort(A, axis), tensor(), "s")
     check(lambda A: jnp.sort(A, axis) @ jnp.ones(5), tensor(is_dynamic=True), "d", jit=True)
     check(lambda A: jnp.sort(A, axis, descending=True), tensor(), "s")
+
+
+LARGEST = {
+    "rows": lambda A: (jax.lax.top_k(A, 2), jax.lax.top_k(A, 5), jax.lax.top_k(-jnp.abs(A), 4)),
+    "columns": lambda A: jax.lax.top_k(A, 3, axis=0),
+    "vectors": lambda A: (jax.lax.top_k(A[:, 1], 4), jax.lax.top_k(A.ravel(), 9)),
+    "three dimensions": lambda A: jax.lax.top_k(A.reshape(2, 3, 5), 2),
+    "with a background": lambda A: (jax.lax.top_k(A - 1, 4), jax.lax.top_k(A - jnp.arange(6.0)[:, None], 3)),
+    "of NaN and integers": lambda A: (jax.lax.top_k(jnp.where(A == 3, jnp.nan, A), 3), jax.lax.top_k(A.astype(int), 3)),
+}
+SCANS = {
+    "sums": lambda A: (
+        jnp.where(A != 0, jnp.cumsum(A, 1), 0),
+        jnp.cumsum(A, 0) * A,
+        A * jax.lax.cumsum(A, 0, reverse=True),
+    ),
+    "at other entries": lambda A: (jnp.where(A[:5].T > 0, jnp.cumsum(A[:5], 1), 0), jnp.cumsum(A, 1) * (A[::-1] != 0)),
+    "products": lambda A: (jnp.cumprod(A, 0), jnp.cumprod(A, 1), jnp.where(A != 0, jnp.cumprod(A + 2, 1), 0)),
+    "extremes": lambda A: (
+        A * jax.lax.cummax(A, 1),
+        A * jax.lax.cummin(A - 1, 0),
+        A * jax.lax.cummax(A, 0, reverse=True),
+    ),
+    "logsumexp": lambda A: jnp.where(A != 0, jax.lax.cumlogsumexp(A, 1), 0),
+    "flat": lambda A: jnp.where(A[1] != 0, jnp.cumsum(A[1]), 0),
+    "with a background": lambda A: jnp.where(A > 0, jnp.cumsum(A - A.mean(1, keepdims=True), 1), 0),
+}
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_largest(name):
+    check(LARGEST[name], tensor("csc"), jit=True)
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_running_sums(name):
+    check(SCANS[name], tensor("csc"), jit=True)
+
+
+@pytest.mark.parametrize("function", [LARGEST["rows"], LARGEST["vectors"], SCANS["sums"], SCANS["at other entries"]])
+def test_dynamic_patterns(function):
+    check(function, tensor(is_dynamic=True), jit=True)
+
+
+@pytest.mark.parametrize("function", [LARGEST["rows"], SCANS["sums"], SCANS["logsumexp"], SCANS["products"]])
+def test_gradients_and_batches(function):
+    def loss(A):
+        leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(function(A))]
+        return sum(((leaf + 1) ** 2).sum() for leaf in leaves if leaf.dtype == jnp.float32)
+
+    A = tensor().with_values(jnp.arange(1.0, tensor().nse + 1) % 7 - 2.5)
+    gradient = jax.jit(jax.grad(jsparse.sparsify(loss)))
+    dense = jnp.stack([A.todense(), A.todense() * 2])
+    expected = jnp.where(DENSE != 0, jax.vmap(jax.grad(loss))(dense), 0)
+    found = jax.vmap(lambda v: gradient(A.with_values(v)).todense())(jnp.stack([A.values, A.values * 2]))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_running_sums_of_halves_are_rounded_once():
+    A = jsparse.SparseTensor.from_coords([range(30)], jnp.full(30, 1 + 2.0**-7, jnp.bfloat16), (40,), None)
+    found = jax.jit(jsparse.sparsify(lambda A: jnp.where(A != 0, jnp.cumsum(A), 0)))(A)
+    expected = (np.arange(1, 31) * (1 + 2.0**-7)).astype(jnp.bfloat16)
+    np.testing.assert_array_equal(found.values, expected)
 
 
 @pytest.mark.parametrize("name", SUMS)

@@ -1,0 +1,231 @@
+"""Rules of what depends on the order of elements: argmax, sort, the largest elements, and cumulative sums.
+
+Elements that are not stored take part. There are as many of them before a stored one as its coordinate exceeds its
+rank by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.limits import check_bytes
+from jsparse.compiler.dtypes import unrounded
+from jsparse.errors import PatternError, shortened
+from jsparse.ops.elementwise.map import on_one_pattern
+from jsparse.ops.shaping.ordering import sort
+from jsparse.ops.surgery.largest import ordered
+from jsparse.sparsification.deferred import Deferred
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
+from jsparse.sparsification.sparse_value import (
+    ZERO,
+    SparseValue,
+    Value,
+    aligned,
+    check_known,
+    not_zero,
+    plain,
+    tensor_of,
+    unstored,
+    whole,
+)
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__: list[str] = []
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The slots of a tensor by lines along a dimension, each in ascending coordinates, or in descending ones.
+
+    Attributes:
+        order: the slots in that order.
+        starts: whether a slot is the first of its line.
+        rank: the number of slots before it in its line.
+        missing: the number of elements before it in its line that are not stored.
+        coords: the coordinates of the slots, (ndim, nse).
+        is_used: whether a slot is no padding. Padding is a line of its own.
+    """
+
+    order: jax.Array
+    starts: jax.Array
+    rank: jax.Array
+    missing: jax.Array
+    coords: jax.Array
+    is_used: jax.Array
+
+    @staticmethod
+    def of(tensor: SparseTensor, axis: int, is_reversed: bool = False) -> Lines:
+        """The lines along a dimension of a tensor."""
+        coords, size = jnp.asarray(tensor.coords), tensor.shape[axis]
+        is_used = coords[axis] < size  # in padding, coordinates are out of range
+        others = [~is_used, *(row for dim, row in enumerate(coords) if dim != axis)]
+        place = size - 1 - coords[axis] if is_reversed else coords[axis]
+        order = jnp.lexsort((place, *others))
+        at = jnp.arange(tensor.nse)
+        starts = at == 0
+        for row in others:
+            starts = starts.at[1:].set(starts[1:] | (row[order][1:] != row[order][:-1]))
+        rank = at - jax.lax.cummax(jnp.where(starts, at, 0))
+        return Lines(order, starts, rank, place[order] - rank, coords[:, order], is_used[order])
+
+    def places(self, axis: int) -> tuple[jax.Array, ...]:
+        """The coordinates of the slots in the other dimensions."""
+        return tuple(row for dim, row in enumerate(self.coords) if dim != axis)
+
+
+@sparse_rule("argmax", "argmin")
+def arguments(equation: Equation, x: SparseValue) -> Value:
+    """Find the first index of an extreme element, which may be one that is not stored."""
+    (axis,), name = equation.params["axes"], equation.name
+    check_known(x, equation)
+    background = x.background.as_array(x.ndim, x.dtype)
+    if background.shape[axis] != 1:
+        raise not_zero(x, equation)
+    tensor, background = whole(x).tensor, jnp.squeeze(background, axis)
+    index = getattr(tensor, name)(axis)  # -1 where nothing is stored
+    best = tensor.max(axis, stored=True) if name == "argmax" else tensor.min(axis, stored=True)
+    first = _first_unstored(tensor, axis)
+    is_equal = (best == background) | (jnp.isnan(best) & jnp.isnan(background))
+    is_better = (best > background if name == "argmax" else best < background) | jnp.isnan(best)
+    at_tie = jnp.where(is_equal & (index >= 0), jnp.minimum(index, first), first)
+    is_stored = (index >= 0) & ((is_better & ~is_equal) | (first == tensor.shape[axis]))
+    return jnp.where(is_stored, index, at_tie).astype(equation.params["index_dtype"])
+
+
+def _first_unstored(tensor: SparseTensor, axis: int) -> jax.Array:
+    """The smallest coordinate along `axis` that is not stored, for each part; the size where all of them are.
+
+    It is the number of stored coordinates that equal their rank in ascending order: all later ones exceed their rank.
+    """
+    lines = Lines.of(tensor, axis)
+    matches = (lines.missing == 0) & lines.is_used
+    if tensor.ndim == 1:
+        return matches.sum(dtype=jnp.int32)
+    kept = [extent for dim, extent in enumerate(tensor.shape) if dim != axis]
+    return jnp.zeros(kept, jnp.int32).at[lines.places(axis)].add(matches.astype(jnp.int32), mode="drop")
+
+
+@sparse_rule("sort")
+def sorts(equation: Equation, *inputs: Value) -> list[Value]:
+    """Sort a tensor alone: its stored entries move to the ends of each part, around what is not stored."""
+    x = inputs[0]
+    if len(inputs) > 1 or not isinstance(x, SparseValue):
+        raise equation.unsupported(
+            "sorts several arrays together, or gives the indices of all elements, stored or not",
+            "Write jnp.sort(A), jax.lax.top_k(A, k) or A.argmax(axis), or pass A.todense().",
+        )
+    return [plain(sort(tensor_of(x, equation), equation.params["dimension"]))]
+
+
+@sparse_rule("top_k")
+def largest(equation: Equation, x: SparseValue) -> list[Value]:
+    """Find the k largest elements of each line, as arrays: the first k that are not stored are candidates, too."""
+    k, axis = equation.params["k"], equation.params.get("axis", x.ndim - 1) % x.ndim
+    check_known(x, equation)
+    background = x.background.as_array(x.ndim, x.dtype)
+    if background.shape[axis] != 1:
+        raise not_zero(x, equation)
+    tensor = whole(x).tensor
+    shape = (*(size for dim, size in enumerate(x.shape) if dim != axis), k)
+    check_bytes(shape, x.dtype, "the largest elements of each row", "Take fewer.")
+    lines = Lines.of(tensor, axis)
+    found = [_largest_stored(tensor, lines, axis, shape)]
+    places = _first_places(lines, axis, shape)
+    others = jnp.broadcast_to(jnp.moveaxis(background, axis, -1), shape)
+    found.append((others, places, places < x.shape[axis]))
+    values, indices, valid = (jnp.concatenate(parts, -1) for parts in zip(*found, strict=True))
+    number = jnp.where(values != values, jnp.full_like(values, jnp.nan), values) if _has_nan(x.dtype) else values
+    best = jnp.lexsort((indices, ~ordered(number), ~valid), axis=-1)[..., :k]
+    results = [jnp.take_along_axis(values, best, -1), jnp.take_along_axis(indices, best, -1)]
+    return [jnp.moveaxis(y, -1, axis).astype(aval.dtype) for y, aval in zip(results, equation.out_avals, strict=True)]
+
+
+Candidates = tuple[jax.Array, jax.Array, jax.Array]
+"""Elements, their coordinates along an axis, and whether there are as many."""
+
+
+def _largest_stored(tensor: SparseTensor, lines: Lines, axis: int, shape: tuple[int, ...]) -> Candidates:
+    """The k largest stored entries of each line."""
+    values = tensor.values[lines.order]
+    line = jnp.cumsum(lines.starts)
+    number = jax.lax.stop_gradient(values)
+    number = jnp.where(number != number, jnp.full_like(number, jnp.nan), number) if _has_nan(values.dtype) else number
+    order = jnp.lexsort((lines.coords[axis], ~ordered(number), line))  # lines stay where they are
+    rank = jnp.where(lines.is_used, lines.rank, shape[-1])
+    places = (*lines.places(axis), rank)
+    found = jnp.zeros(shape, values.dtype).at[places].set(values[order], mode="drop")
+    indices = jnp.zeros(shape, jnp.int32).at[places].set(lines.coords[axis][order].astype(jnp.int32), mode="drop")
+    return found, indices, jnp.zeros(shape, bool).at[places].set(True, mode="drop")
+
+
+def _first_places(lines: Lines, axis: int, shape: tuple[int, ...]) -> jax.Array:
+    """The first k coordinates of each line that are not stored, or beyond the last one.
+
+    The n-th is n plus the number of stored ones before it, which exceed their rank by at most n.
+    """
+    excess = jnp.where(lines.is_used, lines.missing, shape[-1])
+    counted = jnp.zeros(shape, jnp.int32).at[(*lines.places(axis), excess)].add(1, mode="drop")
+    return jnp.arange(shape[-1], dtype=jnp.int32) + jnp.cumsum(counted, -1, dtype=jnp.int32)
+
+
+def _has_nan(dtype: np.dtype) -> bool:
+    return bool(jnp.issubdtype(dtype, jnp.floating))
+
+
+SCANS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "cumsum": (jnp.add, jnp.multiply),
+    "cumprod": (jnp.multiply, jnp.power),
+    "cummax": (jnp.maximum, lambda x, n: x),
+    "cummin": (jnp.minimum, lambda x, n: x),
+    "cumlogsumexp": (jnp.logaddexp, lambda x, n: x + jnp.log(n)),
+}
+"""For each scan ⊕, and x ⊕ ... ⊕ x of n equal numbers."""
+
+
+@sparse_rule(*SCANS)
+def scans(equation: Equation, x: SparseValue) -> Value:
+    """Defer the running sums, most of which differ from 0, until a tensor selects those at its entries."""
+    axis = equation.params["axis"]
+    check_known(x, equation)
+    if x.background.as_array(x.ndim, x.dtype).shape[axis] != 1:
+        raise not_zero(x, equation)
+    x = whole(x)
+
+    def refused() -> jax.Array:
+        raise PatternError(
+            f"Expected a tensor to select elements of {equation}, which would be a dense array of shape "
+            f"{shortened(x.shape)}. Write jnp.where(A != 0, f(A), 0) for those at stored entries, or pass A.todense()."
+        )
+
+    found = Deferred(x.shape, x.dtype, refused, lambda tensor: _scanned(equation, x, tensor))
+    if equation.name == "cumprod" and x.background.is_zero:  # 0 from the first element on that is not stored
+        return x.with_tensor(SparseTensor._unchecked(found.at(x.tensor), x.tensor.pattern), ZERO)
+    return found
+
+
+def _scanned(equation: Equation, x: SparseValue, tensor: SparseTensor) -> jax.Array:
+    """The running sums at the slots of a tensor."""
+    combine, repeat = SCANS[equation.name]
+    union: Any = x.tensor
+    if not on_one_pattern(union, tensor):
+        union = x.tensor.map(jnp.ones_like) + tensor.map(jnp.ones_like)
+    lines, wide = Lines.of(union, equation.params["axis"], equation.params["reverse"]), unrounded(x.dtype.name)
+
+    def within(before: tuple[jax.Array, jax.Array], after: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return before[0] | after[0], jnp.where(after[0], after[1], combine(before[1], after[1]))
+
+    _, found = jax.lax.associative_scan(within, (lines.starts, aligned(x, union)[lines.order].astype(wide)))
+    background = jnp.asarray(unstored(x).at(union)).astype(wide)
+    background = background[lines.order] if background.ndim else background
+    times = jnp.maximum(lines.missing, 1).astype(wide)
+    found = jnp.where(lines.missing > 0, combine(found, repeat(background, times)), found)
+    found = jnp.where(lines.is_used, found, 0).astype(x.dtype)
+    scanned = SparseTensor._unchecked(jnp.zeros_like(found).at[lines.order].set(found), union.pattern)
+    return scanned.values if on_one_pattern(scanned, tensor) else scanned.restrict(tensor).values

@@ -1,0 +1,122 @@
+"""Where an equation comes from: a line of the user's code, and the library's function that it calls.
+
+Code is a library's if it is installed where Python keeps packages, or belongs to Python, JAX or jsparse. An equation of
+`optax.huber_loss` comes from the line that calls that function, and an equation of `loss` itself, below, from its own:
+
+    def loss(A):
+        return optax.huber_loss(A).mean()
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import FrameType
+
+import jax
+from jax.extend.core import JaxprEqn
+
+from jsparse import _compat
+
+__all__ = ["UNKNOWN", "Origin"]
+
+Frame = tuple[str, int, str]
+"""File, line and function."""
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+JAX = os.path.dirname(os.path.abspath(jax.__file__))  # noqa: PTH100, PTH120
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The line of an equation.
+
+    Attributes:
+        line: file, line and function of the user's code; empty if none is known.
+        function: the library's function that the line calls; empty if the line has the operation itself.
+        is_call: whether it is of an equation that calls a jaxpr, and is asked for those in that jaxpr.
+    """
+
+    line: str = ""
+    function: str = ""
+    is_call: bool = False
+
+    def __str__(self) -> str:
+        return f"{f' of {self.function}' if self.function else ''}{f' in {self.line}' if self.line else ''}"
+
+    @staticmethod
+    def of_caller() -> Origin:
+        """The line that calls jsparse: the innermost one of the user's, outside of libraries, on Python's stack."""
+        frame: FrameType | None = sys._getframe(1)
+        frames: list[Frame] = []
+        while frame is not None:
+            frames.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname))
+            frame = frame.f_back
+        users = [x for x in frames if not _is_library(x[0])]
+        installed = [x for x in frames if not x[0].startswith((HERE, JAX, "<frozen"))]
+        return Origin(_shown((users or installed or frames)[0]))
+
+    @staticmethod
+    def of(source: JaxprEqn, called_from: Origin) -> Origin:
+        """The origin of an equation, whose jaxpr is called by the equation of `called_from`, or by the user.
+
+        A library's function that is traced once, for several lines, has no line of its own: it is that of the call.
+        """
+        frames: Sequence[Frame] = _compat.traceback_frames(source)
+        frames = _inside(frames) if called_from.is_call else frames
+        place = next((n for n, (file, _, _) in enumerate(frames) if not _is_library(file)), None)
+        if place is not None:
+            return Origin(_shown(frames[place]), _function(frames[:place]))
+        return Origin(called_from.line, called_from.function or _function(frames))
+
+    def calling(self, function: str) -> Origin:
+        """The origin of what is inside a function that this line calls; its name counts if the line calls no other."""
+        named = "" if function.startswith(("_", "<")) else function
+        return Origin(self.line, self.function or named, True)
+
+
+def _shown(frame: Frame) -> str:
+    return f"{frame[0]}:{frame[1]} ({frame[2]})"
+
+
+def _inside(frames: Sequence[Frame]) -> Sequence[Frame]:
+    """The frames inside the function that is traced: JAX leaves out those that call it, or they follow its tracer's."""
+    ends = (n for n, (file, _, name) in enumerate(frames) if file.startswith(JAX) and _is_tracer(name))
+    return frames[: next(ends, len(frames))]
+
+
+def _is_tracer(name: str) -> bool:
+    return name.endswith("call_wrapped") or "trace_to_jaxpr" in name
+
+
+def _function(inner: Sequence[Frame]) -> str:
+    """The name of the layer or function of a library that a line calls, from the frames below the line.
+
+    JAX's own counts if the line calls it, not if a function of another library does.
+    """
+    outermost_first = [(file, name) for file, _, name in reversed(inner) if not file.startswith(HERE)]
+    others = [name for file, name in outermost_first if not file.startswith(JAX)]
+    layers = [name.removesuffix(".__call__") for name in others if name.endswith(".__call__")]
+    names = [*layers, *others] if others else [name for _, name in outermost_first[:1] if "." not in name]
+    return next((name for name in names if not name.startswith("_") and "<" not in name), "")
+
+
+UNKNOWN = Origin()
+
+
+@cache
+def _is_library(file: str) -> bool:
+    return file.startswith(("<frozen", *_folders()))
+
+
+@cache
+def _folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    found = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    found |= {*site.getsitepackages(), site.getusersitepackages(), HERE, JAX}
+    return tuple(os.path.join(folder, "") for folder in sorted(found))  # noqa: PTH118

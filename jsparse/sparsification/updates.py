@@ -1,0 +1,231 @@
+"""Rules of updates, `A.at[rows, columns].set(x)`, and of rows that are combined in segments, `jax.ops.segment_sum`.
+
+JAX has one primitive for both, a *scatter*. It writes each element of `updates` to a place in its first operand: a
+start, which an array of indices gives, and an offset in a window. `.at[rows]` has windows of whole rows,
+`.at[rows, columns]` windows of one element.
+
+An update of a tensor stores the elements at its places, and is then JAX's own update of the stored values. Updates that
+are a tensor are written entry by entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import Array
+from jsparse.base.limits import check_bytes
+from jsparse.formats import Pattern
+from jsparse.ops.indexing.points import locate
+from jsparse.sparsification.deferred import dense, known_number
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
+from jsparse.sparsification.selections import known
+from jsparse.sparsification.sparse_value import SparseValue, Value, aligned, check_background, whole
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__: list[str] = []
+
+METHODS = {
+    "scatter": "set",
+    "scatter-add": "add",
+    "scatter-sub": "subtract",
+    "scatter-mul": "multiply",
+    "scatter-min": "min",
+    "scatter-max": "max",
+}
+"""The method of `.at` that each primitive is."""
+
+FUNCTIONS: dict[str, Any] = {
+    "set": lambda x, y: y,
+    "add": jnp.add,
+    "subtract": jnp.subtract,
+    "multiply": jnp.multiply,
+    "min": jnp.minimum,
+    "max": jnp.maximum,
+}
+
+
+@sparse_rule(*METHODS)
+def updated(equation: Equation, x: Value, indices: Value, updates: Value) -> Value:
+    """Update a tensor, or an array by a tensor."""
+    method = METHODS[equation.name]
+    if isinstance(indices, SparseValue) or (method == "set" and equation.params["update_jaxpr"] is not None):
+        raise equation.unsupported(
+            "updates at indices that are a SparseTensor, or by a function", "Write A.at[i].set(f(A[i])), at arrays."
+        )
+    windows = Windows(equation, x.shape, updates.shape, known(dense(indices)))
+    if not isinstance(x, SparseValue):
+        return _of_array(equation, dense(x), windows, method, updates)
+    x = whole(x)
+    if isinstance(updates, SparseValue):
+        check_background(updates, equation)
+        return _by_tensor(equation, x, windows, method, whole(updates).tensor)
+    number = known_number(updates)
+    if number is not None and _keeps(x, method, number):
+        hit = windows.hits(x.tensor)
+        if hit is not None:
+            found = FUNCTIONS[method](x.tensor.values, jnp.asarray(number, x.dtype))
+            return x.with_tensor(x.tensor.with_values(jnp.where(hit, found, x.tensor.values)), x.background)
+    at = _every_index(updates.shape)
+    return _written(x, windows, at, method, dense(updates).reshape(-1))
+
+
+def _keeps(x: SparseValue, method: str, number: np.generic) -> bool:
+    """Whether an update by a number leaves the elements that are not stored as they are."""
+    own = x.background.value
+    if own is None:
+        return False
+    with jax.ensure_compile_time_eval():
+        return bool(FUNCTIONS[method](jnp.asarray(own, x.dtype), jnp.asarray(number, x.dtype)) == own)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where a scatter writes.
+
+    Attributes:
+        equation: the scatter.
+        shape: the shape of its first operand.
+        updates: the shape of the updates.
+        indices: where windows start, numpy's integers if they are known.
+    """
+
+    equation: Equation
+    shape: tuple[int, ...]
+    updates: tuple[int, ...]
+    indices: Any
+
+    @property
+    def numbers(self) -> jax.lax.ScatterDimensionNumbers:
+        """Which dimensions of the three arrays belong together."""
+        numbers: jax.lax.ScatterDimensionNumbers = self.equation.params["dimension_numbers"]
+        return numbers
+
+    @property
+    def are_known(self) -> bool:
+        """Whether all places are known while tracing."""
+        return isinstance(self.indices, np.ndarray)
+
+    def own_dim(self) -> dict[int, int]:
+        """The dimensions that windows span, and the dimension of the updates that each one is."""
+        left_out = {*self.numbers.inserted_window_dims, *self.numbers.operand_batching_dims}
+        spanned = [dim for dim in range(len(self.shape)) if dim not in left_out]
+        return dict(zip(spanned, self.numbers.update_window_dims, strict=True))
+
+    def places(self, at: Sequence[Array], count: int) -> tuple[list[Array], Array]:
+        """The coordinates that elements of the updates are written to, an array (count,) for each dimension, and which
+        of them are written at all.
+
+        Args:
+            at: the coordinates of the elements among the updates, (count,) for each dimension. Those out of range, in
+                the padding of a tensor, are not written.
+        """
+        numbers, own = self.numbers, self.own_dim()
+        xnp: Any = np if self.are_known and all(isinstance(x, np.ndarray) for x in at) else jnp
+        batch = [x for dim, x in enumerate(at) if dim not in numbers.update_window_dims]
+        starts = xnp.asarray(self.indices)[tuple(xnp.minimum(x, n - 1) for x, n in zip(batch, self.indices.shape))]  # noqa: B905
+        found: list[Any] = [at[own[dim]] if dim in own else 0 for dim in range(len(self.shape))]
+        inside = xnp.ones(count, bool)
+        for x, size in zip(at, self.updates, strict=True):
+            inside = inside & (x < size)
+        for n, dim in enumerate(numbers.scatter_dims_to_operand_dims):
+            start, last = starts[..., n], self.shape[dim] - (self.updates[own[dim]] if dim in own else 1)
+            if self.equation.params["mode"] == jax.lax.GatherScatterMode.CLIP:
+                start = xnp.clip(start, 0, last)
+            inside = inside & (start >= 0) & (start <= last)
+            found[dim] = found[dim] + start
+        for dim, other in zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True):
+            found[dim] = batch[other]
+        return [xnp.broadcast_to(x, (count,)) for x in found], inside
+
+    def spans(self) -> tuple[list[int], list[Array], Array]:
+        """The dimensions that windows do not span as a whole, and the places in these dimensions that are written."""
+        whole_dims = {dim: n for dim, n in self.own_dim().items() if self.updates[n] == self.shape[dim]}
+        sizes = [1 if n in whole_dims.values() else size for n, size in enumerate(self.updates)]
+        coords, inside = self.places(_every_index(sizes), prod(sizes))
+        dims = [dim for dim in range(len(self.shape)) if dim not in whole_dims]
+        return dims, [coords[dim] for dim in dims], inside
+
+    def hits(self, tensor: SparseTensor) -> np.ndarray | None:
+        """Which stored entries are written to; None if that is not known, or if one is written to twice."""
+        if not self.are_known or not isinstance(tensor.pattern, Pattern):
+            return None
+        dims, coords, inside = self.spans()
+        if not dims:
+            return np.ones(tensor.nse, bool)
+        sizes, rows = [self.shape[dim] for dim in dims], tensor.pattern.rows()
+        if prod(sizes) > np.iinfo(np.int64).max:
+            return None
+        written = np.ravel_multi_index([x[inside] for x in coords], sizes)
+        is_once = len(np.unique(written)) == len(written)
+        return np.isin(np.ravel_multi_index([rows[dim] for dim in dims], sizes), written) if is_once else None
+
+
+def _every_index(shape: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """The coordinates of all elements of an array, in row-major order. Raises ShapeError if there are too many."""
+    check_bytes((len(shape), prod(shape)), np.int64, "the places of an update", "Update fewer elements, or by 0.")
+    return np.unravel_index(np.arange(prod(shape)), tuple(shape)) if shape else ()
+
+
+def _written(x: SparseValue, windows: Windows, at: Sequence[Array], method: str, values: Array) -> SparseValue:
+    """A tensor that stores all places of elements of the updates, with values that are written there."""
+    coords, inside = windows.places(at, len(values))
+    nowhere = x.tensor.nse + prod(windows.updates) + np.arange(len(values))  # beyond all slots, and different
+    if isinstance(x.tensor.pattern, Pattern) and isinstance(inside, np.ndarray):
+        given = [row[inside] for row in coords]
+        new = SparseTensor.from_coords(np.stack(given), np.ones(len(given[0]), np.float32), x.shape).pattern
+        pattern: Any = x.tensor.pattern | new
+        target = SparseTensor._unchecked(jnp.zeros(pattern.nse, x.dtype), pattern)
+        slots: Any = np.where(inside, locate(pattern, [np.asarray(row) for row in coords]), nowhere)
+    else:
+        outside = [jnp.where(inside, row, size) for row, size in zip(coords, x.shape, strict=True)]
+        added = SparseTensor.from_coords(jnp.stack(outside), jnp.ones(len(values), jnp.float32), x.shape)
+        target = x.tensor.with_values(jnp.ones(x.tensor.nse, jnp.float32)) + added
+        numbered = target.with_values(jnp.arange(1, target.nse + 1))
+        found = numbered.at_coords(jnp.stack(outside))
+        slots = jnp.where(found > 0, found - 1, nowhere)
+    options = {"mode": "drop", "unique_indices": windows.equation.params["unique_indices"]}
+    updated = getattr(jnp.asarray(aligned(x, target)).at[slots], method)(values, **options)
+    return x.with_tensor(SparseTensor._unchecked(updated, target.pattern), x.background)
+
+
+def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str, updates: SparseTensor) -> SparseValue:
+    """Update a tensor by another one, entry by entry; what the other one does not store is written as 0."""
+    if method == "set" and x.background.is_zero:
+        hit = windows.hits(x.tensor)
+        if hit is not None:
+            x = x.with_tensor(x.tensor.with_values(jnp.where(hit, 0, x.tensor.values)), x.background)
+            method = "add"
+    if method not in ("add", "subtract"):
+        raise equation.unsupported(
+            f"would {method} elements of a SparseTensor to those of another",
+            "Update by .add, or by .set at known, different places of a static pattern, or by an array.",
+        )
+    return _written(x, windows, updates.coords, method, updates.values)
+
+
+def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, updates: Value) -> jax.Array:
+    """Update an array by a tensor. What it does not store takes part as 0, once at each place."""
+    assert isinstance(updates, SparseValue)
+    check_background(updates, equation)
+    tensor = whole(updates).tensor
+    coords, inside = windows.places(tensor.coords, tensor.nse)
+    where = tuple(jnp.where(inside, row, size) for row, size in zip(coords, x.shape, strict=True))
+    if method not in ("add", "subtract"):
+        dims, starts, valid = windows.spans()
+        sizes = [x.shape[dim] for dim in dims]
+        check_bytes(sizes, np.int32, "the number of updates of each row", "Pass A.todense().")
+        rows = tuple(jnp.where(valid, row, size) for row, size in zip(starts, sizes, strict=True))
+        total = jnp.zeros(sizes, jnp.int32).at[rows].add(1, mode="drop") if dims else jnp.int32(1)
+        total = total.reshape([size if dim in dims else 1 for dim, size in enumerate(x.shape)])
+        stored = jnp.zeros(x.shape, jnp.int32).at[where].add(1, mode="drop")
+        x = jnp.where(stored < total, FUNCTIONS[method](x, jnp.zeros((), x.dtype)), x)
+    found: jax.Array = getattr(x.at[where], method)(tensor.values, mode="drop")
+    return found
