@@ -79,10 +79,10 @@ def _unstored(tensor: SparseTensor, axes: Sequence[int], dtype: np.dtype) -> tup
     return (total - stored).astype(dtype), stored == total
 
 
-def as_number(count: int, dtype: DTypeLike) -> np.generic:
+def as_number(count: int, dtype: DTypeLike) -> jax.Array:
     """A number of elements, which may exceed int64. Integers wrap, as their sums do."""
     known = np.uint64(count % 2**64) if jnp.issubdtype(dtype, jnp.integer) else np.float64(count)
-    return known.astype(dtype)
+    return jnp.asarray(known.astype(dtype))
 
 
 def _repeated(x: SparseValue, axes: Sequence[int], dtype: np.dtype, repeat: Callable[..., Any]) -> jax.Array:

@@ -61,8 +61,8 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
     arguments it is `fn`. Nothing is made dense that `fn` does not make from dense arrays alone.
 
     Shapes and dtypes of results are those that `fn` gives for dense arrays. Raises PatternError where a result would be
-    dense and larger than any array, NotYetSupportedError where an operation has no rule, both with the line of `fn`;
-    further errors of the operations of jsparse that compute it.
+    dense and larger than any array, NotYetSupportedError where an operation has no rule; further errors of jsparse's
+    operations that compute it. All name the operation and the caller's line, not one of a library that it calls.
     """
 
     capacity = checked_nse(nse, "jsparse.sparsify")

@@ -127,7 +127,7 @@ _COUNTERPARTS = {
     "tocsc": 'Write A.asformat("csc").',
     "tocoo": 'Write A.asformat("coo").',
     "tobsr": "Blocks are dense levels: see jsparse.Format.",
-    "at": "A SparseTensor is immutable. For stored entries write A.with_values(A.values.at[slot].set(x)).",
+    "at": "Write jsparse.sparsify(lambda A: A.at[i, j].set(x))(A), or A.with_values(A.values.at[slot].set(x)).",
     "getrow": "Write A[i].",
     "getcol": "Write A[:, j].",
     "getnnz": "Write A.nse, or jsparse.count_nonzero(A) for what is not 0.",

@@ -50,12 +50,15 @@ def in_words(text, given):
     counts = np.bincount(given["k"].ravel(), minlength=6)[:, None] * np.ones(4)
     ones, diagonal = np.zeros((4, 6)), np.zeros((9, 11))
     ones[[0, 2], [1, 3]] = 1
+    updated = a.copy()
+    updated[1, 2] = 7
     diagonal[:5, :5], diagonal[5:, 5:] = s, a
     return {
         "ones at (0, 1) and (2, 3)": ones,
         "s and a along the diagonal": diagonal,
         "gradient of the rows `k` of a table": counts,
         "a step of lazy Adam by it": given["x"].T - 0.1 * (counts > 0),
+        "a with 7 at (1, 2)": updated,
         "softmax of the stored entries of each row": powers / powers.sum(1, keepdims=True),
     }[text]
 
