@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import Array
 from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import PatternError
 from jsparse.notation.ellipsis import letters_of
@@ -19,7 +18,8 @@ from jsparse.sparsification.deferred import Deferred, dense
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.reductions import as_number
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
-from jsparse.sparsification.sparse_value import SparseValue, Value, check_known, plain, whole
+from jsparse.sparsification.separable import in_letters
+from jsparse.sparsification.sparse_value import SparseValue, Value, centred, check_known, plain, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
@@ -71,35 +71,38 @@ def _with_backgrounds(equation: Equation, operands: Sequence[tuple[Value, str]],
     (lhs, left), (rhs, right) = operands
     sizes = {**dict(zip(left, lhs.shape, strict=True)), **dict(zip(right, rhs.shape, strict=True))}
     total = jnp.zeros((), unrounded(equation.dtype.name))
-    for a, of_left in _addends(equation, lhs, left):
-        for b, of_right in _addends(equation, rhs, right):
+    for a in _addends(equation, lhs, left):
+        for b in _addends(equation, rhs, right):
+            of_left, of_right = ("".join(own for _, own in factors) for factors in (a, b))
             kept = "".join(letter for letter in out if letter in of_left + of_right)
             times = prod(sizes[v] for v in {*left, *right} - {*of_left, *of_right, *out})
-            found: Any = einsum(
-                f"{of_left},{of_right}->{kept}", a, b, preferred_element_type=total.dtype, out_format="dense"
-            )
+            subscripts = f"{','.join(own for _, own in (*a, *b))}->{kept}"
+            arrays = [array for array, _ in (*a, *b)]
+            found: Any = einsum(subscripts, *arrays, preferred_element_type=total.dtype, out_format="dense")
             total = total + found.reshape([sizes[v] if v in kept else 1 for v in out]) * as_number(times, total.dtype)
     return jnp.broadcast_to(total, equation.shape).astype(equation.dtype)
 
 
-def _addends(equation: Equation, x: Value, letters: str) -> list[tuple[SparseTensor | Array, str]]:
-    """Terms whose sum is a value, with their indices: a value repeats them along all others."""
+Factors = list[tuple[Any, str]]
+"""Tensors and arrays that are multiplied, with their indices."""
+
+
+def _addends(equation: Equation, x: Value, letters: str) -> list[Factors]:
+    """Products whose sum is a value; a value repeats them along the indices that they lack."""
     if not isinstance(x, SparseValue):
-        return [(dense(x), letters)]
-    check_known(x, equation)
-    own = "".join(letters[dim] for dim in x.dims)
+        return [[(dense(x), letters)]]
     if x.background.is_zero:
-        return [(x.tensor, own)]
-    x, wide = whole(x), unrounded(x.dtype.name)
-    background = x.background.as_array(x.ndim, x.dtype).astype(wide)
-    if jnp.issubdtype(background.dtype, jnp.inexact):
-        background = jnp.where(jnp.isfinite(background), background, jnp.nan)
-    kept = [dim for dim, size in enumerate(background.shape) if size != 1]
-    centred = x.tensor.astype(wide).map(jnp.subtract, background)
-    return [
-        (centred, letters),
-        (background.reshape([x.shape[dim] for dim in kept]), "".join(letters[dim] for dim in kept)),
-    ]
+        return [[(x.tensor, "".join(letters[dim] for dim in x.dims))]]
+    products, wide = x.background.products, unrounded(x.dtype.name)
+    if not products:
+        check_known(x, equation)
+        products = ((x.background.as_array(x.ndim, x.dtype),),)
+    found: list[Factors] = [[(centred(x), letters)]]
+    return found + [[in_letters(_finite(b.astype(wide)), letters) for b in factors] for factors in products]
+
+
+def _finite(x: jax.Array) -> jax.Array:
+    return jnp.where(jnp.isfinite(x), x, jnp.nan) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
 def _without_capacity(equation: Equation) -> PatternError:

@@ -7,6 +7,7 @@ derivatives, and a background that is an array; one that is a number is constant
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -77,15 +78,20 @@ def _opened(
     equation: Equation, called: Any, inputs: Sequence[Any]
 ) -> tuple[Opened, list[int], Callable[[Sequence[Any]], list[Any]]]:
     """The inputs, the numbers of the inputs that have derivatives, and the function of their leaves."""
-    given = [whole(x) if isinstance(x, SparseValue) else x for x in inputs]
+    given = [_simple(x) for x in inputs]
     opened = Opened.of(given)
     active = [n for n, x in enumerate(given) if n not in opened.known and _has_derivative(x)]
 
     def function(leaves: Sequence[jax.Array]) -> list[Value]:
         found = settled(equation.interpret(called, opened.closed(leaves)))
-        return [whole(x) if isinstance(x, SparseValue) else x for x in found]
+        return [_simple(x) for x in found]
 
     return opened, active, function
+
+
+def _simple(x: Any) -> Any:
+    """A tensor with repeated entries, whose background has one array at most, for its derivatives."""
+    return replace(whole(x), background=x.background.without_products()) if isinstance(x, SparseValue) else x
 
 
 def _has_derivative(x: Value) -> bool:

@@ -23,10 +23,11 @@ from jsparse.compiler.dtypes import DTYPES
 from jsparse.formats import Pattern
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
+from jsparse.sparsification.separable import Products, total
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["FOLDED", "Deferred", "dense", "iota", "known_number", "repeated", "values_at"]
+__all__ = ["FOLDED", "Deferred", "dense", "iota", "known_number", "repeated", "separable", "values_at"]
 
 FOLDED = 1 << 16  # the most elements of an array of integers that is computed while tracing
 
@@ -41,6 +42,7 @@ class Deferred:
         sample: computes the elements at the slots of a tensor of this shape: an array (nse,), or a scalar if all are
             equal.
         repeats: the array that this one only repeats, and its dimensions in this one; None for others.
+        products: the array as a sum of products of smaller ones, if it is known to be one.
     """
 
     shape: tuple[int, ...]
@@ -48,6 +50,7 @@ class Deferred:
     compute: Callable[[], Any]
     sample: Callable[[SparseTensor], Any]
     repeats: tuple[Any, tuple[int, ...]] | None = None
+    products: Products = ()
     _found: list[tuple[tuple[Any, Any], Any]] = field(default_factory=list, repr=False)
 
     @property
@@ -109,6 +112,15 @@ def repeated(x: Array, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
         lambda tensor: _sampled(array, found, tensor),
         (array, found),
     )
+
+
+def separable(products: Products, shape: tuple[int, ...], dtype: DTypeLike) -> Deferred:
+    """An array of `shape` that is a sum of products of smaller ones."""
+
+    def at(tensor: SparseTensor) -> jax.Array:
+        return total(products, lambda x: repeated(x, shape, range(len(shape))).at(tensor))
+
+    return Deferred(shape, dtype, lambda: jnp.broadcast_to(total(products, jnp.asarray), shape), at, None, products)
 
 
 def iota(shape: tuple[int, ...], dtype: DTypeLike, dimension: int) -> Deferred:

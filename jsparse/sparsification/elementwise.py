@@ -19,6 +19,7 @@ from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.sparsification.deferred import Deferred, dense, known_number, repeated, values_at
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
+from jsparse.sparsification.separable import Products, combined
 from jsparse.sparsification.sparse_value import (
     ZERO,
     Background,
@@ -54,7 +55,10 @@ def elementwise_of_arrays(equation: Equation, *inputs: Any) -> Any:
     def sample(tensor: SparseTensor) -> jax.Array:
         return _map(equation, tensor, [values_at(x, shape, tensor) for x in inputs]).values
 
-    return Deferred(shape, equation.dtype, lambda: equation.results([dense(x) for x in inputs])[0], sample)
+    products = _products(equation, inputs)
+    return Deferred(
+        shape, equation.dtype, lambda: equation.results([dense(x) for x in inputs])[0], sample, products=products
+    )
 
 
 @sparse_rule(*NAMES)
@@ -142,7 +146,20 @@ def background_of(equation: Equation, operands: Sequence[Value]) -> Background:
         return Background(value)
     causes = [x.background.cause for x in operands if isinstance(x, SparseValue) and not x.background.is_zero]
     array = _array(equation, operands) if value is None else None
-    return Background(value, causes[0] if causes else Cause(str(equation)), array)
+    products = _products(equation, operands) if value is None and array is None else ()
+    return Background(value, causes[0] if causes else Cause(str(equation)), array, products)
+
+
+def _products(equation: Equation, operands: Sequence[Value]) -> Products:
+    """The result where tensors store nothing as a sum of products, if all operands are such sums there."""
+    found: list[Products] = []
+    for x, aval in zip(operands, equation.in_avals, strict=True):
+        known = x.background.products if isinstance(x, SparseValue) else getattr(x, "products", ())
+        part = None if known else _part(x, equation.shape, aval.dtype)
+        if part is None and not known:
+            return ()
+        found.append(known if part is None else ((part,),))
+    return combined(equation.name, found, equation.dtype)
 
 
 def _array(equation: Equation, operands: Sequence[Value]) -> jax.Array | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -40,6 +41,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__: list[str] = []
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Lines:
     """The slots of a tensor by lines along a dimension, each in ascending coordinates, or in descending ones.
@@ -63,21 +65,25 @@ class Lines:
     @staticmethod
     def of(tensor: SparseTensor, axis: int, is_reversed: bool = False) -> Lines:
         """The lines along a dimension of a tensor."""
-        coords, size = jnp.asarray(tensor.coords), tensor.shape[axis]
-        is_used = coords[axis] < size  # in padding, coordinates are out of range
-        others = [~is_used, *(row for dim, row in enumerate(coords) if dim != axis)]
-        place = size - 1 - coords[axis] if is_reversed else coords[axis]
-        order = jnp.lexsort((place, *others))
-        at = jnp.arange(tensor.nse)
-        starts = at == 0
-        for row in others:
-            starts = starts.at[1:].set(starts[1:] | (row[order][1:] != row[order][:-1]))
-        rank = at - jax.lax.cummax(jnp.where(starts, at, 0))
-        return Lines(order, starts, rank, place[order] - rank, coords[:, order], is_used[order])
+        return _lines(jnp.asarray(tensor.coords), axis, tensor.shape[axis], is_reversed)
 
     def places(self, axis: int) -> tuple[jax.Array, ...]:
         """The coordinates of the slots in the other dimensions."""
         return tuple(row for dim, row in enumerate(self.coords) if dim != axis)
+
+
+@partial(jax.jit, static_argnums=(1, 2, 3), inline=True)
+def _lines(coords: jax.Array, axis: int, size: int, is_reversed: bool) -> Lines:
+    is_used = coords[axis] < size  # in padding, coordinates are out of range
+    others = [~is_used, *(row for dim, row in enumerate(coords) if dim != axis)]
+    place = size - 1 - coords[axis] if is_reversed else coords[axis]
+    order = jnp.lexsort((place, *others))
+    at = jnp.arange(coords.shape[1])
+    starts = at == 0
+    for row in others:
+        starts = starts.at[1:].set(starts[1:] | (row[order][1:] != row[order][:-1]))
+    rank = at - jax.lax.cummax(jnp.where(starts, at, 0))
+    return Lines(order, starts, rank, place[order] - rank, coords[:, order], is_used[order])
 
 
 @sparse_rule("argmax", "argmin")

@@ -12,10 +12,12 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.compiler.dtypes import unrounded
+from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.reductions.stored import counts
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
-from jsparse.sparsification.sparse_value import SparseValue, Value, check_known, not_zero, plain, whole
+from jsparse.sparsification.separable import in_letters
+from jsparse.sparsification.sparse_value import SparseValue, Value, centred, check_known, not_zero, plain, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["as_number"]
@@ -25,6 +27,8 @@ __all__ = ["as_number"]
 def sums(equation: Equation, x: SparseValue) -> Value:
     """Sum the entries. An entry of a repeated tensor is counted once for each repeat."""
     axes = equation.params["axes"]
+    if x.background.products:
+        return _sums_with_products(whole(x), axes)
     check_known(x, equation)
     if not x.background.is_zero:
         return _sums_with_background(whole(x), axes)
@@ -47,10 +51,25 @@ def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
         found = stored + _repeated(x, first, wide, jnp.multiply)
         return jnp.sum(found, _positions(axes, first)).astype(x.dtype)
     background = x.background.as_array(x.ndim, x.dtype).astype(wide)
-    centred = x.tensor.astype(wide).map(jnp.subtract, background)
     repeats = prod(x.shape[dim] for dim in axes if background.shape[dim] == 1)
     total = jnp.squeeze(background.sum(tuple(axes), keepdims=True), tuple(axes)) * as_number(repeats, wide)
-    return (centred.sum(tuple(axes), dtype=wide, out_format="dense") + total).astype(x.dtype)
+    return (centred(x).sum(tuple(axes), dtype=wide, out_format="dense") + total).astype(x.dtype)
+
+
+def _sums_with_products(x: SparseValue, axes: Sequence[int]) -> jax.Array:
+    """Sum a background that is a sum of products over all elements, and the entries' distances from it."""
+    wide = np.dtype(unrounded(x.dtype.name))
+    letters = letters_of(x.ndim)
+    kept = [dim for dim in range(x.ndim) if dim not in axes]
+    found: Any = centred(x).sum(tuple(axes), dtype=wide, out_format="dense")
+    for factors in x.background.products:
+        arrays, own = zip(*(in_letters(b.astype(wide), letters) for b in factors), strict=True)
+        left = [dim for dim in kept if letters[dim] in "".join(own)]
+        times = prod(x.shape[dim] for dim in axes if letters[dim] not in "".join(own))
+        part = jnp.einsum(f"{','.join(own)}->{''.join(letters[dim] for dim in left)}", *arrays)
+        shape = [x.shape[dim] if dim in left else 1 for dim in kept]
+        found = found + part.reshape(shape) * as_number(times, wide)
+    return found.astype(x.dtype)
 
 
 def _constant_axes(x: SparseValue, axes: Sequence[int]) -> tuple[int, ...] | None:

@@ -115,11 +115,14 @@ def reshaped_array(equation: Equation, x: Value) -> Value:
 @sparse_rule("reshape")
 def reshaped(equation: Equation, x: SparseValue) -> Value:
     """Reshape in C order."""
-    background = None
-    if x.background.array is not None:
-        spread = regrouped(x.background.array.shape, x.shape, equation.shape)
-        background = None if spread is None else partial(jnp.reshape, shape=spread)
-    return moved(equation, x, lambda tensor: reshape(tensor, equation.shape), background)
+    arrays = [x.background.array] if x.background.array is not None else sum(x.background.products, ())
+    spread = {b.shape: regrouped(b.shape, x.shape, equation.shape) for b in arrays}
+    is_known = None not in spread.values()
+
+    def of_background(b: jax.Array) -> jax.Array:
+        return b.reshape(spread[b.shape] or ())
+
+    return moved(equation, x, lambda tensor: reshape(tensor, equation.shape), of_background if is_known else None)
 
 
 def regrouped(small: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:

@@ -13,13 +13,15 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.base.arrays import Array
+from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import PatternError
 from jsparse.notation.background import dense_background
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.repeating import broadcast_to
-from jsparse.sparsification.deferred import Deferred, repeated
+from jsparse.sparsification.deferred import Deferred, repeated, separable
 from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.separable import Products
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "aligned",
     "as_array",
     "broadcast",
+    "centred",
     "check_background",
     "check_known",
     "not_zero",
@@ -51,7 +54,7 @@ class Cause:
         return self.text
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["array"], meta_fields=["value", "cause"])
+@partial(jax.tree_util.register_dataclass, data_fields=["array", "products"], meta_fields=["value", "cause"])
 @dataclass(frozen=True)
 class Background:
     """The elements that a tensor does not store. They are unknown if there is neither a number nor an array.
@@ -61,11 +64,14 @@ class Background:
         cause: the equation that made them so.
         array: an array of as many dimensions as the tensor, which broadcasts to its shape: `-A.mean(0)[None]` in
             `A - A.mean(0)`. It is None if there is a number.
+        products: the background as a sum of products of such arrays, if it has neither a number nor an array. Sums and
+            products of matrices read it; to all else the background is unknown.
     """
 
     value: Any
     cause: Cause = Cause()
     array: jax.Array | None = None
+    products: Products = ()
 
     @property
     def is_zero(self) -> bool:
@@ -83,7 +89,12 @@ class Background:
 
     def through(self, function: Callable[[jax.Array], jax.Array]) -> Background:
         """The background after a function of arrays that moves or repeats elements; a number stays."""
-        return self if self.array is None else replace(self, array=function(self.array))
+        products = tuple(tuple(map(function, factors)) for factors in self.products)
+        return replace(self, array=None if self.array is None else function(self.array), products=products)
+
+    def without_products(self) -> Background:
+        """The background, an unknown one if it is a sum of products."""
+        return replace(self, products=())
 
 
 ZERO = Background(0)
@@ -166,6 +177,8 @@ def whole(x: SparseValue) -> SparseValue:
 
 def unstored(x: SparseValue) -> Deferred:
     """The array of the background's elements. It is computed where it is needed."""
+    if x.background.products:
+        return separable(x.background.products, x.shape, x.dtype)
     check_known(x)
     array = x.background.as_array(x.ndim, x.dtype)
     return repeated(array, x.shape, range(x.ndim))
@@ -178,6 +191,13 @@ def as_array(x: SparseValue) -> jax.Array:
         return tensor.todense()
     is_stored = tensor.with_values(jnp.ones(tensor.nse, jnp.float32)).todense() != 0
     return jnp.where(is_stored, tensor.todense(), unstored(x).full())
+
+
+def centred(x: SparseValue) -> SparseTensor:
+    """What a value differs by from its background, a tensor that is 0 where `x` stores nothing; floats in float32."""
+    tensor, wide = whole(x).tensor, unrounded(x.dtype.name)
+    background = SparseTensor._unchecked(jnp.broadcast_to(unstored(x).at(tensor), (tensor.nse,)), tensor.pattern)
+    return tensor.astype(wide).map(jnp.subtract, background.astype(wide))
 
 
 def aligned(x: SparseValue, target: SparseTensor) -> Array:

@@ -85,21 +85,25 @@ SCANS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LARGEST)
 def test_largest(name):
     check(LARGEST[name], tensor("csc"), jit=True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SCANS)
 def test_running_sums(name):
     check(SCANS[name], tensor("csc"), jit=True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("function", [LARGEST["rows"], LARGEST["vectors"], SCANS["sums"], SCANS["at other entries"]])
 def test_dynamic_patterns(function):
     check(function, tensor(is_dynamic=True), jit=True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("function", [LARGEST["rows"], SCANS["sums"], SCANS["logsumexp"], SCANS["products"]])
 def test_gradients_and_batches(function):
     def loss(A):

@@ -41,23 +41,27 @@ SEGMENTS = {
 CASES = {**UPDATES, **SEGMENTS}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", UPDATES)
 @pytest.mark.parametrize("format", ["csr", "csc"])
 def test_updates(name, format):
     check(UPDATES[name], tensor(format))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SEGMENTS)
 def test_segments(name):
     check(SEGMENTS[name], tensor())
     check(SEGMENTS[name], tensor("coo", is_dynamic=True), jit=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["twice", "out of range", "of a background"])
 def test_updates_of_dynamic_patterns(name):
     check(UPDATES[name], tensor(is_dynamic=True), jit=True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["other methods", "of zero", "by a tensor", "into an array"])
 def test_gradients_and_batches(name):
     def loss(A):

@@ -1,0 +1,71 @@
+"""Arrays that are sums of products of smaller ones: a matrix u · g + b of a column u and rows g and b, as norms make.
+
+They broadcast to the array, so each has as many dimensions, and size 1 where it is constant. Sums over dimensions, and
+products with matrices, need no more memory than the smaller arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from math import prod
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Products", "combined", "in_letters", "total"]
+
+Products: TypeAlias = tuple[tuple[jax.Array, ...], ...]
+"""The terms of a sum, each the factors of a product. Without a term, an array is not known to be such a sum."""
+
+MOST_TERMS = 8
+
+
+def combined(name: str, operands: Sequence[Products], dtype: np.dtype) -> Products:
+    """What an elementwise primitive gives for such arrays. There are no terms if it is not linear, or too many."""
+    found: Products = ()
+    first, *others = operands
+    if name in ("add", "add_any"):
+        found = first + others[0]
+    elif name == "sub":
+        found = first + _each(others[0], jnp.negative)
+    elif name == "neg":
+        found = _each(first, jnp.negative)
+    elif name == "mul":
+        found = tuple(_merged(a + b) for a in first for b in others[0])
+    elif name == "div" and len(others[0]) == 1 and jnp.issubdtype(dtype, jnp.inexact):
+        inverse = tuple(1 / x for x in others[0][0])
+        found = tuple(_merged(a + inverse) for a in first)
+    elif name == "convert_element_type" and jnp.issubdtype(dtype, jnp.inexact):
+        found = tuple(tuple(x.astype(dtype) for x in factors) for factors in first)
+    return found if len(found) <= MOST_TERMS else ()
+
+
+def _each(products: Products, function: Callable[[jax.Array], jax.Array]) -> Products:
+    return tuple((function(factors[0]), *factors[1:]) for factors in products)
+
+
+def _merged(factors: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    """Factors whose product is no larger than the larger one are multiplied."""
+    found: list[jax.Array] = []
+    for x in factors:
+        for n, y in enumerate(found):
+            if prod(np.broadcast_shapes(x.shape, y.shape)) <= max(x.size, y.size):
+                found[n] = x * y
+                break
+        else:
+            found.append(x)
+    return tuple(found)
+
+
+def total(products: Products, read: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    """The sum of the products of what is read of each factor: itself, say, or its elements at some points."""
+    return reduce(jnp.add, (reduce(jnp.multiply, map(read, factors)) for factors in products))
+
+
+def in_letters(x: jax.Array, letters: str) -> tuple[jax.Array, str]:
+    """A factor without the dimensions in which it is constant, and the letters of the others."""
+    kept = [dim for dim, size in enumerate(x.shape) if size != 1]
+    return x.reshape([x.shape[dim] for dim in kept]), "".join(letters[dim] for dim in kept)
