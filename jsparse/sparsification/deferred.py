@@ -29,7 +29,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["FOLDED", "Deferred", "dense", "iota", "known_number", "repeated", "separable", "values_at"]
 
-FOLDED = 1 << 16  # the most elements of an array of integers that is computed while tracing
+FOLDED = 1 << 16  # the elements of an array that may be made although nothing asks for all of them
 
 
 @dataclass(eq=False)

@@ -20,7 +20,7 @@ from jsparse.ops.shaping.joining import concatenate, pad, stack
 from jsparse.ops.shaping.repeating import tile
 from jsparse.ops.shaping.reshaping import reshape
 from jsparse.ops.shaping.rolling import flip
-from jsparse.sparsification.deferred import Deferred, iota, known_number, repeated
+from jsparse.sparsification.deferred import FOLDED, Deferred, iota, known_number, repeated
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
 from jsparse.sparsification.sparse_value import (
@@ -197,16 +197,16 @@ def joined(equation: Equation, *inputs: Value) -> Value:
 
 
 def _joined(backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], found: SparseTensor) -> Background:
-    """The background of tensors that are joined, with these sizes along an axis."""
+    """The background of tensors that are joined, with these sizes along an axis: a small array along that."""
     first = backgrounds[0]
     if all(x.value is not None and x.value == first.value for x in backgrounds):
         return first
     cause = next(x.cause for x in backgrounds if not x.is_zero)
-    if any(x.is_unknown for x in backgrounds) or sum(sizes) > found.nse:
+    if any(x.is_unknown for x in backgrounds) or sum(sizes) > max(found.nse, FOLDED):
         return Background(None, cause)
     arrays = [x.as_array(found.ndim, found.dtype) for x in backgrounds]
     common = np.broadcast_shapes(*((*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in arrays))
-    if prod(common) * sum(sizes) > found.nse:
+    if prod(common) > 1 and prod(common) * sum(sizes) > found.nse:
         return Background(None, cause)
     widened = [
         jnp.broadcast_to(x, (*common[:axis], size, *common[axis + 1 :])) for x, size in zip(arrays, sizes, strict=True)
