@@ -66,7 +66,7 @@ def _with_backgrounds(equation: Equation, operands: Sequence[tuple[Value, str]],
     """The product as an array, where a tensor is b wherever it stores nothing: (S - b) · X + b · X.
 
     b broadcasts, so b · X is a sum of X first. S - b is 0 outside of the stored entries. Where b is infinite, the
-    product is NaN.
+    product is NaN; where X is, it may be, since the two terms may be inf and -inf.
     """
     (lhs, left), (rhs, right) = operands
     sizes = {**dict(zip(left, lhs.shape, strict=True)), **dict(zip(right, rhs.shape, strict=True))}
