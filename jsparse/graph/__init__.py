@@ -24,6 +24,10 @@ from jsparse.graph.loops import add_self_loops as add_self_loops
 from jsparse.graph.loops import remove_self_loops as remove_self_loops
 from jsparse.graph.loops import symmetrize as symmetrize
 from jsparse.graph.nearest import knn_graph as knn_graph
+from jsparse.graph.nearest import radius_graph as radius_graph
+from jsparse.graph.negatives import batched_negative_sampling as batched_negative_sampling
+from jsparse.graph.negatives import negative_sampling as negative_sampling
+from jsparse.graph.negatives import structured_negative_sampling as structured_negative_sampling
 from jsparse.graph.ordering import permute as permute
 from jsparse.graph.ordering import reorder as reorder
 from jsparse.graph.sampling import NeighborSample as NeighborSample

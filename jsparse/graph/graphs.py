@@ -7,13 +7,15 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import ShapeError, shortened
-from jsparse.formats import Pattern
+from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.formats import Format, Pattern
 from jsparse.ops.relocation.operands import as_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Graph", "as_graph", "indices_of", "is_pattern", "like", "of_ones", "one_of", "tracing"]
+__all__ = ["Graph", "as_graph", "index_arrays", "indices_of", "is_pattern", "like", "of_ones", "one_of", "tracing"]
+
+MOST_CONSTANT = 2**20  # the entries of a static pattern that may become constants of a program: 4 MB
 
 Graph: TypeAlias = SparseTensor | Pattern | DynamicPattern
 """A matrix of weights, or a pattern, whose weights are one."""
@@ -67,3 +69,17 @@ def one_of(given: str, choices: tuple[str, ...], expected: str) -> str:
 def tracing() -> bool:
     """Whether operations are traced, even operations on known operands."""
     return isinstance(jnp.zeros(()), jax.core.Tracer)
+
+
+def index_arrays(graph: SparseTensor, format: Format, what: str) -> tuple[jax.Array, ...]:
+    """The index arrays of a graph in a format, such as the pointers and columns of csr.
+
+    Raises PatternError if they would be large constants of a program.
+    """
+    graph = graph if graph.format == format else graph.asformat(format)
+    if isinstance(graph.pattern, Pattern) and graph.nse > MOST_CONSTANT and tracing():
+        raise PatternError(
+            f"Expected a dynamic graph for jsparse.graph.{what} inside jit, since the index arrays of {graph!r} would "
+            f"be constants of the program. Pass A.dynamic() to the jitted function."
+        )
+    return tuple(map(jnp.asarray, graph.pattern.arrays))

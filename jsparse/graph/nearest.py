@@ -1,29 +1,32 @@
-"""The graph of nearest neighbours of points."""
+"""Graphs of points: of the nearest ones, and of those within a radius."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.arrays import check_numbers, jax_array
+from jsparse.base.arrays import Array, check_numbers, host_array, is_integer, jax_array
 from jsparse.convert.coordinate_creation import from_coords
-from jsparse.errors import DTypeError, PatternError, ShapeError
+from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
 from jsparse.graph.graphs import one_of
+from jsparse.graph.neighbours import Search, close_pairs, nearest_known, nearest_traced
 from jsparse.ops.relocation.operands import as_integer
-from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["knn_graph"]
-
-BLOCK = 2**22  # the elements of the largest array
-SPARE = 8  # the candidates beside k, whose distances are computed without cancellation
+__all__ = ["knn_graph", "radius_graph"]
 
 
-def knn_graph(x: ArrayLike, k: int, *, include_self: bool = False, metric: str = "euclidean") -> SparseTensor:
+def knn_graph(
+    x: ArrayLike,
+    k: int,
+    batch: ArrayLike | None = None,
+    loop: bool = False,
+    *,
+    metric: str = "euclidean",
+    include_self: bool | None = None,
+) -> SparseTensor:
     """Connect each point to its k nearest ones: `A[i, j]` is 1 if j is among the k nearest neighbours of i.
 
         >>> A = jsparse.graph.knn_graph(jnp.array([[0.0], [1.0], [3.0]]), 1)
@@ -32,46 +35,114 @@ def knn_graph(x: ArrayLike, k: int, *, include_self: bool = False, metric: str =
                [1., 0., 0.],
                [0., 1., 0.]], dtype=float32)
 
-    The result is directed: `symmetrize` makes it undirected. Distances are computed for a block of rows at a time, so
-    the memory grows with n, and the time with n². Of equal distances the first points are taken. The squares
-    |x|² - 2 xy + |y|² of centred points choose a few more than k, whose differences are then compared: neighbours
-    differ from exact ones only where distances agree up to the rounding of these squares.
+    The result is directed, j → i: `symmetrize` makes it undirected. Of equal distances the first points are taken.
+    Known points of at most 10 dimensions are searched by a k-d tree of scipy, in float64, in about n log n steps. For
+    others distances are computed for a block of rows at a time, so the memory grows with n, and the time with n².
+    There neighbours differ from exact ones only where distances agree up to the rounding of |x|² - 2 xy + |y|².
 
     Args:
         x: the points, real numbers of shape (n, dimensions), known or traced.
         k: the number of neighbours, at least 1.
-        include_self: whether a point is one of its own k neighbours, always, or never.
+        batch: the graph of each point, integers (n,) in any order, known or traced, such as `GraphBatch.graph_of`.
+            Neighbours are of the point's own graph, all of its points if they are fewer than k.
+        loop: whether a point is one of its own k neighbours, always, or never.
         metric: "euclidean", or "cosine" for 1 - cos of the angle, where a point at 0 has the distance 1 to all others.
+        include_self: another name of `loop`.
 
-    Returns a tensor of shape (n, n) in csr with n · k ones of the dtype of the points, or JAX's float for integers. It
-    is static if the points are known. If they are traced it is dynamic, with NaN at neighbours whose distance is not
-    finite.
+    Returns a tensor of shape (n, n) in csr, of ones of the dtype of the points, or JAX's float for integers: n · k of
+    them, unless a graph of the batch has fewer points. It is static if points and batch are known. Otherwise it is
+    dynamic, of capacity n · k, with NaN at neighbours whose distance is not finite.
 
-    Raises ShapeError (shape of the points, k, metric), PatternError for known points with NaN or infinity, DTypeError
-    unless they are real numbers.
+    Raises ShapeError (shape of the points or the batch, k, metric), PatternError for known points with NaN or infinity,
+    DTypeError unless they are real numbers and the batch integers.
     """
-    points = _points(x)
+    points = _points(x, "knn_graph")
     one_of(metric, ("euclidean", "cosine"), "the metric of jsparse.graph.knn_graph")
     n, count = points.shape[0], as_integer(k, "the k of jsparse.graph.knn_graph")
-    most = n if include_self else n - 1
-    if not 1 <= count <= most:
+    loop = bool(loop if include_self is None else include_self)
+    graph_of, most = _graph_of(batch, n, "knn_graph"), n if loop else n - 1
+    if count < 1 or (graph_of is None and count > most):
         raise ShapeError(
             f"Expected the k of jsparse.graph.knn_graph to be from 1 to {most}, the number of neighbours that each of "
             f"{n} points has, but got {count}."
         )
-    columns, distances = _nearest(points, k=count, include_self=bool(include_self), metric=metric)
-    dtype = points.dtype
-    shape, size = (n, n), n * count
-    if not isinstance(columns, jax.core.Tracer):
-        coords = np.stack([np.repeat(np.arange(n), count), np.asarray(columns).reshape(-1)])
-        return from_coords(coords, np.ones(size, dtype), shape, "csr")
-    weights = jnp.where(jnp.isfinite(distances), 1, jnp.nan).astype(dtype).reshape(-1)
-    rows = jnp.repeat(jnp.arange(n, dtype=columns.dtype), count, total_repeat_length=size)
-    return from_coords(jnp.stack([rows, columns.reshape(-1)]), weights, shape, "csr", nse=size)
+    return _connected(points, graph_of, np.inf, Search(min(count, most), loop, metric))
 
 
-def _points(x: ArrayLike) -> jax.Array:
-    expected = "points for jsparse.graph.knn_graph, real numbers of shape (n, dimensions)"
+def radius_graph(
+    x: ArrayLike,
+    r: ArrayLike,
+    batch: ArrayLike | None = None,
+    loop: bool = False,
+    max_num_neighbors: int | None = 32,
+) -> SparseTensor:
+    """Connect points that are near each other: `A[i, j]` is 1 if j is at most at the distance r from i.
+
+        >>> A = jsparse.graph.radius_graph(jnp.array([[0.0], [1.0], [3.0]]), 1.5)
+        >>> A.todense()
+        Array([[0., 1., 0.],
+               [1., 0., 0.],
+               [0., 0., 0.]], dtype=float32)
+
+    A point with more than `max_num_neighbors` of them keeps the nearest ones, and of equally far ones the first, so
+    then the graph is directed, j → i. They are found as in `knn_graph`.
+
+    Args:
+        x: the points, real numbers of shape (n, dimensions), known or traced.
+        r: the largest Euclidean distance, a number, known or traced.
+        batch: the graph of each point, integers (n,) in any order, known or traced. Neighbours are of its own graph.
+        loop: whether a point is one of its own neighbours, always, or never.
+        max_num_neighbors: the most neighbours of a point, itself included if `loop`; as in PyTorch Geometric, 32 if
+            nothing is said. None for all of them, if everything is known.
+
+    Returns a tensor of shape (n, n) in csr, of ones of the dtype of the points, or JAX's float for integers. It is
+    static if all arguments are known. Otherwise it is dynamic, of capacity n · max_num_neighbors, with NaN at
+    neighbours of points that are not finite.
+
+    Raises ShapeError (shape of the points or the batch, r, max_num_neighbors), PatternError for known points with NaN
+    or infinity and for traced ones without max_num_neighbors, DTypeError unless points are real numbers and the batch
+    integers.
+    """
+    points = _points(x, "radius_graph")
+    n, graph_of, radius = points.shape[0], _graph_of(batch, points.shape[0], "radius_graph"), _radius(r)
+    loop, most = bool(loop), n if loop else max(n - 1, 0)
+    if max_num_neighbors is None:
+        if any(isinstance(one, jax.core.Tracer) for one in (points, graph_of, radius)):
+            raise PatternError(
+                "Expected max_num_neighbors= of jsparse.graph.radius_graph, the capacity for each point, since its "
+                "points, batch or radius are traced. Pass a number."
+            )
+        return _of_pairs(*close_pairs(points, graph_of, float(radius), loop=loop), points)
+    count = as_integer(max_num_neighbors, "max_num_neighbors of jsparse.graph.radius_graph")
+    if count < 1:
+        raise ShapeError(
+            f"Expected max_num_neighbors of jsparse.graph.radius_graph to be 1 or more, or None for all, but got "
+            f"{count}."
+        )
+    return _connected(points, graph_of, radius, Search(min(count, most), loop))
+
+
+def _connected(points: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search) -> SparseTensor:
+    """The graph of the neighbours that a search finds."""
+    n = points.shape[0]
+    if not search.k:
+        return _of_pairs(np.zeros(0, int), np.zeros(0, int), points)
+    if not any(isinstance(one, jax.core.Tracer) for one in (points, graph_of, radius)):
+        return _of_pairs(*nearest_known(points, graph_of, float(radius), search), points)
+    found, exists, distances = nearest_traced(points, graph_of, radius, search)
+    targets = jnp.arange(n, dtype=found.dtype)[:, None]
+    coords = jnp.stack([jnp.where(exists, one, n).reshape(-1) for one in (targets, found)])
+    weights = jnp.where(jnp.isfinite(distances), 1, jnp.nan).astype(points.dtype).reshape(-1)
+    return from_coords(coords, weights, (n, n), "csr", nse=n * search.k)
+
+
+def _of_pairs(targets: np.ndarray, sources: np.ndarray, points: jax.Array) -> SparseTensor:
+    n = points.shape[0]
+    return from_coords(np.stack([targets, sources]), np.ones(len(targets), points.dtype), (n, n), "csr")
+
+
+def _points(x: ArrayLike, what: str) -> jax.Array:
+    expected = f"points for jsparse.graph.{what}, real numbers of shape (n, dimensions)"
     points = jax_array(x, expected)
     check_numbers(points.dtype, expected)
     if jnp.issubdtype(points.dtype, jnp.complexfloating):
@@ -84,39 +155,27 @@ def _points(x: ArrayLike) -> jax.Array:
     return points if jnp.issubdtype(points.dtype, jnp.inexact) else points.astype(float)
 
 
-@partial(jax.jit, static_argnames=("k", "include_self", "metric"))
-def _nearest(x: jax.Array, *, k: int, include_self: bool, metric: str) -> tuple[jax.Array, jax.Array]:
-    """The neighbours of each point, (n, k), and measures of their distances, which grow with them."""
-    x = jax.lax.stop_gradient(x).astype(wide_float(x.dtype))
-    n = x.shape[0]
-    if metric == "cosine":
-        # Of unit vectors |u - v|² = 2 (1 - cos). At 0, which has no direction, 1 is added, which makes it 2.
-        length = jnp.linalg.norm(x, axis=1, keepdims=True)
-        x = x / jnp.where(length == 0, 1, length)
-        more = (length[:, 0] == 0).astype(x.dtype)
-    else:
-        centre = jnp.where(jnp.isfinite(x), x, 0).mean(axis=0)
-        x, more = x - centre, jnp.zeros(n, x.dtype)
-    squares = (x * x).sum(axis=1) + more
-    candidates = min(k + SPARE + 1, n)
-    own = -1 if include_self else jnp.inf
+def _graph_of(batch: ArrayLike | None, n: int, what: str) -> Array | None:
+    """The graph of each point, numpy's array unless it is traced."""
+    if batch is None:
+        return None
+    expected = f"batch= of jsparse.graph.{what} to be the graph of each point, integers of shape ({n},)"
+    given = batch if isinstance(batch, jax.core.Tracer) else host_array(batch, expected)
+    if given.shape != (n,):
+        raise ShapeError(f"Expected {expected}, but got shape {shortened(given.shape)}.")
+    if n and not is_integer(given.dtype):
+        raise DTypeError(f"Expected {expected}, but got dtype {given.dtype}.")
+    return given
 
-    def among(rows: jax.Array) -> tuple[jax.Array, jax.Array]:
-        block = x[rows]
-        product = jnp.matmul(block, x.T, precision="highest")
-        score = squares - 2 * product  # the square of the distance, without the part that a row has in common
-        score = jnp.where(jnp.isnan(score), jnp.inf, score)
-        score = jnp.where(jnp.arange(n, dtype=rows.dtype) == rows[:, None], own * jnp.inf, score)
-        found = jnp.sort(jax.lax.top_k(-score, candidates)[1], axis=1)
-        exact = ((block[:, None] - x[found]) ** 2).sum(axis=2) + more[found]
-        exact = jnp.where(jnp.isnan(exact), jnp.inf, exact)
-        exact = jnp.where(found == rows[:, None], own, exact)
-        negative, at = jax.lax.top_k(-exact, k)
-        return jnp.take_along_axis(found, at, axis=1), -negative
 
-    size = max(1, min(n, BLOCK // max(n, candidates * x.shape[1], 1)))
-    blocks = -(-n // size)
-    rows = jnp.minimum(jnp.arange(blocks * size, dtype=np.int32), n - 1)  # as `top_k` numbers columns
-    rows = rows.reshape(blocks, size)
-    columns, distances = jax.lax.map(among, rows)
-    return columns.reshape(-1, k)[:n], distances.reshape(-1, k)[:n]
+def _radius(r: ArrayLike) -> float | jax.Array:
+    expected = "the r of jsparse.graph.radius_graph to be a number, 0 or more"
+    found = jax_array(r, expected)
+    if found.shape or jnp.issubdtype(found.dtype, jnp.complexfloating):
+        raise ShapeError(f"Expected {expected}, but got {found.dtype} of shape {shortened(found.shape)}.")
+    if isinstance(found, jax.core.Tracer):
+        return found
+    radius = float(np.asarray(r, np.float64))  # in all of its bits: JAX's has 32
+    if not radius >= 0:
+        raise ShapeError(f"Expected {expected}, but got {represented(r)}.")
+    return radius

@@ -13,9 +13,9 @@ from jax.typing import ArrayLike
 from jsparse.base.arrays import host_array
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.convert.dynamic_creation import index_like
-from jsparse.errors import PatternError, ShapeError, shortened
-from jsparse.formats import Format, Pattern
-from jsparse.graph.graphs import Graph, as_graph, like, tracing
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Format
+from jsparse.graph.graphs import Graph, as_graph, index_arrays, like
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -23,7 +23,6 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["NeighborSample", "sample_neighbors"]
 
 CSR = Format.of("csr", 2)
-MOST_CONSTANT = 2**20  # the entries of a static pattern that may become constants of a program: 4 MB
 
 
 class NeighborSample(NamedTuple):
@@ -80,7 +79,7 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
     count = min(count, max(graph.shape[0], 1))  # no row has more
     graph = graph if graph.format == CSR else graph.asformat(CSR)
     given = _seeds(seeds, graph.shape[0])
-    pointers, columns = _index_arrays(graph)
+    pointers, columns = index_arrays(graph, CSR, "sample_neighbors")
     found = _sampled(key, pointers, columns, graph.values, given, fanout=count)
     if isinstance(graph.pattern, DynamicPattern):
         assert isinstance(found.graph.pattern, DynamicPattern)
@@ -101,16 +100,6 @@ def _seeds(seeds: Any, nodes: int) -> jax.Array:
         )
     numbers = jnp.asarray(index_like(given[None], (nodes,))[0])
     return jnp.where((numbers >= 0) & (numbers < nodes), numbers, nodes)
-
-
-def _index_arrays(graph: SparseTensor) -> tuple[jax.Array, ...]:
-    """The pointers and columns of a graph in csr."""
-    if isinstance(graph.pattern, Pattern) and graph.nse > MOST_CONSTANT and tracing():
-        raise PatternError(
-            f"Expected a dynamic graph for jsparse.graph.sample_neighbors inside jit, since the index arrays of "
-            f"{graph!r} would be constants of the program. Pass A.dynamic() to the jitted function."
-        )
-    return tuple(map(jnp.asarray, graph.pattern.arrays))
 
 
 @partial(jax.jit, static_argnames="fanout")

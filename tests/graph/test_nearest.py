@@ -8,7 +8,7 @@ from graph.made import dense
 
 from jsparse import graph
 from jsparse.errors import DTypeError, PatternError, ShapeError
-from jsparse.graph import nearest
+from jsparse.graph import neighbours
 
 
 def distances(x, metric):
@@ -20,12 +20,15 @@ def distances(x, metric):
     return 1 - unit @ unit.T
 
 
-def want(x, k, include_self, metric):
+def want(x, k, include_self, metric="euclidean", batch=None, radius=np.inf):
     d = distances(x, metric)
     np.fill_diagonal(d, -1 if include_self else np.inf)
+    if batch is not None:
+        d[batch[:, None] != batch] = np.inf
+    d[d > radius**2] = np.inf
     nearest_ones = np.argsort(d, axis=1, kind="stable")[:, :k]
     a = np.zeros(d.shape)
-    np.put_along_axis(a, nearest_ones, 1, axis=1)
+    np.put_along_axis(a, nearest_ones, np.isfinite(np.take_along_axis(d, nearest_ones, axis=1)), axis=1)
     return a
 
 
@@ -36,9 +39,10 @@ def points(n=40, size=3, seed=0):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("include_self", [False, True])
-@pytest.mark.parametrize("block", [2**22, 300, 1])
-def test_points(metric, include_self, block, monkeypatch):
-    monkeypatch.setattr(nearest, "BLOCK", block)
+@pytest.mark.parametrize("block, most_dimensions", [(2**22, 10), (300, 10), (2**22, 1), (300, 1), (1, 1)])
+def test_points(metric, include_self, block, most_dimensions, monkeypatch):
+    monkeypatch.setattr(neighbours, "BLOCK", block)
+    monkeypatch.setattr(neighbours, "MOST_DIMENSIONS", most_dimensions)
     jax.clear_caches()  # the size of blocks is no argument of the program
     x = points()
     for k in (1, 5, 39):
@@ -74,6 +78,54 @@ def test_equal_points_and_ties():
         np.testing.assert_array_equal(found.todense(), want(x, 2, include_self, "euclidean"))
 
 
+def lattice(*sizes):
+    return np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1).reshape(-1, len(sizes)).astype(np.float32)
+
+
+def test_lattices_and_many_equal_points():
+    """Trees find equally far points in no order, and more of them than candidates."""
+    corners = lattice(*[2] * 8)  # 256 corners of a cube; 1, 8, 28, 56, 70, ... at equal distances
+    for x, ks in ((lattice(7, 6, 5), (1, 7, 20, 33)), (corners, (3, 50, 120)), (np.zeros((300, 2)), (2, 299))):
+        for k in ks:
+            np.testing.assert_array_equal(graph.knn_graph(x, k).todense(), want(x, k, False))
+            np.testing.assert_array_equal(graph.knn_graph(x, k, loop=True).todense(), want(x, k, True))
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize("batch", [None, np.sort(np.arange(60) % 7 % 4), np.arange(60) * 17 % 11 - 3])
+def test_batches_and_radii(batch, loop, traced):
+    x = np.concatenate([points(40), lattice(4, 5, 1)]) + np.float32(100)
+    run = jax.jit if traced else lambda function: function
+    for k in (1, 9, 59):
+        A = run(lambda x, b, k=k: graph.knn_graph(x, k, b, loop))(x, batch)
+        np.testing.assert_array_equal(dense(A), want(x, k, loop, batch=batch))
+    for r, most in ((1, 32), (1, 3), (2.5, 8), (100, None), (0, 32), (1, None)):
+        k = 60 if most is None else most
+        limit = k if traced else most
+        A = run(lambda x, b, r, limit=limit: graph.radius_graph(x, r, b, loop, limit))(x, batch, r)
+        assert A.is_dynamic == traced
+        np.testing.assert_array_equal(dense(A), want(x, k, loop, batch=batch, radius=r))
+
+
+def test_scales():
+    """Squares of the coordinates overflow, or vanish, in float64."""
+    with jax.enable_x64():
+        for scale in (1e-200, 1e200):
+            x = points().astype(np.float64) * scale
+            np.testing.assert_array_equal(graph.knn_graph(x, 3).todense(), want(x / scale, 3, False))
+            np.testing.assert_array_equal(graph.radius_graph(x, scale).todense(), want(x / scale, 32, False, radius=1))
+
+
+def test_no_points():
+    for n in (0, 1):
+        x = np.zeros((n, 3), np.float32)
+        for most in (None, 4):
+            assert graph.radius_graph(x, 1.0, max_num_neighbors=most).nse == 0
+            assert graph.radius_graph(x, 1.0, loop=True, max_num_neighbors=most).nse == n
+        assert graph.knn_graph(x, 3, np.zeros(n, int)).shape == (n, n)
+
+
 def test_cosine_of_zero():
     x = np.array([[1, 0], [-1, 0.1], [0, 0], [2, 0.1], [0.1, 1.2]], np.float32)
     for k in (1, 2, 3):
@@ -97,6 +149,11 @@ def test_points_that_are_not_finite():
     found = np.asarray(jax.jit(lambda x: graph.knn_graph(x, 3) @ jnp.ones(40))(x))
     assert np.isnan(found[7])
     np.testing.assert_array_equal(np.delete(found, 7), 3)
+    found = np.asarray(jax.jit(lambda x: graph.radius_graph(x, 1.0) @ jnp.ones(40))(x))
+    assert np.isnan(found[7])
+    np.testing.assert_array_equal(
+        np.delete(found, 7), np.delete(want(np.where(x == x, x, 99), 32, False, radius=1), 7, 0).sum(1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,6 +166,18 @@ def test_points_that_are_not_finite():
         (lambda: graph.knn_graph(points()[0], 1), ShapeError, "(n, dimensions)"),
         (lambda: graph.knn_graph(points(), 1, metric="l1"), ShapeError, "'euclidean' or 'cosine', but got 'l1'"),
         (lambda: graph.knn_graph(points() * 1j, 1), DTypeError, "real numbers"),
+        (lambda: graph.knn_graph(points(), 1, np.zeros(39, int)), ShapeError, "integers of shape (40,), but got"),
+        (lambda: graph.knn_graph(points(), 1, np.zeros(40)), DTypeError, "batch= of jsparse.graph.knn_graph"),
+        (lambda: graph.radius_graph(points(), -1.0), ShapeError, "r of jsparse.graph.radius_graph to be a number, 0"),
+        (lambda: graph.radius_graph(points(), np.nan), ShapeError, "r of jsparse.graph.radius_graph"),
+        (lambda: graph.radius_graph(points(), [1.0, 2.0]), ShapeError, "of shape (2,)"),
+        (lambda: graph.radius_graph(points(), 1.0, max_num_neighbors=0), ShapeError, "1 or more, or None"),
+        (lambda: graph.radius_graph(points()[0], 1.0), ShapeError, "points for jsparse.graph.radius_graph"),
+        (
+            lambda: jax.jit(lambda x: graph.radius_graph(x, 1.0, max_num_neighbors=None))(points()),
+            PatternError,
+            "traced",
+        ),
         (lambda: graph.knn_graph(np.array(["a"]), 1), DTypeError, "points for jsparse.graph.knn_graph"),
     ],
 )

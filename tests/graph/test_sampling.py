@@ -13,7 +13,7 @@ from programs.amount import sample
 import jsparse
 from jsparse import graph
 from jsparse.errors import DTypeError, PatternError, ShapeError
-from jsparse.graph import sampling
+from jsparse.graph import graphs
 
 KEY = jax.random.key(0)
 sampled = jax.jit(graph.sample_neighbors, static_argnums=3)
@@ -138,7 +138,7 @@ def test_overflow_is_kept():
 
 def test_large_static_graphs_in_programs(monkeypatch):
     A = jsparse.asarray(adjacency())
-    monkeypatch.setattr(sampling, "MOST_CONSTANT", A.nse - 1)
+    monkeypatch.setattr(graphs, "MOST_CONSTANT", A.nse - 1)
     with pytest.raises(PatternError, match="Pass A.dynamic()"):
         sampled(KEY, A, np.array([1]), 2)
     check(graph.sample_neighbors(KEY, A, [1], 2), adjacency(), [1], 2)
