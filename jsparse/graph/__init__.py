@@ -32,3 +32,6 @@ from jsparse.graph.ordering import permute as permute
 from jsparse.graph.ordering import reorder as reorder
 from jsparse.graph.sampling import NeighborSample as NeighborSample
 from jsparse.graph.sampling import sample_neighbors as sample_neighbors
+from jsparse.graph.subgraphs import Subgraph as Subgraph
+from jsparse.graph.subgraphs import k_hop_subgraph as k_hop_subgraph
+from jsparse.graph.subgraphs import subgraph as subgraph

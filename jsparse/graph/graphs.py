@@ -37,16 +37,16 @@ def of_ones(pattern: Pattern | DynamicPattern) -> SparseTensor:
     return SparseTensor(pattern.settled(ones) if isinstance(pattern, DynamicPattern) else ones, pattern)
 
 
-def as_graph(x: Any, what: str, *, square: bool = True) -> SparseTensor:
-    """The graph as a tensor, whose weights are ones for a pattern.
+def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> SparseTensor:
+    """The graph as a tensor, whose weights are ones for a pattern. With `kept` it may keep repeated edges.
 
     Raises DTypeError for a dense array, ShapeError unless it is a matrix, or a square one if `square`.
     """
     tensor = of_ones(x) if is_pattern(x) else as_tensor(x, f"graph.{what}")
     rows, *others = tensor.shape or (0,)
-    if len(others) != 1 or (square and rows != others[0]):
+    if len(others) not in ((1, 2) if kept else (1,)) or (square and rows != others[0]):
         expected = "a square matrix, a row and a column for each node," if square else "a matrix"
-        hint = " A.sum(2) adds up repeated edges that a graph keeps." if len(others) == 2 else ""
+        hint = " A.sum(2) adds up repeated edges that a graph keeps." if len(others) == 2 and not kept else ""
         raise ShapeError(
             f"Expected {expected} as the graph of jsparse.graph.{what}, but got shape {shortened(tensor.shape)}.{hint}"
         )

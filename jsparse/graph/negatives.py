@@ -21,7 +21,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["batched_negative_sampling", "negative_sampling", "structured_negative_sampling"]
 
 CSR, CSC = Format.of("csr", 2), Format.of("csc", 2)
-ROUNDS = 8
+ROUNDS = 12  # of the permutation: with 8 the pairs of a 5 x 3 matrix are not equally likely
 MOST = np.uint32(2**32 - 1)
 
 
@@ -205,6 +205,48 @@ def _drawn(key: jax.Array, excluded: SparseTensor, blocks: _Blocks, count: int, 
     return jnp.where((found < 0) | _overflowed(excluded), out_of_range, found)[::-1]
 
 
+class _Domain(NamedTuple):
+    """The pairs (row, column) of blocks, in a random order: uint32 (blocks,), or for candidates of their blocks.
+
+    A Feistel network permutes pairs of numbers. It mixes well if both have about as many values, so the longer side of
+    a block is cut in parts: the outer number is a coordinate of the shorter side and a part, the inner one a place in
+    the part.
+    """
+
+    rows: jax.Array
+    columns: jax.Array
+    parts: jax.Array
+    inner: jax.Array
+
+    @staticmethod
+    def of(blocks: _Blocks) -> _Domain:
+        rows, columns = (size.astype(np.uint32) for size in (blocks.rows, blocks.columns))
+        short, long = jnp.minimum(rows, columns), jnp.maximum(jnp.maximum(rows, columns), 1)
+        parts = jnp.sqrt(long / jnp.maximum(short, 1).astype(np.float32)).round().astype(np.uint32)
+        return _Domain(rows, columns, parts, (long + parts - 1) // parts)
+
+    @property
+    def outer(self) -> jax.Array:
+        """How many values the outer number has: none in a block without pairs."""
+        return jnp.minimum(self.rows, self.columns) * self.parts
+
+    def permuted(self, at: jax.Array, keys: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The row and column at a place of the order, and whether there are such ones."""
+        outer = jnp.maximum(self.outer, 1)
+
+        def rounds(n: int, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            first, second = pair
+            first = (first + _mixed(second + keys[2 * n]) % outer) % outer
+            return first, (second + _mixed(first + keys[2 * n + 1]) % self.inner) % self.inner
+
+        start = at // self.inner % outer, at % self.inner
+        first, second = jax.lax.fori_loop(0, ROUNDS // 2, rounds, start)
+        short, long = first // self.parts, first % self.parts * self.inner + second
+        wide = self.rows <= self.columns
+        exists = (at // self.inner < self.outer) & (long < jnp.maximum(self.rows, self.columns))
+        return jnp.where(wide, short, long), jnp.where(wide, long, short), exists
+
+
 @partial(jax.jit, static_argnames=("count", "triangle"))
 def _pairs(
     key: jax.Array, pointers: jax.Array, columns: jax.Array, blocks: _Blocks, *, count: int, triangle: bool
@@ -220,23 +262,22 @@ def _pairs(
     begins, own = ends - width.astype(np.int32), jnp.arange(candidates, dtype=np.int32)
     block = jnp.minimum(jnp.searchsorted(ends, own, side="right", method="sort"), len(width) - 1)
     number = jnp.where(own < ends[-1], own - begins[block], 0).astype(np.uint32)
-    sizes = tuple(size.astype(np.uint32) for size in (blocks.rows, blocks.columns))
+    domain = _Domain.of(blocks)
     keys = _mixed(jax.random.bits(key, (ROUNDS, 1), np.uint32) + jnp.arange(len(width), dtype=np.uint32))
     offsets = jnp.cumsum(blocks.wanted) - blocks.wanted
 
     def goes_on(state: tuple[jax.Array, ...]) -> jax.Array:
         begin, counts, _ = state
-        is_left = begin // jnp.maximum(sizes[1], 1) < sizes[0]
+        is_left = begin // domain.inner < domain.outer
         return (is_left & (begin <= MOST - width) & (counts < blocks.wanted)).any()
 
     def turn(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         begin, counts, found = state
-        rows, size = (jnp.maximum(one[block], 1) for one in sizes)
-        at = begin[block] + number
-        is_pair = (own < ends[-1]) & (at >= number) & (at // size < sizes[0][block]) & (sizes[1][block] > 0)
-        row, rank = _permuted(at // size % rows, at % size, rows, size, keys[:, block])
+        at, own_domain = begin[block] + number, jax.tree.map(lambda one: one[block], domain)
+        row, rank, is_pair = own_domain.permuted(at, keys[:, block])
+        is_pair &= (own < ends[-1]) & (at >= number)
         row = row.astype(np.int32) + blocks.first_row[block]
-        column, exists = _absent(pointers, columns, row, rank, blocks.first_column[block], size)
+        column, exists = _absent(pointers, columns, row, rank, blocks.first_column[block], blocks.columns[block])
         is_pair &= exists
         if triangle:
             is_pair &= row > column
@@ -251,16 +292,6 @@ def _pairs(
 
     start = jnp.zeros_like(width), jnp.zeros_like(blocks.wanted), jnp.full((2, count), -1, np.int32)
     return jax.lax.while_loop(goes_on, turn, start)[2]
-
-
-def _permuted(
-    row: jax.Array, column: jax.Array, rows: jax.Array, columns: jax.Array, keys: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Where a random permutation takes pairs (row, column), of uint32: a Feistel network on numbers below the sizes."""
-    for n in range(0, ROUNDS, 2):
-        row = (row + _mixed(column + keys[n]) % rows) % rows
-        column = (column + _mixed(row + keys[n + 1]) % columns) % columns
-    return row, column
 
 
 def _mixed(x: jax.Array) -> jax.Array:

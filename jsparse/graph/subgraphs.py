@@ -1,0 +1,216 @@
+"""Subgraphs: of given nodes, and of the nodes within some hops."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from jsparse.base.arrays import Array, host_array, is_integer
+from jsparse.convert.coordinate_creation import from_coords
+from jsparse.convert.dynamic_creation import index_numbers
+from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.graph.graphs import Graph, as_graph, like, one_of
+from jsparse.ops.indexing.gathered import gathered
+from jsparse.ops.indexing.points import coords
+from jsparse.ops.relocation.operands import as_integer
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Subgraph", "k_hop_subgraph", "subgraph"]
+
+
+class Subgraph(NamedTuple):
+    """A part of a graph, a pytree.
+
+        >>> A = jsparse.graph.from_edges([0, 1, 2, 3], [1, 2, 3, 4], nodes=5)
+        >>> part = jsparse.graph.k_hop_subgraph(3, 1, A, relabel_nodes=True)
+        >>> part.nodes, part.mapping, part.graph.shape
+        (array([2, 3], dtype=int32), array([1], dtype=int32), (2, 2))
+
+    Attributes:
+        nodes: its nodes, integers (count,).
+        graph: the edges that it has, with the numbers that nodes have in the whole graph, or in `nodes`.
+        mapping: where the nodes that were asked for are in `nodes`.
+        edges: for each stored entry of `graph` the number of the stored entry of the whole graph (in csr, if that has
+            blocks). Features of edges follow it: `features[edges]`.
+
+    The arrays are numpy's if all is known. Otherwise `nodes` has room for all nodes and `edges` for all entries, and
+    what is not in use there has the number of all nodes, or of all entries, which is out of range.
+    """
+
+    nodes: Array
+    graph: Graph
+    mapping: Array
+    edges: Array
+
+
+def subgraph(subset: ArrayLike, A: Graph, relabel_nodes: bool = False) -> Subgraph:
+    """Keep some nodes, and the edges between them: the subgraph that they induce.
+
+        >>> A = jsparse.graph.from_edges([0, 1, 2, 0], [1, 2, 3, 3], nodes=4)
+        >>> nodes, part, _, edges = jsparse.graph.subgraph([3, 0, 1], A, relabel_nodes=True)
+        >>> part.todense()
+        Array([[0., 1., 0.],
+               [0., 0., 0.],
+               [0., 1., 0.]], dtype=float32)
+
+    If the number of nodes does not matter, `A[nodes][:, nodes]` is the same relabelled graph. It also serves bipartite
+    ones, `A[targets][:, sources]`.
+
+    Args:
+        subset: the nodes, each once, or bools (nodes,). Traced nodes out of range are left out.
+        A: the graph, of shape (nodes, nodes), or (nodes, nodes, edges) if repeated edges are kept. `A[i, j]` is the
+            edge j → i.
+        relabel_nodes: whether the result has the shape (count, count), and node n is `subset[n]`. Otherwise its nodes
+            have the same numbers as before.
+
+    Returns a `Subgraph`, whose graph is a pattern if A is, of the same dtype, and differentiable in the weights. It is
+    static if A is and the nodes are known. Otherwise it is dynamic, of the capacity of A.
+
+    Raises ShapeError for nodes that are out of range or repeated and unless the graph is square, PatternError for nodes
+    that are no integers, DTypeError for dense arrays.
+    """
+    graph = _plain(as_graph(A, "subgraph", kept=True))
+    given = _nodes(subset, graph.shape[0], "subgraph")
+    known = not isinstance(given, jax.core.Tracer)
+    if known and len(np.unique(given)) < len(given):
+        raise ShapeError(
+            "Expected the subset of jsparse.graph.subgraph to have each node once. Pass np.unique(subset)."
+        )
+    xnp = np if known and not isinstance(graph.pattern, DynamicPattern) else jnp
+    count, (target, source, *_) = graph.shape[0], coords(graph)
+    own = xnp.arange(len(given), dtype=np.int32)
+    if xnp is np:
+        number = np.full(count, -1, np.int32)
+        number[given] = own
+    else:
+        number = jnp.full(count, -1, np.int32).at[given].set(own, mode="drop")
+    is_kept = (_at(number, target, -1) >= 0) & (_at(number, source, -1) >= 0)
+    part, edges = _part(graph, is_kept, number if relabel_nodes else None, len(given))
+    return Subgraph(xnp.asarray(given), like(A, part), own, edges)
+
+
+def k_hop_subgraph(
+    node_ids: ArrayLike,
+    num_hops: int,
+    A: Graph,
+    relabel_nodes: bool = False,
+    *,
+    flow: str = "source_to_target",
+    directed: bool = False,
+) -> Subgraph:
+    """Keep the nodes from which messages reach some nodes within a number of hops, and the edges between them.
+
+        >>> A = jsparse.graph.from_edges([0, 1, 2, 3, 4, 5], [2, 2, 4, 4, 6, 6], nodes=7)
+        >>> nodes, part, mapping, edges = jsparse.graph.k_hop_subgraph(6, 2, A, relabel_nodes=True)
+        >>> nodes, mapping, edges
+        (array([2, 3, 4, 5, 6], dtype=int32), array([4], dtype=int32), array([2, 3, 4, 5], dtype=int32))
+
+    A network with as many layers computes for these nodes what it computes on the whole graph, from `x[nodes]` alone.
+    The time grows with the number of all edges times hops.
+
+    Args:
+        node_ids: a node, or integers of any number. Traced nodes out of range are left out.
+        num_hops: the number of hops, 0 or more.
+        A: the graph, of shape (nodes, nodes), or (nodes, nodes, edges) if repeated edges are kept. `A[i, j]` is the
+            edge j → i.
+        relabel_nodes: whether the result has the shape (count, count), and node n is `nodes[n]`. In a result that is
+            dynamic the count is that of all nodes. Otherwise the numbers of nodes stay.
+        flow: "source_to_target" to go from a node to those with an edge to it, "target_to_source" for the others.
+        directed: whether only edges stay that hops follow, not all of those between the nodes.
+
+    Returns a `Subgraph` with nodes in ascending order, whose graph is a pattern if A is, of the same dtype, and
+    differentiable in the weights. It is static if A is and the nodes are known. Otherwise it is dynamic, of the
+    capacity of A.
+
+    Raises ShapeError for nodes that are out of range, num_hops, flow, and unless the graph is square, PatternError for
+    nodes that are no integers, DTypeError for dense arrays.
+    """
+    graph = _plain(as_graph(A, "k_hop_subgraph", kept=True))
+    hops = as_integer(num_hops, "num_hops of jsparse.graph.k_hop_subgraph")
+    if hops < 0:
+        raise ShapeError(f"Expected num_hops of jsparse.graph.k_hop_subgraph to be 0 or more, but got {hops}.")
+    one_of(flow, ("source_to_target", "target_to_source"), "the flow of jsparse.graph.k_hop_subgraph")
+    given = _nodes(node_ids, graph.shape[0], "k_hop_subgraph")
+    known = not isinstance(given, jax.core.Tracer) and not isinstance(graph.pattern, DynamicPattern)
+    xnp, count = np if known else jnp, graph.shape[0]
+    target, source, *_ = coords(graph)
+    here, there = (target, source) if flow == "source_to_target" else (source, target)
+    reached = last = _marked(given, count, known)
+    followed = xnp.zeros(graph.nse, bool)
+    for _ in range(hops):
+        hit = _at(last, here, False)
+        last = _marked(there[hit] if known else jnp.where(hit, there, count), count, known)
+        followed, reached = followed | hit, reached | last
+    is_kept = followed if directed else _at(reached, here, False) & _at(reached, there, False)
+    number = xnp.cumsum(reached, dtype=np.int32) - 1
+    nodes = np.flatnonzero(reached) if known else jnp.nonzero(reached, size=count, fill_value=count)[0]
+    part, edges = _part(graph, is_kept, number if relabel_nodes else None, len(nodes))
+    return Subgraph(nodes.astype(np.int32), like(A, part), _at(number, given, count), edges)
+
+
+def _nodes(given: ArrayLike, count: int, what: str) -> Array:
+    """Nodes as an array (n,), numpy's unless it is traced. Raises ShapeError and PatternError for others."""
+    expected = f"the nodes of jsparse.graph.{what} to be integers of shape (n,), from 0 to {count - 1}"
+    traced = isinstance(given, jax.core.Tracer)
+    array = jnp.atleast_1d(given) if traced else np.atleast_1d(host_array(given, expected))
+    if array.ndim != 1:
+        raise ShapeError(f"Expected {expected}, but got shape {shortened(array.shape)}.")
+    if array.dtype == np.bool_ and array.shape == (count,):
+        return jnp.nonzero(array, size=count, fill_value=count)[0] if traced else np.flatnonzero(array)
+    array = array if array.size or traced else array.astype(np.int32)
+    if not is_integer(array.dtype):
+        raise PatternError(f"Expected {expected}, but got dtype {array.dtype} of shape {array.shape}.")
+    if traced:
+        numbers = jnp.asarray(index_numbers(array, count))
+        return jnp.where((numbers >= 0) & (numbers < count), numbers, count)
+    if array.size and not 0 <= array.min() <= array.max() < count:
+        wrong = array[(array < 0) | (array >= count)][0]
+        raise ShapeError(f"Expected {expected}, but got {wrong}.")
+    return array.astype(np.int32)
+
+
+def _plain(graph: SparseTensor) -> SparseTensor:
+    """A graph each of whose entries has coordinates of its own, in csr if there are blocks."""
+    return graph if all(level.kind.has_coordinates for level in graph.format.levels[1:]) else graph.asformat("csr")
+
+
+def _at(x: Array, index: Array, fill: int | bool) -> Array:
+    """x[index], and `fill` where an index of a traced array is out of range."""
+    return x[index] if isinstance(x, np.ndarray) else x.at[index].get(mode="fill", fill_value=fill)
+
+
+def _marked(nodes: Array, count: int, known: bool) -> Array:
+    """Bools (count,), True at some nodes."""
+    if not known:
+        return jnp.zeros(count, bool).at[nodes].set(True, mode="drop")
+    marks = np.zeros(count, bool)
+    marks[nodes] = True
+    return marks
+
+
+def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int) -> tuple[SparseTensor, Array]:
+    """The kept entries of a graph, and their numbers in it. Nodes get new numbers, below `count`, unless it is None."""
+    rows = list(coords(graph))
+    shape = graph.shape if number is None else (count, count, *graph.shape[2:])
+    if isinstance(is_kept, np.ndarray):
+        edges = np.flatnonzero(is_kept)
+        rows = [row[edges] if number is None or dim == 2 else number[row[edges]] for dim, row in enumerate(rows)]
+        order = np.lexsort([rows[level.dim] for level in reversed(graph.format.levels)])
+        edges = edges[order].astype(np.int32 if graph.nse < 2**31 else np.int64)
+        made = from_coords(np.stack(rows)[:, order], np.ones(len(edges), bool), shape, graph.format)
+        return SparseTensor(gathered(graph.values, edges), made.pattern), edges
+    rows = [row if number is None or dim == 2 else _at(number, row, count) for dim, row in enumerate(rows)]
+    placed = jnp.stack([jnp.where(is_kept, row, size) for row, size in zip(rows, shape, strict=True)])
+    made = from_coords(placed, jnp.arange(graph.nse, dtype=np.int32), shape, graph.format, nse=graph.nse)
+    pattern = made.pattern
+    assert isinstance(pattern, DynamicPattern)
+    edges = pattern.in_use(made.values, other=graph.nse)
+    if isinstance(graph.pattern, DynamicPattern):
+        pattern = pattern.overflowed_with(graph.pattern)
+    weights = graph.values.at[edges].get(mode="fill", fill_value=0)
+    return SparseTensor._unchecked(pattern.poisoned(weights), pattern), edges
