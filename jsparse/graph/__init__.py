@@ -12,6 +12,7 @@ of one, and functions that leave all weights alone give a pattern for a pattern.
 from jsparse.graph.batching import GraphBatch as GraphBatch
 from jsparse.graph.batching import batch as batch
 from jsparse.graph.batching import unbatch as unbatch
+from jsparse.graph.coalescing import coalesce as coalesce
 from jsparse.graph.degrees import degree as degree
 from jsparse.graph.degrees import normalize as normalize
 from jsparse.graph.edges import Edges as Edges

@@ -14,6 +14,7 @@ from jsparse.base.arrays import Array, host_array, is_integer
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Format
+from jsparse.graph.coalescing import REDUCE, merged
 from jsparse.graph.graphs import Graph, as_graph, one_of
 from jsparse.ops.indexing.points import coords
 from jsparse.primitives.host import is_on_host, is_rare, on_device
@@ -72,12 +73,13 @@ def from_edges(
             edges are kept.
         nse: the capacity in edges, which makes the pattern dynamic. Traced edges make it dynamic, too, with room for
             all of them. Edges of a dynamic pattern whose nodes are out of range are padding.
-        duplicates: "sum" to add the weights of repeated edges, "keep" for a graph (targets, sources, edges) in which
-            `A[target[e], source[e], e]` is the weight of edge e. Graph layers take it, and `A.sum(2)` is the sum.
+        duplicates: "sum", "mean", "min", "max" or "mul" for what the weight of repeated edges is, "keep" for a graph
+            (targets, sources, edges) in which `A[target[e], source[e], e]` is the weight of edge e. Graph layers take
+            it, `A.sum(2)` is the sum, and `coalesce` reduces features of edges with it.
 
-    Returns a tensor of the dtype of the weights. Raises ShapeError (shapes of the arguments; both or none of `nodes`
-    and `shape`; other `duplicates`), PatternError (nodes that are no integers, or out of range; more edges than `nse`),
-    FormatError.
+    Returns a tensor of the dtype of the weights, or of JAX's float for means of integers. Raises ShapeError (shapes of
+    the arguments; both or none of `nodes` and `shape`; other `duplicates`), PatternError (nodes that are no integers,
+    or out of range; more edges than `nse`), FormatError.
     """
     sizes = _sizes(nodes, shape, "from_edges")
     ends = [_nodes(given, name) for given, name in ((source, "source"), (target, "target"))]
@@ -93,12 +95,14 @@ def from_edges(
             f"{shortened(np.shape(given))}. Keep features of edges in an array beside the graph."
         )
     xnp = np if all(isinstance(end, np.ndarray) for end in ends) else jnp
-    if one_of(duplicates, ("sum", "keep"), "duplicates= of jsparse.graph") == "sum":
+    if one_of(duplicates, (*REDUCE, "keep"), "duplicates= of jsparse.graph") == "sum":
         return from_coords(xnp.stack(ends[::-1]), given, sizes, format or "csr", nse=nse)
     count, dtype = len(ends[0]), ends[0].dtype
     least = np.min_scalar_type(count if dtype.kind == "u" else ~count)
-    numbers = xnp.arange(count, dtype=np.promote_types(dtype, least))
-    return from_coords(xnp.stack([*ends[::-1], numbers]), given, (*sizes, max(count, 1)), format or KEPT, nse=nse)
+    numbers, kept = xnp.arange(count, dtype=np.promote_types(dtype, least)), duplicates == "keep"
+    layout, capacity = (format or KEPT, nse) if kept else (KEPT, None if nse is None else count)
+    made = from_coords(xnp.stack([*ends[::-1], numbers]), given, (*sizes, max(count, 1)), layout, nse=capacity)
+    return made if kept else merged(made, duplicates, format=format or "csr", nse=nse)[0]
 
 
 def from_edge_index(

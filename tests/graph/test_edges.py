@@ -153,7 +153,7 @@ def test_repeated_edges_are_kept_with_their_numbers(kind, dtype):
     np.testing.assert_array_equal(coords, [target[order], source[order], order])
     np.testing.assert_array_equal(values, weights[order])
     np.testing.assert_array_equal(dense(A.sum(2)), 30 * summed(weights=weights.reshape(30, 6).mean(0)))
-    with pytest.raises(ShapeError, match="duplicates= of jsparse.graph to be 'sum' or 'keep'"):
+    with pytest.raises(ShapeError, match="duplicates= of jsparse.graph to be 'sum' or 'mean' or .* or 'keep'"):
         graph.from_edges(source, target, nodes=4, duplicates="first")
 
 

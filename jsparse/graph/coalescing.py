@@ -1,0 +1,102 @@
+"""Repeated edges made one."""
+
+from __future__ import annotations
+
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from jsparse.base.arrays import Array, jax_array
+from jsparse.convert.coordinate_creation import from_coords
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Format, Pattern
+from jsparse.graph.graphs import Graph, as_graph, one_of
+from jsparse.ops.indexing.points import at_coords, coords, locate
+from jsparse.ops.reductions import reductions
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["REDUCE", "coalesce", "merged"]
+
+REDUCE = ("sum", "mean", "min", "max", "mul")
+
+
+def coalesce(
+    A: Graph, edge_features: ArrayLike | None = None, reduce: str = "sum"
+) -> SparseTensor | tuple[SparseTensor, jax.Array]:
+    """Make one edge of repeated ones that a graph keeps, and reduce their weights and features.
+
+        >>> source, target = jnp.array([0, 0, 1]), jnp.array([1, 1, 2])
+        >>> A = jsparse.graph.from_edges(source, target, [2.0, 3.0, 4.0], nodes=3, duplicates="keep")
+        >>> features = jnp.array([[1.0, 10.0], [5.0, 20.0], [2.0, 30.0]])[A.coords[2]]
+        >>> matrix, reduced = jsparse.graph.coalesce(A, features, "max")
+        >>> matrix.values, reduced
+        (Array([3., 4.], dtype=float32), Array([[ 5., 20.],
+               [ 2., 30.]], dtype=float32))
+
+    Args:
+        A: the graph (targets, sources, edges), as `duplicates="keep"` makes it. A matrix has no repeated edges.
+        edge_features: numbers (nse, ...) in the order of the stored entries of A.
+        reduce: "sum", "mean", "min", "max" or "mul" of the weights, and of each feature, of edges with equal ends.
+
+    Returns the graph (targets, sources) in csr, differentiable in the weights, and if there are features, an array of
+    these in the order of its stored entries, differentiable too. Dtypes stay, but means of integers have JAX's float.
+    The result of a dynamic graph is dynamic and has its capacity; features in padding are 0.
+
+    Raises ShapeError for another `reduce` and for shapes that do not fit, DTypeError for a dense graph.
+    """
+    graph = as_graph(A, "coalesce", square=False, kept=True)
+    one_of(reduce, REDUCE, "reduce= of jsparse.graph.coalesce")
+    if edge_features is None:
+        return merged(graph, reduce)[0]
+    expected = f"edge_features of jsparse.graph.coalesce to be numbers of shape ({graph.nse}, ...)"
+    features = jax_array(edge_features, expected)
+    if features.shape[:1] != (graph.nse,):
+        raise ShapeError(f"Expected {expected}, one row for each stored entry, but got {shortened(features.shape)}.")
+    matrix, (found,) = merged(graph, reduce, features)
+    return matrix, found
+
+
+def merged(
+    graph: SparseTensor, reduce: str, *features: jax.Array, format: Format | str = "csr", nse: int | None = None
+) -> tuple[SparseTensor, list[jax.Array]]:
+    """The matrix of a graph that keeps repeated edges, of a capacity if it is dynamic, and reduced features."""
+    if graph.ndim == 2:
+        return graph, list(features)
+    ends, shape = coords(graph)[:2], graph.shape[:2]
+    capacity = (graph.nse if nse is None else nse) if graph.is_dynamic else None
+    pattern = from_coords(ends, np.ones((), np.int8), shape, format, nse=capacity).pattern
+    if isinstance(pattern, Pattern):
+        slots: Array = locate(pattern, list(ends))
+        weights, *found = (_reduced(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
+        return SparseTensor(weights, pattern), found
+    assert isinstance(graph.pattern, DynamicPattern)
+    pattern = pattern.overflowed_with(graph.pattern)
+    numbers = SparseTensor._unchecked(jnp.arange(1, pattern.nse + 1, dtype=np.int32), pattern)
+    slots = at_coords(numbers, ends) - 1  # -1 in padding
+    weights, *found = (_reduced(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
+    used = pattern.in_use(jnp.ones(pattern.nse, np.int8)) > 0
+    rows = (jnp.where(used.reshape(-1, *(1,) * (one.ndim - 1)), one, 0) for one in found)
+    return SparseTensor._unchecked(pattern.settled(weights), pattern), [pattern.poisoned(one) for one in rows]
+
+
+def _reduced(values: jax.Array, slots: Array, count: int, reduce: str) -> jax.Array:
+    """Reduce numbers (edges, ...) to (count, ...): row n has those whose slot is n."""
+    edges, rest = values.shape[0], values.shape[1:]
+    numbers = np.arange(edges) if isinstance(slots, np.ndarray) else jnp.arange(edges, dtype=slots.dtype)
+    ends = (np if isinstance(slots, np.ndarray) else jnp).stack([slots, numbers])
+    rows = values.reshape(edges, prod(rest))
+    if not rows.size or not count:
+        return jnp.zeros((count, *rest), values.dtype)
+    format, traced = Format.of("csr", 2).with_dense(1), not isinstance(slots, np.ndarray)
+    lists = from_coords(ends, rows, (count, *rows.shape), format, nse=rows.size if traced else None)
+    if reduce == "sum":
+        found = reductions.sum(lists, 1, out_format="dense")
+    else:
+        names = {"mean": reductions.mean, "min": reductions.min, "max": reductions.max, "mul": reductions.prod}
+        found = names[reduce](lists, 1, stored=True)
+    dtype = found.dtype if reduce == "mean" else values.dtype
+    return jnp.asarray(found).astype(dtype).reshape(count, *rest)
