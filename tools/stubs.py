@@ -22,11 +22,13 @@ IMPORTS = {
     "nnx": """from flax import nnx
 from jax.typing import DTypeLike
 
+from jsparse.nn.hetero import Convs
 from jsparse.nn.layer import Initializer
 from jsparse.nnx.graph_layer import GraphLayer""",
     "linen": """from typing import Any
 
 from jsparse.linen.graph_layer import GraphLayer
+from jsparse.nn.hetero import Convs
 from jsparse.nn.layer import Initializer""",
 }
 OF_LINEN = {"parent": "parent: Any = ...", "name": "name: str | None = None"}

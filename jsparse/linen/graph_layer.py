@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from typing import Any, ClassVar
 
 import jax
@@ -11,7 +11,7 @@ from flax import linen
 from jax.typing import ArrayLike
 
 from jsparse.graph.graphs import Graph
-from jsparse.nn.layer import Initializer, Initializers, Layer, check_dtypes, edge_array, features
+from jsparse.nn.layer import Initializer, Initializers, Layer, check_dtypes
 from jsparse.nn.modules import COMMON, documentation
 from jsparse.nn.operands import Features
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -19,7 +19,6 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["GraphLayer", "graph_layer"]
 
 EXAMPLE = (">>> layer = jsparse.linen.{name}({args})",)
-INFERRED = ("in_features", "edge_features")  # from the first call
 
 
 class GraphLayer(linen.Module, kw_only=True):
@@ -54,10 +53,8 @@ class GraphLayer(linen.Module, kw_only=True):
         """
         name = type(self).__name__
         check_dtypes(name, dtype=self.dtype, param_dtype=self.param_dtype)
-        x = features(x, name, self.dtype)
-        if edge_features is not None:
-            edge_features = edge_array(edge_features, name, self.dtype)
-        made = self._layer(x, edge_features)
+        options = {option.name: getattr(self, option.name) for option in _options(self.layer)}
+        made = self.layer.of_call(x, edge_features, **options)
         initializers = Initializers(self.kernel_init, self.attention_init, self.bias_init)
         drops = getattr(made, "dropout_rate", 0.0) and not deterministic and self.has_rng("dropout")
         p = {
@@ -73,21 +70,19 @@ class GraphLayer(linen.Module, kw_only=True):
             dtype=self.dtype,
         )
 
-    def _layer(self, x: Any, edge_features: Any) -> Layer:
-        """The layer for these features."""
-        names = [option.name for option in fields(self.layer)]  # type: ignore[arg-type]
-        found = {name: getattr(self, name) for name in names if name not in INFERRED}
-        found["in_features"] = tuple(one.shape[1] for one in x) if isinstance(x, tuple) else x.shape[1]
-        if "edge_features" in names and edge_features is not None:
-            found["edge_features"] = edge_features.shape[-1]
-        return self.layer(**found)
+
+def _options(layer: type[Layer]) -> list[Field[Any]]:
+    """The options of a layer that do not follow from a call."""
+    return [option for option in fields(layer) if option.name not in layer.inferred]  # type: ignore[arg-type]
 
 
 def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
     """The Linen module of a layer, with its name, options and docstring."""
-    own = [x for x in fields(layer) if x.name not in INFERRED]  # type: ignore[arg-type]
+    own = _options(layer)
     held: dict[str, Any] = {x.name: x.default for x in own if x.default is not MISSING}
     held |= {"layer": layer, "__module__": "jsparse.linen", "__annotations__": {x.name: x.type for x in own}}
     call = "layer.init_with_output(jax.random.key(1), graph, x)[0]"
-    held["__doc__"] = documentation(layer, EXAMPLE, call, COMMON, INFERRED).replace("\nArgs:\n", "\nAttributes:\n")
+    held["__doc__"] = documentation(layer, EXAMPLE, call, COMMON, layer.inferred).replace(
+        "\nArgs:\n", "\nAttributes:\n"
+    )
     return type(layer.__name__, (GraphLayer,), held)

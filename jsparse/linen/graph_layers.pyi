@@ -3,6 +3,7 @@
 from typing import Any
 
 from jsparse.linen.graph_layer import GraphLayer
+from jsparse.nn.hetero import Convs
 from jsparse.nn.layer import Initializer
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "GATv2Conv",
     "GCNConv",
     "GINConv",
+    "HeteroConv",
     "RGCNConv",
     "SAGEConv",
     "TransformerConv",
@@ -116,6 +118,21 @@ class GINConv(GraphLayer):
         out_features: int | None = None,
         eps: float = 0.0,
         train_eps: bool = False,
+        parent: Any = ...,
+        name: str | None = None,
+        *,
+        dtype: Any = None,
+        param_dtype: Any = ...,
+        kernel_init: Initializer = ...,
+        attention_init: Initializer = ...,
+        bias_init: Initializer = ...,
+    ) -> None: ...
+
+class HeteroConv(GraphLayer):
+    def __init__(
+        self,
+        convs: Convs,
+        aggr: str | None = "sum",
         parent: Any = ...,
         name: str | None = None,
         *,

@@ -32,6 +32,7 @@ from jsparse.nn.graph_attention.gatv2 import GATv2Conv as GATv2Conv
 from jsparse.nn.graph_attention.gatv2 import gatv2_conv as gatv2_conv
 from jsparse.nn.graph_attention.transformer import TransformerConv as TransformerConv
 from jsparse.nn.graph_attention.transformer import transformer_conv as transformer_conv
+from jsparse.nn.hetero import HeteroConv as HeteroConv
 from jsparse.nn.layer import Layer as Layer
 from jsparse.nn.linear import block_linear as block_linear
 from jsparse.nn.linear import linear as linear

@@ -91,6 +91,7 @@ class Layer:
     """
 
     __slots__ = ()
+    inferred: ClassVar[tuple[str, ...]] = ("in_features", "edge_features")  # options that follow from a call
     _apply: ClassVar[Callable[..., jax.Array]]  # of parameters, graph, features, and options that the layer has
 
     def parameters(self) -> dict[str, Parameter]:
@@ -118,6 +119,17 @@ class Layer:
         keys = jax.random.split(key, len(parameters))
         both = zip(parameters.items(), keys, strict=True)
         return {name: one.initialized(own, given, param_dtype) for (name, one), own in both}
+
+    @classmethod
+    def of_call(cls, x: Features, edge_features: SparseTensor | ArrayLike | None, **options: Any) -> Layer:
+        """The layer with these options whose further sizes are those of features."""
+        name, sizes = cls.__name__, dict[str, Any]()
+        if "in_features" in cls.inferred:
+            given = features(x, name, None)
+            sizes["in_features"] = tuple(one.shape[1] for one in given) if isinstance(given, tuple) else given.shape[1]
+        if "edge_features" in cls.inferred and edge_features is not None and hasattr(cls, "edge_features"):
+            sizes["edge_features"] = edge_array(edge_features, name, None).shape[-1]
+        return cls(**options, **sizes)
 
     def apply(
         self,

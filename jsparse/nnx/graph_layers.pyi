@@ -3,6 +3,7 @@
 from flax import nnx
 from jax.typing import DTypeLike
 
+from jsparse.nn.hetero import Convs
 from jsparse.nn.layer import Initializer
 from jsparse.nnx.graph_layer import GraphLayer
 
@@ -13,6 +14,7 @@ __all__ = [
     "GATv2Conv",
     "GCNConv",
     "GINConv",
+    "HeteroConv",
     "RGCNConv",
     "SAGEConv",
     "TransformerConv",
@@ -121,6 +123,20 @@ class GINConv(GraphLayer):
         *,
         eps: float = 0.0,
         train_eps: bool = False,
+        rngs: nnx.Rngs,
+        dtype: DTypeLike | None = None,
+        param_dtype: DTypeLike = ...,
+        kernel_init: Initializer | None = None,
+        attention_init: Initializer | None = None,
+        bias_init: Initializer | None = None,
+    ) -> None: ...
+
+class HeteroConv(GraphLayer):
+    def __init__(
+        self,
+        convs: Convs,
+        *,
+        aggr: str | None = "sum",
         rngs: nnx.Rngs,
         dtype: DTypeLike | None = None,
         param_dtype: DTypeLike = ...,

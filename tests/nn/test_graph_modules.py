@@ -33,7 +33,7 @@ TABLE = {
     "TransformerConv": ((3,), {"heads": 2, "beta": True}),
 }
 MODULE_OPTIONS = "dtype", "param_dtype", "kernel_init", "attention_init", "bias_init"
-NAMES = jsparse.nnx.graph_layers.__all__
+NAMES = [name for name in jsparse.nnx.graph_layers.__all__ if name != "HeteroConv"]  # which takes dictionaries
 
 
 def options_of(name):

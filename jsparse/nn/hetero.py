@@ -1,0 +1,197 @@
+"""Layers of heterogeneous graphs: a layer for each relation, and what they give for each type of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import reduce
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike, DTypeLike
+
+from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.graph.graphs import Graph
+from jsparse.nn.layer import Arrays, Layer, Parameter
+from jsparse.nn.operands import Features, wide
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Convs", "HeteroConv", "Relation"]
+
+Relation: TypeAlias = tuple[str, str, str]
+"""What the edges of a graph are: the type of their sources, a name, and the type of their targets."""
+
+Convs: TypeAlias = "Mapping[Relation, Layer] | Sequence[tuple[Relation, Layer]]"
+"""A layer for each relation."""
+
+AGGREGATIONS = ("sum", "mean", "min", "max", "cat")
+
+
+@dataclass(frozen=True, slots=True)
+class HeteroConv(Layer):
+    """A layer for each relation of a heterogeneous graph; what arrives at a type of nodes is added up.
+
+        >>> writes, cites = ("author", "writes", "paper"), ("paper", "cites", "paper")
+        >>> convs = {writes: jsparse.nn.SAGEConv((3, 4), 2), cites: jsparse.nn.GCNConv(4, 2)}
+        >>> layer = jsparse.nn.HeteroConv(convs)
+        >>> shapes, x = {writes: (6, 5), cites: (6, 6)}, {"author": jnp.ones((5, 3)), "paper": jnp.ones((6, 4))}
+        >>> graph = {name: jsparse.random(jax.random.key(0), shape, density=0.5) for name, shape in shapes.items()}
+        >>> layer.apply(layer.init(jax.random.key(1)), graph, x)["paper"].shape
+        (6, 2)
+
+    A call takes dictionaries: the graph (targets, sources) of each relation, and the features of each type of nodes. It
+    returns a dictionary of arrays, one for each type of nodes at which a relation ends. A relation without a graph is
+    left out, and so is a graph of another relation. Features of edges, if there are any, are those of each relation.
+    Parameters are named by relation, `author__writes__paper__kernel`.
+
+    Args:
+        convs: a layer of `jsparse.nn` for each relation (type of sources, name, type of targets), by its sizes and
+            options. The layer gets the features of the nodes where sources and targets are of one type, otherwise the
+            pair of both. Attention between two types needs `self_loops=False`.
+        aggr: what is computed of the arrays that arrive at a type of nodes: "sum", "mean", "min" or "max", "cat" to
+            put their features side by side, in the order of the relations, or None for an array (nodes, relations,
+            features).
+
+    Raises ShapeError for relations that are not three names, and for another `aggr`; DTypeError for other layers.
+    """
+
+    convs: Convs
+    _: KW_ONLY
+    aggr: str | None = "sum"
+    inferred = ()
+
+    def __post_init__(self) -> None:
+        given = self.convs.items() if isinstance(self.convs, Mapping) else self.convs
+        object.__setattr__(self, "convs", tuple(map(_checked, given)))  # a dictionary has no hash
+        prefixes = [_prefix(relation) for relation, _ in self._pairs]
+        if not prefixes or len(set(prefixes)) < len(prefixes):
+            raise ShapeError(
+                f"Expected one relation or more in HeteroConv, whose names joined by '__' differ, but got "
+                f"{shortened(prefixes)}."
+            )
+        if self.aggr is not None and self.aggr not in AGGREGATIONS:
+            raise ShapeError(
+                f"Expected the aggr of HeteroConv to be None or one of {', '.join(map(repr, AGGREGATIONS))}, but got "
+                f"{represented(self.aggr)}."
+            )
+
+    @property
+    def _pairs(self) -> tuple[tuple[Relation, Layer], ...]:
+        return self.convs  # type: ignore[return-value]  # since it is made
+
+    @property
+    def dropout_rate(self) -> float:
+        """The greatest rate of the layers."""
+        return max(getattr(conv, "dropout_rate", 0.0) for _, conv in self._pairs)
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {
+            _prefix(relation) + name: parameter
+            for relation, conv in self._pairs
+            for name, parameter in conv.parameters().items()
+        }
+
+    def apply(  # type: ignore[override]  # of dictionaries
+        self,
+        parameters: Arrays,
+        graph: Mapping[Relation, Graph],
+        x: Mapping[str, Features],
+        *,
+        edge_features: Mapping[Relation, SparseTensor | ArrayLike] | None = None,
+        dropout_key: jax.Array | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> dict[str, jax.Array]:
+        """Compute the layers, and what arrives at each type of nodes.
+
+        Args:
+            parameters: arrays by name, as `init` gives them.
+            graph: the graph of each relation.
+            x: the features (nodes, in) of each type of nodes.
+            edge_features: features of the edges of relations, (nse, edge_features).
+            dropout_key: a key of random numbers; without it nothing is dropped.
+            dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
+
+        Raises ShapeError and DTypeError for arguments that do not fit, and as the layers do.
+        """
+        _check_mappings(graph=graph, x=x, edge_features={} if edge_features is None else edge_features)
+        present = [(relation, conv) for relation, conv in self._pairs if relation in graph]
+        if not present:
+            own = [relation for relation, _ in self._pairs]
+            raise ShapeError(
+                f"Expected graphs of the relations {shortened(own)} in HeteroConv, but got those of "
+                f"{shortened(list(graph))}."
+            )
+        keys: Any = [None] * len(present) if dropout_key is None else jax.random.split(dropout_key, len(present))
+        arrived: dict[str, list[jax.Array]] = {}
+        for (relation, conv), key in zip(present, keys, strict=True):
+            source, _, target = relation
+            options: dict[str, Any] = {"dropout_key": key} if getattr(conv, "dropout_rate", 0.0) else {}
+            if edge_features is not None and relation in edge_features:
+                options["edge_features"] = edge_features[relation]
+            own = {name: parameters[_prefix(relation) + name] for name in conv.parameters()}
+            ends = (_of_type(x, source, relation), _of_type(x, target, relation))
+            found = conv.apply(own, graph[relation], ends[0] if source == target else ends, dtype=dtype, **options)
+            arrived.setdefault(target, []).append(found)
+        return {target: _aggregated(found, self.aggr, target) for target, found in arrived.items()}
+
+
+def _checked(pair: tuple[Relation, Layer]) -> tuple[Relation, Layer]:
+    """A relation and its layer. Raises ShapeError and DTypeError if they are none."""
+    relation, conv = pair
+    if not isinstance(relation, tuple) or len(relation) != 3 or not all(isinstance(name, str) for name in relation):
+        raise ShapeError(
+            f"Expected relations (type of sources, name, type of targets) in HeteroConv, three names, but got "
+            f"{represented(relation)}."
+        )
+    if not isinstance(conv, Layer):
+        raise DTypeError(
+            f"Expected a layer of jsparse.nn for the relation {relation} of HeteroConv, such as "
+            f"jsparse.nn.GCNConv(4, 2), but got {represented(conv)}."
+        )
+    if relation[0] != relation[2] and getattr(conv, "self_loops", False):
+        raise ShapeError(
+            f"Expected a layer without self-loops for the relation {relation} of HeteroConv, between two types of "
+            f"nodes, but got {represented(conv)}. Pass self_loops=False."
+        )
+    return relation, conv
+
+
+def _prefix(relation: Relation) -> str:
+    return "__".join(relation) + "__"
+
+
+def _check_mappings(**given: object) -> None:
+    for name, one in given.items():
+        if not isinstance(one, Mapping):
+            raise DTypeError(
+                f"Expected a dictionary as {name} of HeteroConv, of relations or of types of nodes, but got a "
+                f"{type(one).__name__}."
+            )
+
+
+def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Any:
+    """The features of a type of nodes. Raises ShapeError if there are none."""
+    if name not in x:
+        raise ShapeError(
+            f"Expected features of the nodes {name!r} in HeteroConv, for its relation {relation}, but got those of "
+            f"{shortened(list(x))}."
+        )
+    return x[name]
+
+
+def _aggregated(found: list[jax.Array], aggr: str | None, target: str) -> jax.Array:
+    """What is computed of the arrays that arrive at a type of nodes. Raises ShapeError unless they have one shape."""
+    if aggr == "cat":
+        return jnp.concatenate(found, axis=-1)
+    if len({one.shape for one in found}) > 1:
+        raise ShapeError(
+            f"Expected layers that give arrays of one shape for the nodes {target!r} in HeteroConv, but got "
+            f"{shortened([one.shape for one in found])}. Pass aggr='cat', or equal out_features."
+        )
+    if aggr is None:
+        return jnp.stack(found, axis=1)
+    if aggr in ("min", "max"):
+        return reduce(jnp.minimum if aggr == "min" else jnp.maximum, found)
+    total = reduce(jnp.add, map(wide, found))
+    return (total / len(found) if aggr == "mean" else total).astype(jnp.result_type(*found))
