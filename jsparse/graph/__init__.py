@@ -21,6 +21,11 @@ from jsparse.graph.edges import from_edges as from_edges
 from jsparse.graph.edges import to_edges as to_edges
 from jsparse.graph.libraries import from_jraph as from_jraph
 from jsparse.graph.libraries import from_networkx as from_networkx
+from jsparse.graph.link_split import LinkSplit as LinkSplit
+from jsparse.graph.link_split import random_link_split as random_link_split
+from jsparse.graph.links import LinkSample as LinkSample
+from jsparse.graph.links import link_batches as link_batches
+from jsparse.graph.links import sample_links as sample_links
 from jsparse.graph.loops import add_self_loops as add_self_loops
 from jsparse.graph.loops import remove_self_loops as remove_self_loops
 from jsparse.graph.loops import symmetrize as symmetrize

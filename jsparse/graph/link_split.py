@@ -1,0 +1,143 @@
+"""The edges of a graph divided into those to train, to validate and to test the prediction of links with."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jsparse.base.arrays import Array
+from jsparse.errors import PatternError, ShapeError, represented
+from jsparse.formats import Pattern
+from jsparse.graph.graphs import Graph, as_graph, like
+from jsparse.graph.negatives import negative_sampling
+from jsparse.ops.indexing.points import locate
+from jsparse.ops.surgery.prune import prune
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["LinkSplit", "random_link_split"]
+
+
+class LinkSplit(NamedTuple):
+    """Edges to learn from or to test with.
+
+        >>> train, val, test = jsparse.graph.random_link_split(key, S)
+        >>> train.graph.nse, val.graph.nse, test.graph.nse, test.edge_label.shape
+        (350, 350, 400, (200,))
+
+    Attributes:
+        graph: the graph whose messages may be used.
+        edge_label_index: integers (2, pairs): sources, and below them targets, edges first.
+        edge_label: float32 (pairs,), 1 for edges and 0 for pairs of nodes that have none.
+    """
+
+    graph: Graph
+    edge_label_index: Array
+    edge_label: Array
+
+
+def random_link_split(
+    key: jax.Array,
+    A: Graph,
+    num_val: float = 0.1,
+    num_test: float = 0.2,
+    *,
+    is_undirected: bool = False,
+    neg_sampling_ratio: float = 1.0,
+    disjoint_train_ratio: float = 0.0,
+    add_negative_train_samples: bool = True,
+) -> tuple[LinkSplit, LinkSplit, LinkSplit]:
+    """Divide the edges of a graph at random, to train, validate and test the prediction of links.
+
+        >>> train, val, test = jsparse.graph.random_link_split(key, S, num_val=50, num_test=0.2)
+        >>> val.edge_label_index.shape, int(val.edge_label.sum())
+        ((2, 100), 50)
+
+    Messages of training and of validation go over the edges to train with, those of tests over these and the edges to
+    validate with. No pair without an edge, which `negative_sampling` draws, is in two parts.
+
+    Args:
+        key: a key of jax.random.
+        A: the graph, static: (nodes, nodes), (targets, sources) if it is bipartite, or with a third index if repeated
+            edges are kept. `A[i, j]` is the edge j → i.
+        num_val, num_test: how many edges there are to validate and to test with: a number, or a float for a part.
+        is_undirected: whether A has both directions of all edges. They stay in one part, and only the one with the
+            smaller source is in `edge_label_index`, also of pairs without an edge.
+        neg_sampling_ratio: how many pairs without an edge there are for each edge.
+        disjoint_train_ratio: how many of the edges to train with are in `edge_label_index` instead of the graph, a
+            number, or a float for a part. With 0 all of them are in both.
+        add_negative_train_samples: whether the first part has pairs without an edge. They may be drawn for each step.
+
+    Returns a `LinkSplit` to train, one to validate, and one to test with, whose graphs have the weights of A, or none.
+
+    Raises ShapeError for the numbers, if no edges are left to train with, if there are too few pairs without an edge,
+    and unless the graph has such a shape; PatternError for a graph that is traced, or not undirected; DTypeError for
+    dense arrays.
+    """
+    graph = as_graph(A, "random_link_split", square=is_undirected, kept=not is_undirected).static()
+    assert isinstance(graph.pattern, Pattern)
+    target, source, *_ = graph.pattern.to_coords()
+    reverse = _reversed(graph.pattern, target, source) if is_undirected else None
+    drawn, negatives = jax.random.split(key)
+    edges = np.flatnonzero(source <= target) if is_undirected else np.arange(graph.nse)
+    edges = edges[np.asarray(jax.random.permutation(drawn, len(edges)))]
+    val, test = (_share(n, len(edges), name) for n, name in ((num_val, "num_val"), (num_test, "num_test")))
+    train = len(edges) - val - test
+    disjoint = _share(disjoint_train_ratio, max(train, 0), "disjoint_train_ratio")
+    if train - disjoint <= 0:
+        raise ShapeError(
+            f"Expected jsparse.graph.random_link_split to leave edges to train with, but of {len(edges):,} edges "
+            f"num_val={num_val}, num_test={num_test} and disjoint_train_ratio={disjoint_train_ratio} leave none."
+        )
+    counts = [int(n * neg_sampling_ratio) for n in ((disjoint or train) * add_negative_train_samples, val, test)]
+    pairs = np.split(_negatives(negatives, graph, sum(counts), is_undirected), np.cumsum(counts)[:-1], axis=1)
+    parts = edges[: disjoint or train], edges[train : train + val], edges[train + val :]
+    messages = edges[disjoint:train], edges[:train], edges[: train + val]
+    ends = np.stack([source, target])
+    found = []
+    for own, part, without in zip(messages, parts, pairs, strict=True):
+        mask = np.zeros(graph.nse, bool)
+        mask[own] = True
+        if reverse is not None:
+            mask[reverse[own]] = True
+        labels = np.repeat(np.array([1, 0], np.float32), [len(part), without.shape[1]])
+        index = np.concatenate([ends[:, part], without], axis=1)
+        found.append(LinkSplit(like(A, prune(graph, mask=mask)), index, labels))
+    return found[0], found[1], found[2]
+
+
+def _reversed(pattern: Pattern, target: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """The slot of the other direction of each entry. Raises PatternError if one has none."""
+    slots = locate(pattern, [source, target])
+    if (slots < 0).any():
+        at = int(np.argmin(slots))
+        raise PatternError(
+            f"Expected an undirected graph for jsparse.graph.random_link_split with is_undirected=True, but the edge "
+            f"{source[at]} → {target[at]} has no other direction. Make one by jsparse.graph.symmetrize."
+        )
+    return slots
+
+
+def _share(given: float, whole: int, name: str) -> int:
+    """A number of edges, or a part of all."""
+    is_number = isinstance(given, int | float | np.integer) and not isinstance(given, bool)
+    if not is_number or not 0 <= given <= (1 if isinstance(given, float) else whole):
+        raise ShapeError(
+            f"Expected {name} of jsparse.graph.random_link_split to be a number of edges, at most {whole:,}, or a "
+            f"float from 0.0 to 1.0, but got {represented(given)}."
+        )
+    return int(given * whole) if isinstance(given, float) else int(given)
+
+
+def _negatives(key: jax.Array, graph: SparseTensor, count: int, is_undirected: bool) -> np.ndarray:
+    """(2, count) pairs without an edge; of undirected graphs one direction of each, with the smaller source."""
+    matrix = graph if graph.ndim == 2 else graph.sum(2)
+    found = negative_sampling(key, matrix, count * (1 + is_undirected), force_undirected=is_undirected)
+    pairs = np.asarray(found)[:, : found.shape[1] // (1 + is_undirected)]
+    if pairs.shape[1] < count:
+        raise ShapeError(
+            f"Expected a graph with {count:,} pairs of nodes that have no edge for jsparse.graph.random_link_split, "
+            f"but there are {pairs.shape[1]:,}. Pass a smaller neg_sampling_ratio."
+        )
+    return pairs
