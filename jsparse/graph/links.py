@@ -142,7 +142,7 @@ def link_batches(
     """
     graph, size = as_graph(A, "link_batches"), as_integer(batch_size, "the batch_size of jsparse.graph.link_batches")
     edges = _edges(edge_label_index, graph.shape[0], "link_batches")
-    if isinstance(edges, jax.core.Tracer) or isinstance(key, jax.core.Tracer):
+    if not isinstance(edges, np.ndarray) or isinstance(key, jax.core.Tracer):
         raise PatternError(
             "Expected known edges for jsparse.graph.link_batches, but they are traced. Use sample_links."
         )
@@ -190,7 +190,7 @@ def _sampled_links(
 
 
 def _hops(given: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+    if not isinstance(given, list | tuple) or not given:
         raise ShapeError(
             "Expected num_neighbors of jsparse.graph to be a list, a number for each hop, but got "
             f"{represented(given)}."

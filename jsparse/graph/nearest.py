@@ -107,12 +107,12 @@ def radius_graph(
     n, graph_of, radius = points.shape[0], _graph_of(batch, points.shape[0], "radius_graph"), _radius(r)
     loop, most = bool(loop), n if loop else max(n - 1, 0)
     if max_num_neighbors is None:
-        if any(isinstance(one, jax.core.Tracer) for one in (points, graph_of, radius)):
+        if not _is_known(points, graph_of, radius):
             raise PatternError(
                 "Expected max_num_neighbors= of jsparse.graph.radius_graph, the capacity for each point, since its "
                 "points, batch or radius are traced. Pass a number."
             )
-        return _of_pairs(*close_pairs(points, graph_of, float(radius), loop=loop), points)
+        return _of_pairs(*close_pairs(points, _known(graph_of), float(radius), loop=loop), points)
     count = as_integer(max_num_neighbors, "max_num_neighbors of jsparse.graph.radius_graph")
     if count < 1:
         raise ShapeError(
@@ -127,13 +127,21 @@ def _connected(points: jax.Array, graph_of: Array | None, radius: float | jax.Ar
     n = points.shape[0]
     if not search.k:
         return _of_pairs(np.zeros(0, int), np.zeros(0, int), points)
-    if not any(isinstance(one, jax.core.Tracer) for one in (points, graph_of, radius)):
-        return _of_pairs(*nearest_known(points, graph_of, float(radius), search), points)
+    if _is_known(points, graph_of, radius):
+        return _of_pairs(*nearest_known(points, _known(graph_of), float(radius), search), points)
     found, exists, distances = nearest_traced(points, graph_of, radius, search)
     targets = jnp.arange(n, dtype=found.dtype)[:, None]
     coords = jnp.stack([jnp.where(exists, one, n).reshape(-1) for one in (targets, found)])
     weights = jnp.where(jnp.isfinite(distances), 1, jnp.nan).astype(points.dtype).reshape(-1)
     return from_coords(coords, weights, (n, n), "csr", nse=n * search.k)
+
+
+def _is_known(*given: object) -> bool:
+    return not any(isinstance(one, jax.core.Tracer) for one in given)
+
+
+def _known(graph_of: Array | None) -> np.ndarray | None:
+    return None if graph_of is None else np.asarray(graph_of)
 
 
 def _of_pairs(targets: np.ndarray, sources: np.ndarray, points: jax.Array) -> SparseTensor:

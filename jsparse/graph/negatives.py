@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,9 @@ __all__ = ["batched_negative_sampling", "negative_sampling", "structured_negativ
 CSR, CSC = Format.of("csr", 2), Format.of("csc", 2)
 ROUNDS = 12  # of the permutation: with 8 the pairs of a 5 x 3 matrix are not equally likely
 MOST = np.uint32(2**32 - 1)
+
+State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
+"""Of the search for pairs: the next candidate of each block, how many pairs of it are found, and these pairs."""
 
 
 class _Blocks(NamedTuple):
@@ -125,10 +128,10 @@ def batched_negative_sampling(
     count = _count(num_neg_samples, graph.nse, "batched_negative_sampling")
     starts = jnp.asarray(batch.starts)
     sizes = starts[1:] - starts[:-1]
-    if num_neg_samples is None or isinstance(num_neg_samples, float):
-        edges = jnp.diff(index_arrays(graph, CSR, "batched_negative_sampling")[0][starts])
-        ratio = 1.0 if num_neg_samples is None else num_neg_samples
-        wanted = (edges * ratio).astype(edges.dtype)
+    ratio: object = 1 if num_neg_samples is None else num_neg_samples
+    if num_neg_samples is None or isinstance(ratio, float):
+        wanted = jnp.diff(index_arrays(graph, CSR, "batched_negative_sampling")[0][starts])
+        wanted = (wanted * ratio).astype(wanted.dtype) if isinstance(ratio, float) else wanted
     else:
         wanted, count = jnp.full(batch.size, count, starts.dtype), count * batch.size
     wanted = wanted // (1 + force_undirected)
@@ -171,7 +174,7 @@ def _count(given: float | None, nse: int, what: str) -> int:
     """How many pairs are drawn. Raises ShapeError if it is no number, 0 or more."""
     if given is None:
         return nse
-    is_number = isinstance(given, int | float | np.integer) and not isinstance(given, bool)
+    is_number = isinstance(given, float | int | np.integer) and type(given) is not bool
     if not is_number or not 0 <= given < 2**31:
         raise ShapeError(
             f"Expected num_neg_samples of jsparse.graph.{what} to be a known integer, 0 or more, or a float, the ratio "
@@ -266,16 +269,19 @@ def _pairs(
     keys = _mixed(jax.random.bits(key, (ROUNDS, 1), np.uint32) + jnp.arange(len(width), dtype=np.uint32))
     offsets = jnp.cumsum(blocks.wanted) - blocks.wanted
 
-    def goes_on(state: tuple[jax.Array, ...]) -> jax.Array:
-        begin, counts, _ = state
-        is_left = begin // domain.inner < domain.outer
-        return (is_left & (begin <= MOST - width) & (counts < blocks.wanted)).any()
+    def is_left(begin: jax.Array) -> jax.Array:
+        """Whether there are more candidates, and numbers for them."""
+        return (begin // domain.inner < domain.outer) & (begin <= MOST - width)
 
-    def turn(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    def goes_on(state: State) -> jax.Array:
+        begin, counts, _ = state
+        return (is_left(begin) & (counts < blocks.wanted)).any()
+
+    def turn(state: State) -> State:
         begin, counts, found = state
         at, own_domain = begin[block] + number, jax.tree.map(lambda one: one[block], domain)
         row, rank, is_pair = own_domain.permuted(at, keys[:, block])
-        is_pair &= (own < ends[-1]) & (at >= number)
+        is_pair &= (own < ends[-1]) & is_left(begin)[block]
         row = row.astype(np.int32) + blocks.first_row[block]
         column, exists = _absent(pointers, columns, row, rank, blocks.first_column[block], blocks.columns[block])
         is_pair &= exists
@@ -287,11 +293,11 @@ def _pairs(
         slot = jnp.where(is_pair & (place < blocks.wanted[block]), offsets[block] + place, count)
         found = found.at[:, slot].set(jnp.stack([row, column]), mode="drop")
         new = jnp.where(width > 0, total[jnp.maximum(ends - 1, 0)] - before, 0)
-        stays = begin > MOST - width  # all candidates that there are numbers for were tried
-        return jnp.where(stays, MOST, begin + width), counts + jnp.where(stays, 0, new), found
+        return jnp.where(is_left(begin), begin + width, begin), counts + new, found
 
     start = jnp.zeros_like(width), jnp.zeros_like(blocks.wanted), jnp.full((2, count), -1, np.int32)
-    return jax.lax.while_loop(goes_on, turn, start)[2]
+    found: jax.Array = jax.lax.while_loop(goes_on, turn, start)[2]
+    return found
 
 
 def _mixed(x: jax.Array) -> jax.Array:

@@ -84,6 +84,7 @@ def subgraph(subset: ArrayLike, A: Graph, relabel_nodes: bool = False) -> Subgra
     xnp = np if known and not isinstance(graph.pattern, DynamicPattern) else jnp
     count, (target, source, *_) = graph.shape[0], coords(graph)
     own = xnp.arange(len(given), dtype=np.int32)
+    number: Array
     if xnp is np:
         number = np.full(count, -1, np.int32)
         number[given] = own
@@ -198,12 +199,12 @@ def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int)
     rows = list(coords(graph))
     shape = graph.shape if number is None else (count, count, *graph.shape[2:])
     if isinstance(is_kept, np.ndarray):
-        edges = np.flatnonzero(is_kept)
-        rows = [row[edges] if number is None or dim == 2 else number[row[edges]] for dim, row in enumerate(rows)]
+        kept = np.flatnonzero(is_kept)
+        rows = [row[kept] if number is None or dim == 2 else number[row[kept]] for dim, row in enumerate(rows)]
         order = np.lexsort([rows[level.dim] for level in reversed(graph.format.levels)])
-        edges = edges[order].astype(np.int32 if graph.nse < 2**31 else np.int64)
-        made = from_coords(np.stack(rows)[:, order], np.ones(len(edges), bool), shape, graph.format)
-        return SparseTensor(gathered(graph.values, edges), made.pattern), edges
+        kept = kept[order].astype(np.int32 if graph.nse < 2**31 else np.int64)
+        made = from_coords(np.stack(rows)[:, order], np.ones(len(kept), bool), shape, graph.format)
+        return SparseTensor(gathered(graph.values, kept), made.pattern), kept
     rows = [row if number is None or dim == 2 else _at(number, row, count) for dim, row in enumerate(rows)]
     placed = jnp.stack([jnp.where(is_kept, row, size) for row, size in zip(rows, shape, strict=True)])
     made = from_coords(placed, jnp.arange(graph.nse, dtype=np.int32), shape, graph.format, nse=graph.nse)

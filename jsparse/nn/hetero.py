@@ -117,9 +117,9 @@ class HeteroConv(Layer):
         _check_mappings(graph=graph, x=x, edge_features={} if edge_features is None else edge_features)
         present = [(relation, conv) for relation, conv in self._pairs if relation in graph]
         if not present:
-            own = [relation for relation, _ in self._pairs]
+            known = [relation for relation, _ in self._pairs]
             raise ShapeError(
-                f"Expected graphs of the relations {shortened(own)} in HeteroConv, but got those of "
+                f"Expected graphs of the relations {shortened(known)} in HeteroConv, but got those of "
                 f"{shortened(list(graph))}."
             )
         keys: Any = [None] * len(present) if dropout_key is None else jax.random.split(dropout_key, len(present))
@@ -130,8 +130,10 @@ class HeteroConv(Layer):
             if edge_features is not None and relation in edge_features:
                 options["edge_features"] = edge_features[relation]
             own = {name: parameters[_prefix(relation) + name] for name in conv.parameters()}
-            ends = (_of_type(x, source, relation), _of_type(x, target, relation))
-            found = conv.apply(own, graph[relation], ends[0] if source == target else ends, dtype=dtype, **options)
+            ends: Any = _of_type(x, source, relation)
+            if source != target:
+                ends = ends, _of_type(x, target, relation)
+            found = conv.apply(own, graph[relation], ends, dtype=dtype, **options)
             arrived.setdefault(target, []).append(found)
         return {target: _aggregated(found, self.aggr, target) for target, found in arrived.items()}
 
@@ -170,7 +172,7 @@ def _check_mappings(**given: object) -> None:
             )
 
 
-def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Any:
+def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Features:
     """The features of a type of nodes. Raises ShapeError if there are none."""
     if name not in x:
         raise ShapeError(
