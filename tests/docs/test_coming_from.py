@@ -40,6 +40,9 @@ def names():
     more = {"x": rng.random((4, 6)).astype(np.float32), "f": rng.random((4, 2)), "g": rng.random((5, 2))}
     more |= {"i": rng.integers(-3, 4, (4, 6), np.int32), "j": rng.integers(0, 3, (4, 6), np.int32)}
     more |= {"k": rng.integers(0, 6, (4, 2))}
+    points = rng.random((6, 2)) * 2
+    more |= {"points": points, "distances": np.linalg.norm(points[:, None] - points, axis=2)}
+    more |= {"edges": np.array([[0, 1, 2, 0, 3, 0], [1, 2, 3, 3, 4, 1]]), "features": rng.random((6, 2))}
     return {**dense, **more, "np": np, "jnp": jnp, "jax": jax, "key": jax.random.key(0)}
 
 
@@ -48,7 +51,7 @@ def in_words(text, given):
     a, s = given["a"], given["s"]
     powers = np.where(a != 0, np.exp(a), 0)
     counts = np.bincount(given["k"].ravel(), minlength=6)[:, None] * np.ones(4)
-    ones, diagonal = np.zeros((4, 6)), np.zeros((9, 11))
+    ones, diagonal, features = np.zeros((4, 6)), np.zeros((9, 11)), given["features"]
     ones[[0, 2], [1, 3]] = 1
     updated = a.copy()
     updated[1, 2] = 7
@@ -60,6 +63,8 @@ def in_words(text, given):
         "a step of lazy Adam by it": given["x"].T - 0.1 * (counts > 0),
         "a with 7 at (1, 2)": updated,
         "softmax of the stored entries of each row": powers / powers.sum(1, keepdims=True),
+        "features of equal edges, their maxima": [np.maximum(features[0], features[5]), *features[[1, 3, 2, 4]]],
+        "the nodes from which two steps lead to node 3": [0, 1, 2, 3],
     }[text]
 
 

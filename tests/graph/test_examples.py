@@ -59,6 +59,16 @@ def test_page():
     np.testing.assert_allclose(given["Y"], given["A"].todense() @ x, rtol=1e-5, atol=1e-6)
     rows, columns = given["P"].to_coords()
     np.testing.assert_allclose(given["squares"].values, ((x[rows] - x[columns]) ** 2).sum(1), rtol=1e-5)
+    assert given["near_each_other"].nse == 2 * sum(
+        (np.linalg.norm(p[:, None] - p, axis=2) <= 0.4)[np.triu_indices(25, 1)].sum()
+        for p in np.split(given["points"], 4)
+    )
+    assert (given["nearest"].nse, given["nearest"].trace()) == (400, 100)
+    np.testing.assert_array_equal(given["largest"], [[5], [2]])
+    np.testing.assert_array_equal(given["heaviest"].values, [5, 2])
+    np.testing.assert_allclose(given["of_three"], given["A"].todense()[3:4] @ x, rtol=1e-5)
+    assert not given["A"].at_coords(jnp.stack([given["target"], given["source"]])).any()
+    assert np.isfinite(given["losses"]).all()
     assert [one.shape for one in (given["first"], given["second"], *given["empty"])] == [(2, 2), (3, 3), (0, 0), (0, 0)]
 
 

@@ -33,6 +33,7 @@ def test_page():
     assert given["of_counts"].shape == (8, 32)
     assert given["of_words"].shape == (5, 3)
     assert given["of_multi"].shape == (5, 4)
+    assert {name: one.shape for name, one in given["of_types"].items()} == {"paper": (5, 4), "author": (2, 4)}
     assert given["pruned"].kernel.tensor.nse == 200
     assert any(jax.numpy.any(leaf) for leaf in jax.tree.leaves(given["slopes"]))
 
