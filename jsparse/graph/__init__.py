@@ -19,6 +19,8 @@ from jsparse.graph.edges import Edges as Edges
 from jsparse.graph.edges import from_edge_index as from_edge_index
 from jsparse.graph.edges import from_edges as from_edges
 from jsparse.graph.edges import to_edges as to_edges
+from jsparse.graph.hetero import HeteroBatch as HeteroBatch
+from jsparse.graph.hetero import hetero_batch as hetero_batch
 from jsparse.graph.libraries import from_jraph as from_jraph
 from jsparse.graph.libraries import from_networkx as from_networkx
 from jsparse.graph.link_split import LinkSplit as LinkSplit

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -22,7 +22,9 @@ from jsparse.ops.shaping.joining import summed_capacity
 from jsparse.primitives.host import on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["GraphBatch", "batch", "unbatch"]
+__all__ = ["GraphBatch", "Nodes", "batch", "diagonal", "listed", "unbatch"]
+
+T = TypeVar("T")
 
 
 class GraphBatch(NamedTuple):
@@ -72,22 +74,10 @@ def batch(
     Raises ShapeError for no graphs, for graphs that are not square, and where nodes or graphs exceed their capacity,
     PatternError if edges do (inside jit, of dynamic graphs: values of NaN), DTypeError for dense arrays.
     """
-    given = _listed(graphs)
+    given = listed(graphs, "batch")
     found = [as_graph(graph, "batch") for graph in given]
-    counts = [graph.shape[0] for graph in found]
-    capacity = _capacity(nodes, sum(counts), "nodes")
-    places = _capacity(size, len(found), "size")
-    edges = checked_nse(nse, "jsparse.graph.batch")
-    shape, format = (capacity, capacity), Format.of("csr", 2)
-    ends = np.array([0, *accumulate(counts)], np.int32)
-    maps = tuple(Offset((start, start)) for start in map(int, ends[:-1]))
-    whole = relocated(found, Relocation(maps, shape, format, (), summed_capacity(found, shape, format)))
-    kept = whole.dynamic(whole.nse if edges is None else edges)
-    starts = np.append(ends, np.full(places - len(found), ends[-1], np.int32))
-    graph_of = np.full(capacity, places, np.int32)
-    graph_of[: ends[-1]] = np.repeat(np.arange(len(found), dtype=np.int32), counts)
-    bare = all(is_pattern(graph) for graph in given)
-    return GraphBatch(kept.pattern if bare else kept, *on_device([graph_of, starts]))
+    own = Nodes.of([graph.shape[0] for graph in found], nodes, size, "batch")
+    return GraphBatch(diagonal(given, found, own, own, nse, "batch"), *on_device([own.graph_of, own.starts]))
 
 
 def unbatch(batch: GraphBatch) -> list[Graph]:
@@ -129,27 +119,61 @@ def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
     return list(map(SparseTensor._unchecked, split(whole.values, bounds.tolist()), patterns))
 
 
-def _listed(graphs: Iterable[Graph]) -> list[Graph]:
+class Nodes(NamedTuple):
+    """The nodes of a batch: their number with padding, and where the graphs begin."""
+
+    capacity: int
+    graph_of: np.ndarray
+    starts: np.ndarray
+    graphs: int
+
+    @staticmethod
+    def of(counts: list[int], nodes: int | None, size: int | None, what: str) -> Nodes:
+        """Those of graphs with so many nodes. Raises ShapeError if these or the graphs exceed a capacity."""
+        capacity = _capacity(nodes, sum(counts), "nodes", what)
+        places = _capacity(size, len(counts), "size", what)
+        ends = np.array([0, *accumulate(counts)], np.int32)
+        graph_of = np.full(capacity, places, np.int32)
+        graph_of[: ends[-1]] = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        return Nodes(
+            capacity, graph_of, np.append(ends, np.full(places - len(counts), ends[-1], np.int32)), len(counts)
+        )
+
+
+def diagonal(
+    given: Sequence[Graph], found: list[SparseTensor], targets: Nodes, sources: Nodes, nse: int | None, what: str
+) -> Graph:
+    """The block diagonal graph, dynamic; a pattern if all graphs are patterns."""
+    edges = checked_nse(nse, f"jsparse.graph.{what}")
+    shape, format = (targets.capacity, sources.capacity), Format.of("csr", 2)
+    starts = zip(*(own.starts[: own.graphs].tolist() for own in (targets, sources)), strict=True)
+    maps = tuple(map(Offset, starts))
+    whole = relocated(found, Relocation(maps, shape, format, (), summed_capacity(found, shape, format)))
+    kept = whole.dynamic(whole.nse if edges is None else edges)
+    return kept.pattern if all(is_pattern(graph) for graph in given) else kept
+
+
+def listed(graphs: Iterable[T], what: str) -> list[T]:
     """The graphs as a list. Raises ShapeError for none of them or a single one."""
-    single = is_pattern(graphs) or hasattr(graphs, "shape")
+    single = is_pattern(graphs) or hasattr(graphs, "shape") or isinstance(graphs, Mapping)
     found = [] if single or not isinstance(graphs, Iterable) else list(graphs)
     if not found:
         raise ShapeError(
-            f"Expected a sequence of one graph or more for jsparse.graph.batch, but got a {type(graphs).__name__}"
+            f"Expected a sequence of one graph or more for jsparse.graph.{what}, but got a {type(graphs).__name__}"
             f"{'' if single else ' without any'}. Pass a list."
         )
     return found
 
 
-def _capacity(given: int | None, least: int, name: str) -> int:
+def _capacity(given: int | None, least: int, name: str, what: str) -> int:
     """A capacity, by default `least`. Raises ShapeError if it is smaller."""
     if given is None:
         return least
-    found = as_integer(given, f"{name}= of jsparse.graph.batch")
+    found = as_integer(given, f"{name}= of jsparse.graph.{what}")
     if found < least:
-        what = "nodes" if name == "nodes" else "graphs"
+        of = "nodes" if name == "nodes" else "graphs"
         raise ShapeError(
-            f"Expected {name}= of jsparse.graph.batch to be at least {least:,}, the number of all {what}, but got "
+            f"Expected {name}= of jsparse.graph.{what} to be at least {least:,}, the number of all {of}, but got "
             f"{found:,}. Pass more, or make smaller batches."
         )
     return found

@@ -7,18 +7,33 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.errors import PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.ops.relocation.operands import as_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Graph", "as_graph", "index_arrays", "indices_of", "is_pattern", "like", "of_ones", "one_of", "tracing"]
+__all__ = [
+    "Graph",
+    "Relation",
+    "as_graph",
+    "check_relation",
+    "index_arrays",
+    "indices_of",
+    "is_pattern",
+    "like",
+    "of_ones",
+    "one_of",
+    "tracing",
+]
 
 MOST_CONSTANT = 2**20  # the entries of a static pattern that may become constants of a program: 4 MB
 
 Graph: TypeAlias = SparseTensor | Pattern | DynamicPattern
 """A matrix of weights, or a pattern, whose weights are one."""
+
+Relation: TypeAlias = tuple[str, str, str]
+"""What the edges of a graph are: the type of their sources, a name, and the type of their targets."""
 
 
 def is_pattern(x: object) -> bool:
@@ -63,6 +78,16 @@ def one_of(given: str, choices: tuple[str, ...], expected: str) -> str:
     if not isinstance(given, str) or given not in choices:
         names = " or ".join(map(repr, choices))
         raise ShapeError(f"Expected {expected} to be {names}, but got {shortened(repr(given))}.")
+    return given
+
+
+def check_relation(given: object, what: str) -> Relation:
+    """The relation. Raises ShapeError unless it is three names."""
+    if not isinstance(given, tuple) or len(given) != 3 or not all(isinstance(name, str) for name in given):
+        raise ShapeError(
+            f"Expected relations (type of sources, name, type of targets) in {what}, three names, but got "
+            f"{represented(given)}."
+        )
     return given
 
 

@@ -89,7 +89,7 @@ def radius_graph(
 
     Args:
         x: the points, real numbers of shape (n, dimensions), known or traced.
-        r: the largest Euclidean distance, a number, known or traced.
+        r: the largest Euclidean distance, a number, known or traced, in the dtype of the points.
         batch: the graph of each point, integers (n,) in any order, known or traced. Neighbours are of its own graph.
         loop: whether a point is one of its own neighbours, always, or never.
         max_num_neighbors: the most neighbours of a point, itself included if `loop`; as in PyTorch Geometric, 32 if
@@ -104,7 +104,7 @@ def radius_graph(
     integers.
     """
     points = _points(x, "radius_graph")
-    n, graph_of, radius = points.shape[0], _graph_of(batch, points.shape[0], "radius_graph"), _radius(r)
+    n, graph_of, radius = points.shape[0], _graph_of(batch, points.shape[0], "radius_graph"), _radius(r, points.dtype)
     loop, most = bool(loop), n if loop else max(n - 1, 0)
     if max_num_neighbors is None:
         if not _is_known(points, graph_of, radius):
@@ -176,14 +176,15 @@ def _graph_of(batch: ArrayLike | None, n: int, what: str) -> Array | None:
     return given
 
 
-def _radius(r: ArrayLike) -> float | jax.Array:
+def _radius(r: ArrayLike, dtype: np.dtype) -> float | jax.Array:
+    """The radius in the dtype of the points, so that 0.1 is that of coordinates."""
     expected = "the r of jsparse.graph.radius_graph to be a number, 0 or more"
     found = jax_array(r, expected)
     if found.shape or jnp.issubdtype(found.dtype, jnp.complexfloating):
         raise ShapeError(f"Expected {expected}, but got {found.dtype} of shape {shortened(found.shape)}.")
     if isinstance(found, jax.core.Tracer):
-        return found
-    radius = float(np.asarray(r, np.float64))  # in all of its bits: JAX's has 32
+        return found.astype(dtype)
+    radius = float(np.asarray(r).astype(dtype))
     if not radius >= 0:
         raise ShapeError(f"Expected {expected}, but got {represented(r)}.")
     return radius

@@ -12,15 +12,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
-from jsparse.graph.graphs import Graph
+from jsparse.graph.graphs import Graph, Relation, check_relation
 from jsparse.nn.layer import Arrays, Layer, Parameter
 from jsparse.nn.operands import Features, wide
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Convs", "HeteroConv", "Relation"]
-
-Relation: TypeAlias = tuple[str, str, str]
-"""What the edges of a graph are: the type of their sources, a name, and the type of their targets."""
+__all__ = ["Convs", "HeteroConv"]
 
 Convs: TypeAlias = "Mapping[Relation, Layer] | Sequence[tuple[Relation, Layer]]"
 """A layer for each relation."""
@@ -140,12 +137,7 @@ class HeteroConv(Layer):
 
 def _checked(pair: tuple[Relation, Layer]) -> tuple[Relation, Layer]:
     """A relation and its layer. Raises ShapeError and DTypeError if they are none."""
-    relation, conv = pair
-    if not isinstance(relation, tuple) or len(relation) != 3 or not all(isinstance(name, str) for name in relation):
-        raise ShapeError(
-            f"Expected relations (type of sources, name, type of targets) in HeteroConv, three names, but got "
-            f"{represented(relation)}."
-        )
+    relation, conv = check_relation(pair[0], "HeteroConv"), pair[1]
     if not isinstance(conv, Layer):
         raise DTypeError(
             f"Expected a layer of jsparse.nn for the relation {relation} of HeteroConv, such as "

@@ -149,3 +149,58 @@ def test_errors(call, error, words):
     with pytest.raises(error) as raised:
         call()
     assert words in str(raised.value)
+
+
+WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
+
+
+def heterogeneous(seed, papers, authors):
+    """Dense matrices of two relations."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: np.where(rng.random(shape) < 0.5, rng.uniform(0.5, 2, shape), 0).astype(np.float32)
+        for name, shape in ((WRITES, (papers, authors)), (CITES, (papers, papers)))
+    }
+
+
+@pytest.mark.parametrize("kind", ["static", "pattern", "jit"])
+def test_heterogeneous_graphs(kind):
+    arrays = [heterogeneous(0, 6, 3), heterogeneous(1, 4, 7), heterogeneous(2, 1, 0)]
+    tensors = [{name: jsparse.asarray(a, format="csr") for name, a in one.items()} for one in arrays]
+    given = [{name: A.pattern for name, A in one.items()} for one in tensors] if kind == "pattern" else tensors
+
+    def made(graphs):
+        return graph.hetero_batch(graphs, nodes={"paper": 15}, nse={WRITES: 60}, size=4)
+
+    found = jax.jit(made)(given) if kind == "jit" else made(given)
+    assert found.size == 4
+    assert (found.graph[WRITES].shape, found.graph[CITES].shape) == ((15, 10), (15, 15))
+    assert found.graph[WRITES].nse == 60
+    np.testing.assert_array_equal(found.graph_of["paper"], [0] * 6 + [1] * 4 + [2] + [4] * 4)
+    np.testing.assert_array_equal(found.graph_of["author"], [0] * 3 + [1] * 7)
+    np.testing.assert_array_equal(found.starts["author"], [0, 3, 10, 10, 10])
+    for name, columns in ((WRITES, (0, 3, 10, 10)), (CITES, (0, 6, 10, 11))):
+        want = np.zeros(found.graph[name].shape, np.float32)
+        for n, one in enumerate(arrays):
+            start = (0, 6, 10)[n]
+            want[start : start + len(one[name]), columns[n] : columns[n + 1]] = one[name]
+        np.testing.assert_array_equal(dense(found.graph[name]), want != 0 if kind == "pattern" else want)
+
+
+@pytest.mark.parametrize(
+    "graphs, options, words",
+    [
+        ([], {}, "a list without any"),
+        ({WRITES: jsparse.eye(3)}, {}, "Pass a list"),
+        ([jsparse.eye(3)], {}, "dictionaries of equal relations"),
+        ([{WRITES: jsparse.eye(3)}, {CITES: jsparse.eye(3)}], {}, "dictionaries of equal relations"),
+        ([{"writes": jsparse.eye(3)}], {}, "(type of sources, name, type of targets)"),
+        ([{WRITES: jsparse.eye(3, 2), CITES: jsparse.eye(4)}], {}, "as many nodes 'paper' in each relation"),
+        ([{CITES: jsparse.eye(4)}], {"nodes": {"paper": 3}}, "nodes= of jsparse.graph.hetero_batch"),
+        ([{CITES: jsparse.eye(4)}], {"size": 0}, "size= of jsparse.graph.hetero_batch"),
+    ],
+)
+def test_errors_of_heterogeneous_graphs(graphs, options, words):
+    with pytest.raises(ShapeError) as raised:
+        graph.hetero_batch(graphs, **options)
+    assert words in str(raised.value)

@@ -1,0 +1,154 @@
+"""The search for pairs of a row and a column that a matrix does not store, in a random order."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Blocks", "absent", "absent_pairs"]
+
+ROUNDS = 12  # of the permutation: with 8 the pairs of a 5 x 3 matrix are not equally likely
+MOST = np.uint32(2**32 - 1)
+
+State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
+"""Of the search for pairs: the next candidate of each block, how many pairs of it are found, and these pairs."""
+
+
+class Blocks(NamedTuple):
+    """Where pairs are drawn: blocks of a matrix, given by arrays (blocks,), and how many pairs of each are wanted."""
+
+    first_row: jax.Array
+    rows: jax.Array
+    first_column: jax.Array
+    columns: jax.Array
+    wanted: jax.Array
+
+
+class _Domain(NamedTuple):
+    """The pairs (row, column) of blocks, in a random order: uint32 (blocks,), or for candidates of their blocks.
+
+    A Feistel network permutes pairs of numbers. It mixes well if both have about as many values, so the longer side of
+    a block is cut in parts: the outer number is a coordinate of the shorter side and a part, the inner one a place in
+    the part.
+    """
+
+    rows: jax.Array
+    columns: jax.Array
+    parts: jax.Array
+    inner: jax.Array
+
+    @staticmethod
+    def of(blocks: Blocks) -> _Domain:
+        rows, columns = (size.astype(np.uint32) for size in (blocks.rows, blocks.columns))
+        short, long = jnp.minimum(rows, columns), jnp.maximum(jnp.maximum(rows, columns), 1)
+        parts = jnp.sqrt(long / jnp.maximum(short, 1).astype(np.float32)).round().astype(np.uint32)
+        return _Domain(rows, columns, parts, (long + parts - 1) // parts)
+
+    @property
+    def outer(self) -> jax.Array:
+        """How many values the outer number has: none in a block without pairs."""
+        return jnp.minimum(self.rows, self.columns) * self.parts
+
+    def permuted(self, at: jax.Array, keys: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The row and column at a place of the order, and whether there are such ones."""
+        outer = jnp.maximum(self.outer, 1)
+
+        def rounds(n: int, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            first, second = pair
+            first = (first + _mixed(second + keys[2 * n]) % outer) % outer
+            return first, (second + _mixed(first + keys[2 * n + 1]) % self.inner) % self.inner
+
+        start = at // self.inner % outer, at % self.inner
+        first, second = jax.lax.fori_loop(0, ROUNDS // 2, rounds, start)
+        short, long = first // self.parts, first % self.parts * self.inner + second
+        wide = self.rows <= self.columns
+        exists = (at // self.inner < self.outer) & (long < jnp.maximum(self.rows, self.columns))
+        return jnp.where(wide, short, long), jnp.where(wide, long, short), exists
+
+
+@partial(jax.jit, static_argnames=("count", "triangle"))
+def absent_pairs(
+    key: jax.Array, pointers: jax.Array, columns: jax.Array, blocks: Blocks, *, count: int, triangle: bool
+) -> jax.Array:
+    """(2, count) the rows and columns of pairs that are not stored, -1 where there are no more.
+
+    Each turn of the loop takes the next candidates of each block, some more than are wanted, in the order of a random
+    permutation, and keeps those that are pairs. With `triangle` these have greater rows than columns.
+    """
+    width = jnp.where(blocks.wanted > 0, blocks.wanted * (1 + triangle) + blocks.wanted // 8 + 16, 0).astype(np.uint32)
+    candidates = count * (1 + triangle) + count // 8 + 16 * len(width)
+    ends = jnp.cumsum(width.astype(np.int32))
+    begins, own = ends - width.astype(np.int32), jnp.arange(candidates, dtype=np.int32)
+    block = jnp.minimum(jnp.searchsorted(ends, own, side="right", method="sort"), len(width) - 1)
+    number = jnp.where(own < ends[-1], own - begins[block], 0).astype(np.uint32)
+    domain = _Domain.of(blocks)
+    keys = _mixed(jax.random.bits(key, (ROUNDS, 1), np.uint32) + jnp.arange(len(width), dtype=np.uint32))
+    offsets = jnp.cumsum(blocks.wanted) - blocks.wanted
+
+    def is_left(begin: jax.Array) -> jax.Array:
+        """Whether there are more candidates, and numbers for them."""
+        return (begin // domain.inner < domain.outer) & (begin <= MOST - width)
+
+    def goes_on(state: State) -> jax.Array:
+        begin, counts, _ = state
+        return (is_left(begin) & (counts < blocks.wanted)).any()
+
+    def turn(state: State) -> State:
+        begin, counts, found = state
+        at, own_domain = begin[block] + number, jax.tree.map(lambda one: one[block], domain)
+        row, rank, is_pair = own_domain.permuted(at, keys[:, block])
+        is_pair &= (own < ends[-1]) & is_left(begin)[block]
+        row = row.astype(np.int32) + blocks.first_row[block]
+        column, exists = absent(pointers, columns, row, rank, blocks.first_column[block], blocks.columns[block])
+        is_pair &= exists
+        if triangle:
+            is_pair &= row > column
+        total = jnp.cumsum(is_pair, dtype=np.int32)
+        before = jnp.where(begins > 0, total[begins - 1], 0)
+        place = counts[block] + total - 1 - before[block]
+        slot = jnp.where(is_pair & (place < blocks.wanted[block]), offsets[block] + place, count)
+        found = found.at[:, slot].set(jnp.stack([row, column]), mode="drop")
+        new = jnp.where(width > 0, total[jnp.maximum(ends - 1, 0)] - before, 0)
+        return jnp.where(is_left(begin), begin + width, begin), counts + new, found
+
+    start = jnp.zeros_like(width), jnp.zeros_like(blocks.wanted), jnp.full((2, count), -1, np.int32)
+    found: jax.Array = jax.lax.while_loop(goes_on, turn, start)[2]
+    return found
+
+
+def _mixed(x: jax.Array) -> jax.Array:
+    """A random function of uint32: the last step of MurmurHash3."""
+    x = (x ^ x >> 16) * np.uint32(0x85EBCA6B)
+    x = (x ^ x >> 13) * np.uint32(0xC2B2AE35)
+    return x ^ x >> 16
+
+
+def absent(
+    pointers: jax.Array,
+    columns: jax.Array,
+    row: jax.Array,
+    rank: jax.Array,
+    first: jax.Array | int,
+    size: jax.Array | int,
+) -> tuple[jax.Array, jax.Array]:
+    """The columns number `rank` of those that rows do not store, of `size` from the first, and whether they exist.
+
+    Of the stored columns c[0] < c[1] < ..., c[p] - p unstored ones stand before c[p]. Bisection finds how many of the
+    stored ones precede.
+    """
+    begin, count = pointers[row], pointers[row + 1] - pointers[row]
+    rank = rank.astype(columns.dtype)
+
+    def halved(bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        low, high = bounds
+        middle = low + (high - low) // 2
+        before = columns.at[begin + middle].get(mode="fill", fill_value=0) - first - middle
+        precedes = (before <= rank) & (low < high)
+        return jnp.where(precedes, middle + 1, low), jnp.where(precedes, high, jnp.minimum(middle, high))
+
+    low, _ = jax.lax.while_loop(lambda bounds: (bounds[0] < bounds[1]).any(), halved, (jnp.zeros_like(count), count))
+    return (first + rank + low).astype(np.int32), rank < size - count

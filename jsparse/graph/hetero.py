@@ -1,0 +1,109 @@
+"""Batches of heterogeneous graphs, which are dictionaries with a graph for each relation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.graph.batching import Nodes, diagonal, listed
+from jsparse.graph.graphs import Graph, Relation, as_graph, check_relation
+from jsparse.primitives.host import on_device
+
+__all__ = ["HeteroBatch", "hetero_batch"]
+
+
+class HeteroBatch(NamedTuple):
+    """Several heterogeneous graphs as one, a pytree of dictionaries.
+
+        >>> writes = ("author", "writes", "paper")
+        >>> graphs = [{writes: jsparse.random(jax.random.key(n), (3, 2), density=0.5)} for n in range(2)]
+        >>> found = jsparse.graph.hetero_batch(graphs, nodes={"paper": 8, "author": 5})
+        >>> found.graph[writes].shape, found.graph_of["paper"].shape, found.size
+        ((8, 5), (8,), 2)
+
+    Attributes:
+        graph: the block diagonal graph of each relation, dynamic.
+        graph_of: for each type of nodes, (nodes,) int32, the number of each node's graph, `size` in padding.
+        starts: for each type of nodes, (size + 1,) int32, the first node of each graph, and the end of the last one.
+    """
+
+    graph: dict[Relation, Graph]
+    graph_of: dict[str, jax.Array]
+    starts: dict[str, jax.Array]
+
+    @property
+    def size(self) -> int:
+        """The number of graphs, with the empty ones that fill up the batch."""
+        return int(next(iter(self.starts.values())).shape[-1]) - 1
+
+
+def hetero_batch(
+    graphs: Iterable[Mapping[Relation, Graph]],
+    *,
+    nodes: Mapping[str, int] | None = None,
+    nse: Mapping[Relation, int] | None = None,
+    size: int | None = None,
+) -> HeteroBatch:
+    """Make one heterogeneous graph of several ones, whose relations are block diagonal, as `batch` makes it.
+
+        >>> likes = ("user", "likes", "item")
+        >>> graphs = [{likes: jsparse.eye(2, 3)}, {likes: jsparse.eye(4, 1)}]
+        >>> found = jsparse.graph.hetero_batch(graphs, nodes={"user": 8}, nse={likes: 10}, size=3)
+        >>> found.graph[likes].shape, found.starts["user"]
+        ((6, 8), Array([0, 3, 4, 4], dtype=int32))
+
+    Args:
+        graphs: dictionaries with equal keys, the relations (type of sources, name, type of targets). Each has a graph
+            (targets, sources), a tensor or a pattern.
+        nodes: the capacity in nodes of each type, by default the number of all nodes.
+        nse: the capacity in edges of each relation, by default that of all graphs together.
+        size: the capacity in graphs, by default their number. Further graphs are empty.
+
+    Returns a `HeteroBatch`, differentiable in the weights.
+
+    Raises ShapeError for no graphs, for relations that differ, for graphs whose numbers of nodes disagree, and where
+    nodes or graphs exceed their capacity, PatternError if edges do, DTypeError for dense arrays.
+    """
+    given = listed(graphs, "hetero_batch")
+    relations = _relations(given)
+    found = {name: [as_graph(one[name], "hetero_batch", square=False) for one in given] for name in relations}
+    counts: dict[str, list[int]] = {}
+    for relation, tensors in found.items():
+        for axis, type_ in ((1, relation[0]), (0, relation[2])):
+            own = [tensor.shape[axis] for tensor in tensors]
+            if counts.setdefault(type_, own) != own:
+                raise ShapeError(
+                    f"Expected graphs of jsparse.graph.hetero_batch with as many nodes {type_!r} in each relation, but "
+                    f"got {shortened(counts[type_])} and in {relation} {shortened(own)}."
+                )
+    sets = {
+        type_: Nodes.of(own, None if nodes is None else nodes.get(type_), size, "hetero_batch")
+        for type_, own in counts.items()
+    }
+    blocks = {
+        relation: diagonal(
+            [one[relation] for one in given],
+            tensors,
+            sets[relation[2]],
+            sets[relation[0]],
+            None if nse is None else nse.get(relation),
+            "hetero_batch",
+        )
+        for relation, tensors in found.items()
+    }
+    graph_of = dict(zip(sets, on_device([own.graph_of for own in sets.values()]), strict=True))
+    return HeteroBatch(blocks, graph_of, dict(zip(sets, on_device([own.starts for own in sets.values()]), strict=True)))
+
+
+def _relations(given: Sequence[Mapping[Relation, Graph]]) -> list[Relation]:
+    """The relations of heterogeneous graphs. Raises ShapeError unless these are dictionaries of equal relations."""
+    if not all(isinstance(one, Mapping) and one.keys() == given[0].keys() and one for one in given):
+        raise ShapeError(
+            "Expected dictionaries of equal relations for jsparse.graph.hetero_batch, a graph for each, but got "
+            f"{shortened([list(one) if isinstance(one, Mapping) else type(one).__name__ for one in given])}. Graphs "
+            "without edges of a relation have jsparse.zeros((targets, sources))."
+        )
+    return [check_relation(one, "jsparse.graph.hetero_batch") for one in given[0]]
