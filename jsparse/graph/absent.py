@@ -83,7 +83,7 @@ def absent_pairs(
     candidates = count * (1 + triangle) + count // 8 + 16 * len(width)
     ends = jnp.cumsum(width.astype(np.int32))
     begins, own = ends - width.astype(np.int32), jnp.arange(candidates, dtype=np.int32)
-    block = jnp.minimum(jnp.searchsorted(ends, own, side="right", method="sort"), len(width) - 1)
+    block = jnp.cumsum(jnp.zeros(candidates, np.int32).at[ends[:-1]].add(1, mode="drop"))
     number = jnp.where(own < ends[-1], own - begins[block], 0).astype(np.uint32)
     domain = _Domain.of(blocks)
     keys = _mixed(jax.random.bits(key, (ROUNDS, 1), np.uint32) + jnp.arange(len(width), dtype=np.uint32))

@@ -13,7 +13,7 @@ from jsparse.base.arrays import Array, host_array, is_integer
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.convert.dynamic_creation import index_numbers
 from jsparse.errors import PatternError, ShapeError, shortened
-from jsparse.graph.graphs import Graph, as_graph, like, one_of
+from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
 from jsparse.ops.indexing.gathered import gathered
 from jsparse.ops.indexing.points import coords
 from jsparse.ops.relocation.operands import as_integer
@@ -81,18 +81,9 @@ def subgraph(subset: ArrayLike, A: Graph, relabel_nodes: bool = False) -> Subgra
         raise ShapeError(
             "Expected the subset of jsparse.graph.subgraph to have each node once. Pass np.unique(subset)."
         )
-    xnp = np if known and not isinstance(graph.pattern, DynamicPattern) else jnp
-    count, (target, source, *_) = graph.shape[0], coords(graph)
-    own = xnp.arange(len(given), dtype=np.int32)
-    number: Array
-    if xnp is np:
-        number = np.full(count, -1, np.int32)
-        number[given] = own
-    else:
-        number = jnp.full(count, -1, np.int32).at[given].set(own, mode="drop")
-    is_kept = (_at(number, target, -1) >= 0) & (_at(number, source, -1) >= 0)
-    part, edges = _part(graph, is_kept, number if relabel_nodes else None, len(given))
-    return Subgraph(xnp.asarray(given), like(A, part), own, edges)
+    run = _compiled_induced if not known or graph.is_dynamic else _induced
+    found = run(graph, given, bool(relabel_nodes))
+    return _bare(found) if is_pattern(A) else found
 
 
 def k_hop_subgraph(
@@ -137,21 +128,9 @@ def k_hop_subgraph(
         raise ShapeError(f"Expected num_hops of jsparse.graph.k_hop_subgraph to be 0 or more, but got {hops}.")
     one_of(flow, ("source_to_target", "target_to_source"), "the flow of jsparse.graph.k_hop_subgraph")
     given = _nodes(node_ids, graph.shape[0], "k_hop_subgraph")
-    known = not isinstance(given, jax.core.Tracer) and not isinstance(graph.pattern, DynamicPattern)
-    xnp, count = np if known else jnp, graph.shape[0]
-    target, source, *_ = coords(graph)
-    here, there = (target, source) if flow == "source_to_target" else (source, target)
-    reached = last = _marked(given, count, known)
-    followed = xnp.zeros(graph.nse, bool)
-    for _ in range(hops):
-        hit = _at(last, here, False)
-        last = _marked(there[hit] if known else jnp.where(hit, there, count), count, known)
-        followed, reached = followed | hit, reached | last
-    is_kept = followed if directed else _at(reached, here, False) & _at(reached, there, False)
-    number = xnp.cumsum(reached, dtype=np.int32) - 1
-    nodes = np.flatnonzero(reached) if known else jnp.nonzero(reached, size=count, fill_value=count)[0]
-    part, edges = _part(graph, is_kept, number if relabel_nodes else None, len(nodes))
-    return Subgraph(nodes.astype(np.int32), like(A, part), _at(number, given, count), edges)
+    run = _compiled_k_hops if isinstance(given, jax.core.Tracer) or graph.is_dynamic else _k_hops
+    found = run(graph, given, hops, bool(relabel_nodes), flow, bool(directed))
+    return _bare(found) if is_pattern(A) else found
 
 
 def _nodes(given: ArrayLike, count: int, what: str) -> Array:
@@ -175,6 +154,50 @@ def _nodes(given: ArrayLike, count: int, what: str) -> Array:
     return array.astype(np.int32)
 
 
+def _induced(graph: SparseTensor, given: Array, relabel: bool) -> Subgraph:
+    """The subgraph of some nodes, by numpy if they are an array of numpy and the graph is static."""
+    count, (target, source, *_) = graph.shape[0], coords(graph)
+    number: Array
+    if isinstance(given, np.ndarray):
+        own: Array = np.arange(len(given), dtype=np.int32)
+        number = np.full(count, -1, np.int32)
+        number[given] = own
+    else:
+        own = jnp.arange(len(given), dtype=np.int32)
+        number = jnp.full(count, -1, np.int32).at[given].set(own, mode="drop")
+    is_kept = (_at(number, target, -1) >= 0) & (_at(number, source, -1) >= 0)
+    part, edges = _part(graph, is_kept, number if relabel else None, len(given))
+    return Subgraph(given, part, own, edges)
+
+
+def _k_hops(graph: SparseTensor, given: Array, hops: int, relabel: bool, flow: str, directed: bool) -> Subgraph:
+    """The subgraph within some hops, by numpy if the nodes are an array of numpy and the graph is static."""
+    known, count = isinstance(given, np.ndarray), graph.shape[0]
+    xnp = np if known else jnp
+    target, source, *_ = coords(graph)
+    here, there = (target, source) if flow == "source_to_target" else (source, target)
+    reached = last = _marked(given, count)
+    followed = xnp.zeros(graph.nse, bool)
+    for _ in range(hops):
+        hit = _at(last, here, False)
+        last = _marked(there[hit] if known else jnp.where(hit, there, count), count)
+        followed, reached = followed | hit, reached | last
+    is_kept = followed if directed else _at(reached, here, False) & _at(reached, there, False)
+    number = xnp.cumsum(reached, dtype=np.int32) - 1
+    nodes = np.flatnonzero(reached) if known else jnp.nonzero(reached, size=count, fill_value=count)[0]
+    part, edges = _part(graph, is_kept, number if relabel else None, len(nodes))
+    return Subgraph(nodes.astype(np.int32), part, _at(number, given, count), edges)
+
+
+_compiled_induced = jax.jit(_induced, static_argnums=2)
+_compiled_k_hops = jax.jit(_k_hops, static_argnums=(2, 3, 4, 5))
+
+
+def _bare(found: Subgraph) -> Subgraph:
+    assert isinstance(found.graph, SparseTensor)
+    return found._replace(graph=found.graph.pattern)
+
+
 def _plain(graph: SparseTensor) -> SparseTensor:
     """A graph each of whose entries has coordinates of its own, in csr if there are blocks."""
     return graph if all(level.kind.has_coordinates for level in graph.format.levels[1:]) else graph.asformat("csr")
@@ -185,9 +208,9 @@ def _at(x: Array, index: Array, fill: int | bool) -> Array:
     return x[index] if isinstance(x, np.ndarray) else x.at[index].get(mode="fill", fill_value=fill)
 
 
-def _marked(nodes: Array, count: int, known: bool) -> Array:
+def _marked(nodes: Array, count: int) -> Array:
     """Bools (count,), True at some nodes."""
-    if not known:
+    if not isinstance(nodes, np.ndarray):
         return jnp.zeros(count, bool).at[nodes].set(True, mode="drop")
     marks = np.zeros(count, bool)
     marks[nodes] = True

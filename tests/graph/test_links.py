@@ -30,6 +30,7 @@ def labelled(part):
     return pairs[:count], pairs[count:]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("columns", [None, 8])
 @pytest.mark.parametrize(
     "options",
@@ -82,7 +83,7 @@ def test_split_of_repeated_edges():
     rng = np.random.default_rng(0)
     source, target = rng.integers(0, 6, (2, 50))
     A = graph.from_edges(source, target, nodes=30, duplicates="keep")
-    parts = graph.random_link_split(KEY, A, add_negative_train_samples=False)
+    parts = graph.random_link_split(KEY, A, add_negative_train_samples=False)  # 50 edges: 35, 5 and 10
     numbers = [set(np.asarray(part.graph.coords[2]).tolist()) for part in parts]
     assert (len(numbers[0]), len(numbers[2])) == (35, 40)
     assert numbers[0] == numbers[1] < numbers[2]
@@ -91,14 +92,13 @@ def test_split_of_repeated_edges():
         assert set(own) <= set(listed([source, target]))
 
 
-@pytest.mark.parametrize("run", [lambda function: function, jax.jit])
-def test_samples(run):
+def test_samples():
     a = adjacency(nodes=20, density=0.3)
     A = jsparse.asarray(a).dynamic()
     edges = np.array([[3, 1, 3, 20, 7], [0, 1, 2, 4, -1]])
     labels = np.array([2, 3, 4, 5, 6], np.int32)
     call = lambda A, edges: graph.sample_links(KEY, A, edges, [4, 25], num_neg_samples=7, edge_label=labels)  # noqa: E731
-    found = run(call)(A, edges)
+    found = jax.jit(call)(A, edges)
     np.testing.assert_array_equal(found.edge_mask, [True] * 3 + [False] * 2 + [True] * 7)
     np.testing.assert_array_equal(found.edge_label, [2, 3, 4] + [0] * 9)
     seeds = np.asarray(found.layers[0].nodes)[: found.layers[0].graph.shape[0]]
@@ -131,7 +131,7 @@ def test_batches_have_one_shape_and_all_edges():
         source, target = sample.edge_label_index
         return jnp.where(sample.edge_mask, (h[source] * h[target]).sum(1), 0).sum()
 
-    for given in (A, A.pattern, A.dynamic()):
+    for given in (A, A.dynamic()):
         seen, negatives, total = [], [], 0
         for sample in graph.link_batches(KEY, given, edges, [3, 2], 16, neg_sampling_ratio=0.5):
             seeds = np.asarray(sample.layers[0].nodes)[: sample.layers[0].graph.shape[0]]
@@ -146,18 +146,18 @@ def test_batches_have_one_shape_and_all_edges():
         assert total == -(-len(seen) // 16)
         assert len(negatives) == 8 * total
         assert not set(negatives) & set(seen)
-    assert len(traces) == 2  # with and without weights
+    assert len(traces) == 1
 
 
 def test_batches_of_labels_and_orders():
     A = jsparse.asarray(adjacency(nodes=20, density=0.3))
     edges = np.array(edges_of(A)).T[:, :10]
-    found = list(graph.link_batches(KEY, A, edges, [2], 4, edge_label=np.arange(10), shuffle=False))
+    found = list(graph.link_batches(KEY, A.pattern, edges, [2], 4, edge_label=np.arange(10), shuffle=False))
     np.testing.assert_array_equal(np.concatenate([one.edge_label for one in found]), [*range(10), 0, 0])
     np.testing.assert_array_equal(found[2].edge_mask, [True, True, False, False])
     assert len(list(graph.link_batches(KEY, A, edges, [2], 4, drop_last=True))) == 2
     assert not list(graph.link_batches(KEY, A, edges[:, :0], [2], 4))
-    one, other = (next(graph.link_batches(key, A, edges, [2], 10)) for key in jax.random.split(KEY))
+    one, other = (next(graph.link_batches(key, A, edges, [2], 4)) for key in jax.random.split(KEY))
     assert not np.array_equal(one.edge_label_index, other.edge_label_index)
 
 
@@ -172,7 +172,7 @@ EDGES = np.zeros((2, 3), int)
         (lambda: graph.random_link_split(KEY, S, num_val=7), ShapeError, "num_val of jsparse.graph.random_link_split"),
         (lambda: graph.random_link_split(KEY, S, num_val=1.5), ShapeError, "a float from 0.0 to 1.0"),
         (lambda: graph.random_link_split(KEY, S, num_val=3, num_test=3), ShapeError, "leave none"),
-        (lambda: graph.random_link_split(KEY, S, neg_sampling_ratio=9.0), ShapeError, "there are 30"),
+        (lambda: graph.random_link_split(KEY, S, 0, 1, neg_sampling_ratio=9.0), ShapeError, "there are 30"),
         (
             lambda: graph.random_link_split(KEY, graph.from_edges([0], [1], nodes=2), is_undirected=True),
             PatternError,
