@@ -13,6 +13,7 @@ __all__ = ["Blocks", "absent", "absent_pairs"]
 
 ROUNDS = 12  # of the permutation: with 8 the pairs of a 5 x 3 matrix are not equally likely
 MOST = np.uint32(2**32 - 1)
+TURNS = 1024  # at most about so many turns are needed, even if the graph has nearly all edges
 
 State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 """Of the search for pairs: the next candidate of each block, how many pairs of it are found, and these pairs."""
@@ -77,10 +78,12 @@ def absent_pairs(
     """(2, count) the rows and columns of pairs that are not stored, -1 where there are no more.
 
     Each turn of the loop takes the next candidates of each block, some more than are wanted, in the order of a random
-    permutation, and keeps those that are pairs. With `triangle` these have greater rows than columns.
+    permutation, and keeps those that are pairs. With `triangle` these have greater rows than columns, and what is
+    stored is symmetric, with all of the diagonal.
     """
-    width = jnp.where(blocks.wanted > 0, blocks.wanted * (1 + triangle) + blocks.wanted // 8 + 16, 0).astype(np.uint32)
-    candidates = count * (1 + triangle) + count // 8 + 16 * len(width)
+    spare = max(len(columns) // (TURNS * len(blocks.wanted)), 16)
+    width = jnp.where(blocks.wanted > 0, blocks.wanted * (1 + triangle) + blocks.wanted // 8 + spare, 0)
+    width, candidates = width.astype(np.uint32), count * (1 + triangle) + count // 8 + spare * len(width)
     ends = jnp.cumsum(width.astype(np.int32))
     begins, own = ends - width.astype(np.int32), jnp.arange(candidates, dtype=np.int32)
     block = jnp.cumsum(jnp.zeros(candidates, np.int32).at[ends[:-1]].add(1, mode="drop"))
@@ -88,6 +91,7 @@ def absent_pairs(
     domain = _Domain.of(blocks)
     keys = _mixed(jax.random.bits(key, (ROUNDS, 1), np.uint32) + jnp.arange(len(width), dtype=np.uint32))
     offsets = jnp.cumsum(blocks.wanted) - blocks.wanted
+    limit = jnp.minimum(blocks.wanted.astype(np.uint32), _number_of_pairs(pointers, blocks) // (1 + triangle))
 
     def is_left(begin: jax.Array) -> jax.Array:
         """Whether there are more candidates, and numbers for them."""
@@ -95,7 +99,7 @@ def absent_pairs(
 
     def goes_on(state: State) -> jax.Array:
         begin, counts, _ = state
-        return (is_left(begin) & (counts < blocks.wanted)).any()
+        return (is_left(begin) & (counts.astype(np.uint32) < limit)).any()
 
     def turn(state: State) -> State:
         begin, counts, found = state
@@ -118,6 +122,14 @@ def absent_pairs(
     start = jnp.zeros_like(width), jnp.zeros_like(blocks.wanted), jnp.full((2, count), -1, np.int32)
     found: jax.Array = jax.lax.while_loop(goes_on, turn, start)[2]
     return found
+
+
+def _number_of_pairs(pointers: jax.Array, blocks: Blocks) -> jax.Array:
+    """How many pairs of each block are not stored, uint32, which is the most where blocks have 2³² elements."""
+    is_small = blocks.rows.astype(np.float32) * blocks.columns.astype(np.float32) < 4.29e9
+    stored = pointers[blocks.first_row + blocks.rows] - pointers[blocks.first_row]
+    size = blocks.rows.astype(np.uint32) * blocks.columns.astype(np.uint32)  # exact modulo 2³²
+    return jnp.where(is_small, size - stored.astype(np.uint32), MOST)
 
 
 def _mixed(x: jax.Array) -> jax.Array:

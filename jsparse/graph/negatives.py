@@ -41,7 +41,7 @@ def negative_sampling(
     All sets of pairs are equally likely, up to the quality of a pseudo-random permutation (Black and Rogaway, "Ciphers
     with arbitrary finite domains", 2002): it orders the pairs of a row and a number n, which stands for the n-th column
     that the row does not store. So nothing is drawn twice, dense graphs are sampled as well as sparse ones, and the
-    time grows with the number of samples alone, but for graphs that have nearly all edges.
+    time grows with the number of samples, divided by the share of pairs that have no edge.
 
     Args:
         key: a key of jax.random.

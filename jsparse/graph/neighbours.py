@@ -107,8 +107,7 @@ def _among_candidates(
     """The nearest other points of some rows, their distances (inf if there is none), and whether these are settled."""
     n = len(points)
     count = min(others + 1 + spare, n)
-    bound = radius * (1 + 1e-12)  # the tree takes distances below the bound
-    distances, found = tree.query(points[rows], count, distance_upper_bound=bound)
+    distances, found = tree.query(points[rows], count, distance_upper_bound=_above(radius))
     distances, found = distances.reshape(-1, count), found.reshape(-1, count)
     other = found != rows[:, None]
     other[other.all(axis=1), -1] = False  # among many equal points the tree may have found others only
@@ -120,6 +119,11 @@ def _among_candidates(
     order = np.lexsort((found[ties], distances[ties]), axis=1)
     found[ties] = np.take_along_axis(found[ties], order, axis=1)
     return found[:, :others], distances[:, :others], settled
+
+
+def _above(radius: float) -> float:
+    """A bound of a tree, which takes the distances below it, and compares squares. Coordinates are at most 1."""
+    return max(radius * (1 + 1e-12), 1e-150)
 
 
 def _from_blocks(
@@ -140,9 +144,9 @@ def close_pairs(
     placed = _placed(np.asarray(x, np.float64), graph_of, "euclidean")
     assert placed is not None
     points, scale = placed
-    pairs = _tree(points).query_pairs(radius / scale, output_type="ndarray")
-    if graph_of is not None:
-        pairs = pairs[graph_of[pairs[:, 0]] == graph_of[pairs[:, 1]]]
+    pairs = _tree(points).query_pairs(_above(radius / scale), output_type="ndarray")
+    near = np.sqrt(((points[pairs[:, 0]] - points[pairs[:, 1]]) ** 2).sum(axis=1)) <= radius / scale
+    pairs = pairs[near if graph_of is None else near & (graph_of[pairs[:, 0]] == graph_of[pairs[:, 1]])]
     own = np.arange(len(points) if loop else 0)
     return np.concatenate([pairs[:, 0], pairs[:, 1], own]), np.concatenate([pairs[:, 1], pairs[:, 0], own])
 

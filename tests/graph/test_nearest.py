@@ -97,6 +97,7 @@ def test_lattices_and_many_equal_points():
 @pytest.mark.parametrize("batch", [None, np.sort(np.arange(60) % 7 % 4), np.arange(60) * 17 % 11 - 3])
 def test_batches_and_radii(batch, loop, traced):
     x = np.concatenate([points(40), lattice(4, 5, 1)]) + np.float32(100)
+    x[5:9] = x[30]
     run = jax.jit if traced else lambda function: function
     for k in (9, 59)[traced:]:
         A = run(lambda x, b, k=k: graph.knn_graph(x, k, b, loop))(x, batch)

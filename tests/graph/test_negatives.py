@@ -91,6 +91,14 @@ def test_all_sets_are_equally_likely(kind):
     assert sum((drawn[one] - 3000 / len(sets)) ** 2 / (3000 / len(sets)) for one in sets) < bound
 
 
+def test_few_pairs_of_many():
+    """As many candidates as the graph has edges, and far more than are wanted."""
+    a = np.ones((400, 400), np.float32)
+    a[[3, 399, 17], [399, 0, 16]] = 0
+    found = graph.negative_sampling(KEY, jsparse.asarray(a), 20)
+    assert set(listed(found)) == {(399, 3), (0, 399), (16, 17)}
+
+
 def test_large_graphs():
     """More pairs than numbers of 32 bits, and rows longer than the rest."""
     rng = np.random.default_rng(0)
