@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Search", "close_pairs", "nearest_known", "nearest_traced"]
 
 BLOCK = 2**22  # the elements of the largest array
-SPARE = 8  # the candidates beside k: of blocks, whose distances are computed without cancellation; of trees, for ties
+SPARE = 8  # the candidates beside k of blocks, whose distances are computed without cancellation
 MOST_SPARE = 256  # where more points than these are equally far, distances to all points are compared
 MOST_DIMENSIONS = 10  # beyond, trees visit most points, and blocks are quicker: 0.2 of the time at 16 dimensions
 
@@ -50,7 +50,7 @@ def nearest_known(
         return _from_blocks(x, graph_of, radius, search, np.arange(len(x)))
     points, radius = placed[0], radius / placed[1]
     tree, n, others = _tree(points), len(points), search.k - search.loop
-    targets, sources, rows, spare = [], [], np.arange(n), SPARE
+    targets, sources, rows, spare = [], [], np.arange(n), 1
     if search.loop:
         targets, sources = [rows], [rows]
     while others and len(rows) and spare <= MOST_SPARE:
