@@ -31,6 +31,7 @@ from jsparse.sparsification.sparse_value import (
     broadcast,
     check_background,
     plain,
+    unstored,
     whole,
 )
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -185,15 +186,34 @@ def joined(equation: Equation, *inputs: Value) -> Value:
     """Join tensors, and arrays that are one known number, along a dimension."""
     parts = [_joinable(equation, x) for x in inputs]
     if equation.name == "stack":
-        axis = equation.params["axis"]
-        found = stack([x.tensor for x in parts], axis)
+        axis, join = equation.params["axis"], stack
         sizes, added = [1] * len(parts), partial(jnp.expand_dims, axis=axis)
         backgrounds = [x.background.through(added) for x in parts]
     else:
-        axis = equation.params["dimension"]
-        found = concatenate([x.tensor for x in parts], axis)
+        axis, join = equation.params["dimension"], concatenate
         sizes, backgrounds = [x.shape[axis] for x in parts], [x.background for x in parts]
-    return replace(plain(found), background=_joined(backgrounds, axis, sizes, found))  # type: ignore[type-var]
+
+    def joined_at_axis(tensors: Sequence[SparseTensor]) -> SparseTensor:
+        return join(tensors, axis)
+
+    found = joined_at_axis([x.tensor for x in parts])
+    return _completed(found, _joined(backgrounds, axis, sizes, found), parts, joined_at_axis)
+
+
+def _completed(
+    found: SparseTensor,
+    background: Background,
+    parts: Sequence[SparseValue],
+    joined: Callable[[Sequence[SparseTensor]], SparseTensor],
+) -> SparseValue:
+    """The value of tensors that `joined` joins. Dense levels store elements that no tensor stores: the background's."""
+    value = SparseValue(found, tuple(found.shape), tuple(range(found.ndim)), background)
+    if background.is_zero or found.nse <= sum(x.tensor.nse for x in parts):
+        return value
+    is_stored = joined([x.tensor.with_values(jnp.ones(x.tensor.nse, jnp.int8)) for x in parts]).values != 0
+    return value.with_tensor(
+        found.with_values(jnp.where(is_stored, found.values, unstored(value).at(found))), background
+    )
 
 
 def _joined(backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], found: SparseTensor) -> Background:
@@ -221,8 +241,12 @@ def padded(equation: Equation, x: Any, fill: Value) -> Value:
     is_equal = isinstance(x, SparseValue) and number is not None and x.background.value == number
     if not is_equal or any(low < 0 or high < 0 or interior for low, high, interior in config):
         raise equation.unsupported("pads a SparseTensor by other elements than 0, or inside", "Pass A.todense() there.")
-    found = plain(pad(whole(x).tensor, [(low, high) for low, high, _ in config]))
-    return replace(found, background=x.background)  # type: ignore[type-var]
+
+    def widened(tensors: Sequence[SparseTensor]) -> SparseTensor:
+        return pad(tensors[0], [(low, high) for low, high, _ in config])
+
+    given = whole(x)
+    return _completed(widened([given.tensor]), x.background, [given], widened)
 
 
 def _joinable(equation: Equation, x: Value) -> SparseValue:

@@ -177,3 +177,19 @@ def test_long_dimensions():
 def test_a_background_of_all_elements_is_unknown():
     with pytest.raises(jsparse.PatternError, match=r"'add' in .*test_backgrounds.py:\d+.*'dot_general'.*may differ"):
         jsparse.sparsify(lambda A: jnp.exp(A + x + y[:, None]) @ W)(tensor())
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("format", ["(i, j) -> (i : compressed, j : dense)", "(i, j) -> (j : compressed, i : dense)"])
+def test_elements_that_dense_levels_add_are_those_of_the_background(format, dynamic):
+    a, b = np.array([[1.0, 0, 2], [0, 0, 0], [0, 3, 0]], np.float32), np.array([[0.0, 0, 0], [1, 0, 5], [0, 3, 0]])
+    A, B = jsparse.asarray(a, format=format), jsparse.asarray(b.astype(np.float32), format=format)
+    for function in (
+        lambda x, y: jnp.pad(jnp.exp(x), ((1, 0), (2, 1)), constant_values=1.0).sum(0),
+        lambda x, y: jnp.concatenate([jnp.exp(x), jnp.exp(y)], 0).sum(0),
+        lambda x, y: jnp.concatenate([jnp.exp(x), jnp.exp(y)], 1).sum(0),
+        lambda x, y: jnp.stack([jnp.exp(x), y + y.sum(0)], 1).sum(0),
+        lambda x, y: jnp.concatenate([x - x.sum(0), y - y.sum(0)], 1).sum(0),
+    ):
+        found = jsparse.sparsify(function)(*(x.dynamic() if dynamic else x for x in (A, B)))
+        np.testing.assert_allclose(found, function(a, b), rtol=1e-6, atol=1e-6)
