@@ -16,11 +16,14 @@ from jsparse.differentiation import lookups
 from jsparse.differentiation.table import Reader, Table, Value
 from jsparse.errors import NotYetSupportedError
 from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.origin import UNKNOWN, Origin
 
 __all__ = ["interpret"]
 
 
-def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], reader: Reader, called_from: str = "") -> list[Value]:
+def interpret(
+    closed: ClosedJaxpr, inputs: Sequence[Value], reader: Reader, called_from: Origin = UNKNOWN
+) -> list[Value]:
     """The results of a closed jaxpr for values that are arrays or tables. `called_from` is the line that calls.
 
     Raises NotYetSupportedError, with the line of the user's function, for an operation that reads a table in another
@@ -32,7 +35,7 @@ def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], reader: Reader, call
     def read(v: Var | Literal) -> Any:
         return _compat.literal(v) if isinstance(v, _compat.Literal) else known[v]
 
-    def evaluate(inner: ClosedJaxpr, values: Sequence[Value], _: int | None, line: str) -> list[Value]:
+    def evaluate(inner: ClosedJaxpr, values: Sequence[Value], _: int | None, line: Origin) -> list[Value]:
         return interpret(inner, values, reader, line)
 
     known.update(zip(jaxpr.constvars, closed.consts, strict=True))
@@ -72,7 +75,7 @@ def _inside(
 
     def function(inputs: Sequence[Value]) -> tuple[list[jax.Array], list[jax.Array]]:
         inner = reader.inside()
-        found = arrays(interpret(closed, inputs, inner, equation.line), str(equation))
+        found = arrays(interpret(closed, inputs, inner, equation.origin.calling("")), str(equation))
         tables[:] = inner.tables
         return found, inner.ids
 
