@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -85,7 +85,8 @@ class Equation:
         return Origin.of(self.source, self.called_from)
 
     def __str__(self) -> str:
-        return f"'{self.name}'{self.origin}"
+        origin = self.origin
+        return f"'{self.name}'{replace(origin, function='') if origin.function == self.name else origin}"
 
     def unsupported(self, why: str, instead: str) -> NotYetSupportedError:
         """The error for an equation without a meaning for sparse tensors."""

@@ -29,7 +29,7 @@ from jsparse.compiler.backends.llvm.jit import Llvm
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
-from jsparse.planning.bare_pattern import is_bare
+from jsparse.planning.bare_pattern import BarePattern
 from jsparse.planning.plan import AssembledPattern, DenseOutput, PlannedProduct, SumOfProducts
 from jsparse.planning.planned import plan_einsum
 from jsparse.primitives.execute import complex_as_real
@@ -298,7 +298,7 @@ def _arrays(
     dtypes = iter(work.factor_dtypes)
     for number, alone in zip(work.values, work.prereductions, strict=True):
         operand, tensor = operands[number], taken[number]
-        if operand is None or is_bare(tensor):
+        if operand is None or isinstance(tensor, BarePattern):
             continue
         dtype = next(dtypes)
         stored = isinstance(tensor, jsparse.SparseTensor) and not tensor.format.is_dense

@@ -19,7 +19,7 @@ import jsparse
 from jsparse.compiler.scalar import as_stored
 from jsparse.notation import parse_statement
 from jsparse.ops.evaluate import planned_sum
-from jsparse.planning.bare_pattern import is_index_relation
+from jsparse.planning.bare_pattern import IndexRelation
 from jsparse.planning.planned import Planned
 
 __all__ = ["Indirect", "nested", "variables"]
@@ -190,7 +190,7 @@ class Indirect(Evaluation):
         made, out = self.arguments(array)
         planned = planned_sum(self.text, made, self.shape, out, None)
         drawn = {id(made[name]): x for name, x in self.tensors}
-        return planned, [None if is_index_relation(x) else drawn.get(id(x), ONE) for x in planned.operands]
+        return planned, [None if isinstance(x, IndexRelation) else drawn.get(id(x), ONE) for x in planned.operands]
 
     def run(self) -> object:
         """The result of `jsparse.evaluate`."""

@@ -68,9 +68,9 @@ CASES = {
     "of JAX": (softplus, "of softplus in", softplus),
     "under vmap": (batched, "'logistic' in", batched),
     "in a loop": (loop, "'cosh' in", loop),
-    "a gradient": (gradient, "'fft' of fft in", gradient),
+    "a gradient": (gradient, "'fft' in", gradient),
     "a product": (product, "'add' in .*'dot_general' in", product),
-    "of scipy": (after_another_line, "'erfc' of erfc in", after_another_line),
+    "of scipy": (after_another_line, "'erfc' in", after_another_line),
 }
 
 
