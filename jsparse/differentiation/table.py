@@ -1,4 +1,4 @@
-"""Tables as values of a jaxpr: arrays of which only rows are looked up."""
+"""Tables as values of a jaxpr: arrays that are read by looking up rows alone."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Reader:
         self.ids.extend(ids)
 
     def places(self, table: Table, ids: ArrayLike, is_clipped: bool = False) -> jax.Array:
-        """The places of rows in `table.rows`; behind its end for those out of range, unless they are clipped."""
+        """The places of rows in `table.rows`. Rows out of range have a place after its end, unless they are clipped."""
         numbers = jnp.asarray(index_numbers(jnp.asarray(ids), table.size))
         return self._found(table, jnp.clip(numbers, 0, table.size - 1) if is_clipped else numbers)
 

@@ -13,10 +13,10 @@ __all__ = ["Blocks", "absent", "absent_pairs"]
 
 ROUNDS = 12  # of the permutation: with 8 the pairs of a 5 x 3 matrix are not equally likely
 MOST = np.uint32(2**32 - 1)
-TURNS = 1024  # at most about so many turns are needed, even if the graph has nearly all edges
+TURNS = 1024  # about the most turns that are needed, even if the graph has nearly all edges
 
 State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
-"""Of the search for pairs: the next candidate of each block, how many pairs of it are found, and these pairs."""
+"""The state of a search: the next candidate of each block, how many pairs of it are found, and these pairs."""
 
 
 class Blocks(NamedTuple):
@@ -55,7 +55,7 @@ class _Domain(NamedTuple):
         return jnp.minimum(self.rows, self.columns) * self.parts
 
     def permuted(self, at: jax.Array, keys: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The row and column at a place of the order, and whether there are such ones."""
+        """The row and column at a place of the order, and whether there is such a pair."""
         outer = jnp.maximum(self.outer, 1)
 
         def rounds(n: int, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

@@ -129,7 +129,10 @@ class Nodes(NamedTuple):
 
     @staticmethod
     def of(counts: list[int], nodes: int | None, size: int | None, what: str) -> Nodes:
-        """Those of graphs with so many nodes. Raises ShapeError if these or the graphs exceed a capacity."""
+        """The nodes of graphs with these numbers of nodes.
+
+        Raises ShapeError if there are more nodes or graphs than the capacity.
+        """
         capacity = _capacity(nodes, sum(counts), "nodes", what)
         places = _capacity(size, len(counts), "size", what)
         ends = np.array([0, *accumulate(counts)], np.int32)

@@ -59,7 +59,7 @@ def hetero_batch(
         graphs: dictionaries with equal keys, the relations (type of sources, name, type of targets). Each has a graph
             (targets, sources), a tensor or a pattern.
         nodes: the capacity in nodes of each type, by default the number of all nodes.
-        nse: the capacity in edges of each relation, by default that of all graphs together.
+        nse: the capacity in edges of each relation, by default of all graphs together.
         size: the capacity in graphs, by default their number. Further graphs are empty.
 
     Returns a `HeteroBatch`, differentiable in the weights.

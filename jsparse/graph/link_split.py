@@ -54,8 +54,8 @@ def random_link_split(
         >>> val.edge_label_index.shape, int(val.edge_label.sum())
         ((2, 100), 50)
 
-    Messages of training and of validation go over the edges to train with, those of tests over these and the edges to
-    validate with. No pair without an edge, which `negative_sampling` draws, is in two parts.
+    In training and validation, messages go over the edges to train with; in tests, over the edges to validate with as
+    well. No pair without an edge, which `negative_sampling` draws, is in two parts.
 
     Args:
         key: a key of jax.random.

@@ -34,7 +34,7 @@ class LinkSample(NamedTuple):
 
     Attributes:
         layers: a `NeighborSample` for each hop. The seeds of the first one are the ends of all pairs, each node once;
-            those of the next one are the nodes of the one before.
+            each further sample has the nodes of the one before as seeds.
         edge_label_index: (2, pairs) where the source and the target of each pair are among the seeds.
         edge_label: (pairs,) the label of each edge, 0 for pairs without one.
         edge_mask: (pairs,) bools, False in padding, which a loss leaves out.
@@ -70,7 +70,7 @@ def sample_links(
         >>> found.edge_label, found.layers[0].graph.shape
         (Array([1., 1., 0., 0.], dtype=float32), (8, 88))
 
-    Shapes follow from those of the arguments, so one program serves all batches of edges.
+    Shapes follow from the shapes of the arguments, so one program serves all batches of edges.
 
     Args:
         key: a key of jax.random.
@@ -79,8 +79,8 @@ def sample_links(
         edge_label_index: integers (2, edges), sources and below them targets. Edges with an end out of range are
             padding.
         num_neighbors: the most neighbours of each node in each hop, the first hop first.
-        num_neg_samples: the number of pairs without an edge in A; by default that of the edges. They follow the edges.
-        edge_label: a label for each edge, (edges,), or one for all; that of pairs without an edge is 0.
+        num_neg_samples: the number of pairs without an edge in A; by default one for each edge. They follow the edges.
+        edge_label: a label for each edge, (edges,), or one for all. Pairs without an edge have the label 0.
 
     Returns a `LinkSample`. Raises ShapeError for the shapes and numbers, PatternError for edges that are no integers
     and for a large static graph inside jit, DTypeError for dense arrays.
@@ -128,7 +128,7 @@ def link_batches(
     Args:
         key: a key of jax.random; another one for each epoch.
         A: the graph that messages go over, (nodes, nodes), and whose edges are not drawn as pairs without one.
-        edge_label_index: integers (2, edges), sources and below them targets, such as those of a `LinkSplit`.
+        edge_label_index: integers (2, edges), sources and below them targets, such as a `LinkSplit` has.
         num_neighbors: the most neighbours of each node in each hop, the first hop first.
         batch_size: the number of edges of a batch.
         edge_label: a label for each edge, (edges,); by default 1.

@@ -177,7 +177,7 @@ def _graph_of(batch: ArrayLike | None, n: int, what: str) -> Array | None:
 
 
 def _radius(r: ArrayLike, dtype: np.dtype) -> float | jax.Array:
-    """The radius in the dtype of the points, so that 0.1 is that of coordinates."""
+    """The radius in the dtype of the points, so that 0.1 is rounded as a coordinate 0.1 is."""
     expected = "the r of jsparse.graph.radius_graph to be a number, 0 or more"
     found = jax_array(r, expected)
     if found.shape or jnp.issubdtype(found.dtype, jnp.complexfloating):

@@ -51,7 +51,7 @@ def negative_sampling(
         bipartite: whether sources and targets are two sets of nodes, so that equal numbers are no self-loop; by default
             if there are not as many of both. Otherwise self-loops are never drawn.
         force_undirected: draw half as many pairs that have no edge in either direction, and give both directions of
-            each, the other ones behind all of the first ones.
+            each: first all pairs in one direction, then all in the other.
 
     Returns integers (2, num_neg_samples), sources and below them targets, as `from_edge_index` takes them. If there are
     fewer pairs, all of them are found. The result is then shorter for a static graph outside jit; for others it is
@@ -96,9 +96,9 @@ def batched_negative_sampling(
         num_neg_samples: how many pairs of each graph, or a float for that many per stored entry of the graph; by
             default one for each.
         force_undirected: draw half as many pairs that have no edge in either direction, and give both directions of
-            each, the other ones behind all of the first ones.
+            each: first all pairs in one direction, then all in the other.
 
-    Returns integers (2, samples), sources and below them targets, one graph behind the other: `batch.size` times the
+    Returns integers (2, samples), sources and below them targets, graph by graph: `batch.size` times the
     number of pairs, or as many as the batch has capacity for entries, times the float. Where a graph has fewer such
     pairs, and in padding, both have the number of all nodes, which is out of range.
 
@@ -184,7 +184,7 @@ def _both(found: jax.Array) -> jax.Array:
 
 
 def _drawn(key: jax.Array, excluded: SparseTensor, blocks: Blocks, count: int, triangle: bool) -> jax.Array:
-    """(2, count) the columns and rows of pairs that are not stored; those of each block stand together."""
+    """(2, count) the columns and rows of pairs that are not stored, block by block."""
     if not count or 0 in excluded.shape:
         return jnp.broadcast_to(jnp.array(excluded.shape[::-1], np.int32)[:, None], (2, count))
     pointers, columns = index_arrays(excluded, CSR, "negative_sampling")

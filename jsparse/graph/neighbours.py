@@ -70,7 +70,7 @@ def nearest_known(
 
 
 def _placed(x: np.ndarray, graph_of: np.ndarray | None, metric: str) -> tuple[np.ndarray, float] | None:
-    """Points of a tree whose distances are as those of the points, and by which number these are divided.
+    """Points for a tree, and the number that distances between them were divided by.
 
     A further coordinate moves graphs so far apart that a point of another graph is farther than all of its own one. A
     power of two as the number keeps coordinates exact and their squares in range. None if there are no such points: at
@@ -155,7 +155,7 @@ def close_pairs(
 def nearest_traced(
     x: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search, rows: Array | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The neighbours of each point, or of those of some rows, (n, k), whether they exist, and measures of distances.
+    """The neighbours (n, k) of each point, or of the points `rows`, whether they exist, and measures of distances.
 
     The squares |x|² - 2 xy + |y|² of centred points choose a few more than k, whose differences are then compared.
     """

@@ -110,8 +110,8 @@ def k_hop_subgraph(
         num_hops: the number of hops, 0 or more.
         A: the graph, of shape (nodes, nodes), or (nodes, nodes, edges) if repeated edges are kept. `A[i, j]` is the
             edge j → i.
-        relabel_nodes: whether the result has the shape (count, count), and node n is `nodes[n]`. In a result that is
-            dynamic the count is that of all nodes. Otherwise the numbers of nodes stay.
+        relabel_nodes: whether the result has the shape (count, count), and node n is `nodes[n]`. A dynamic
+            result has a count of all nodes. Otherwise the numbers of nodes stay.
         flow: "source_to_target" to go from a node to those with an edge to it, "target_to_source" for the others.
         directed: whether only edges stay that hops follow, not all of those between the nodes.
 

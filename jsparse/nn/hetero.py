@@ -39,7 +39,7 @@ class HeteroConv(Layer):
 
     A call takes dictionaries: the graph (targets, sources) of each relation, and the features of each type of nodes. It
     returns a dictionary of arrays, one for each type of nodes at which a relation ends. A relation without a graph is
-    left out, and so is a graph of another relation. Features of edges, if there are any, are those of each relation.
+    left out, and so is a graph of another relation. Features of edges are given by relation, too.
     Parameters are named by relation, `author__writes__paper__kernel`.
 
     Args:
@@ -116,7 +116,7 @@ class HeteroConv(Layer):
         if not present:
             known = [relation for relation, _ in self._pairs]
             raise ShapeError(
-                f"Expected graphs of the relations {shortened(known)} in HeteroConv, but got those of "
+                f"Expected graphs of the relations {shortened(known)} in HeteroConv, but got graphs of "
                 f"{shortened(list(graph))}."
             )
         keys: Any = [None] * len(present) if dropout_key is None else jax.random.split(dropout_key, len(present))
@@ -168,7 +168,7 @@ def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Featur
     """The features of a type of nodes. Raises ShapeError if there are none."""
     if name not in x:
         raise ShapeError(
-            f"Expected features of the nodes {name!r} in HeteroConv, for its relation {relation}, but got those of "
+            f"Expected features of the nodes {name!r} in HeteroConv, for its relation {relation}, but got features of "
             f"{shortened(list(x))}."
         )
     return x[name]

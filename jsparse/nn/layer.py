@@ -122,7 +122,7 @@ class Layer:
 
     @classmethod
     def of_call(cls, x: Features, edge_features: SparseTensor | ArrayLike | None, **options: Any) -> Layer:
-        """The layer with these options whose further sizes are those of features."""
+        """The layer with these options, whose further sizes are read from the features of a call."""
         name, sizes = cls.__name__, dict[str, Any]()
         if "in_features" in cls.inferred:
             given = features(x, name, None)

@@ -42,12 +42,12 @@ def lazy_adam(
 
     All other rows of m, v and the table stay as they are, where Adam would decay m and v and step by m. This is the
     meaning of LazyAdam of TensorFlow Addons and SparseAdam of PyTorch, which put `eps` beside √v. t counts all steps,
-    not those of a row. Where each gradient has all rows, and for parameters whose gradients are arrays, it is Adam.
+    whichever rows they have. Where each gradient has all rows, and for gradients that are arrays, it is Adam.
 
     Args:
         learning_rate, b1, b2, eps, eps_root, mu_dtype, nesterov: as in optax.adam.
 
-    Returns `values_only(optax.adam(...))`, whose state is that of optax.adam. Raises what `values_only` does.
+    Returns `values_only(optax.adam(...))`, whose state optax.adam makes. Raises what `values_only` does.
     """
     options = {"b1": b1, "b2": b2, "eps": eps, "eps_root": eps_root, "mu_dtype": mu_dtype, "nesterov": nesterov}
     return values_only(optax.adam(learning_rate, **options))
@@ -67,12 +67,12 @@ def lazy_sgd(
         >>> updates.shape, int(updates.nnz)
         ((1000, 8), 16)
 
-    Without momentum its steps are those of optax.sgd. With momentum, `trace[r] = g[r] + momentum · trace[r]` and the
-    step by it are of the rows r that are in the gradient; all others keep their trace and their values.
+    Without momentum it steps as optax.sgd does. With momentum, `trace[r] = g[r] + momentum · trace[r]` and the step
+    are computed for the rows r of the gradient; all others keep their trace and their values.
 
     Args:
         learning_rate, momentum, nesterov, accumulator_dtype: as in optax.sgd.
 
-    Returns `values_only(optax.sgd(...))`, whose state is that of optax.sgd. Raises what `values_only` does.
+    Returns `values_only(optax.sgd(...))`, whose state optax.sgd makes. Raises what `values_only` does.
     """
     return values_only(optax.sgd(learning_rate, momentum, nesterov, accumulator_dtype))

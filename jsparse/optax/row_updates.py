@@ -54,8 +54,8 @@ class TableRows:
 def rows_of_tables(updates: Any, params: Any) -> Any:
     """The tree of `TableRows` for gradients of rows of arrays, and False for all others.
 
-    Raises PatternError for other tensors that are gradients of arrays, ShapeError for those of another shape and for
-    gradients of rows without parameters.
+    Raises PatternError for other tensors that are gradients of arrays, ShapeError for gradients of another shape than
+    their parameter and for gradients of rows without parameters.
     """
     if params is None:
         return jax.tree.map(_without_parameter, updates, is_leaf=is_tensor)
@@ -110,8 +110,8 @@ def in_state(transformation: Any, state: Any, tables: Any) -> Any:
         )
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise NotYetSupportedError(
-            "Expected an optimizer of which optax.tree_utils.tree_map_params finds the moments of a table whose "
-            f"gradient has rows, but it fails: {shortened(error, 160)}. Leave the table out of rows=."
+            "Expected an optimizer whose moments optax.tree_utils.tree_map_params finds, since the gradient of a table "
+            f"has rows, but it fails: {shortened(error, 160)}. Leave the table out of rows=."
         ) from error
 
 
@@ -124,7 +124,7 @@ def _is_masked(x: object) -> bool:
 
 
 def apply_updates(params: Any, updates: Any) -> Any:
-    """Add updates to parameters as `optax.apply_updates` does; those of rows only to these rows, in place.
+    """Add updates to parameters as `optax.apply_updates` does. Updates of rows are added to these rows alone, in place.
 
         >>> step = jax.jit(jsparse.optax.apply_updates, donate_argnums=0)
         >>> rows = jsparse.SparseTensor.from_coords(jnp.array([[7, 3]]), jnp.ones((2, 8)), (1000, 8), nse=16)

@@ -197,7 +197,7 @@ SCANS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 @sparse_rule(*SCANS)
 def scans(equation: Equation, x: SparseValue) -> Value:
-    """Defer the running sums, most of which differ from 0, until a tensor selects those at its entries."""
+    """Defer running sums until a tensor selects the ones at its entries, since most of them differ from 0."""
     axis = equation.params["axis"]
     check_known(x, equation)
     if x.background.as_array(x.ndim, x.dtype).shape[axis] != 1:

@@ -65,7 +65,7 @@ class Origin:
     def of(source: JaxprEqn, called_from: Origin) -> Origin:
         """The origin of an equation, whose jaxpr is called by the equation of `called_from`, or by the user.
 
-        A library's function that is traced once, for several lines, has no line of its own: it is that of the call.
+        A library's function that is traced once, for several lines, has no line of its own, so the call's is given.
         """
         frames: Sequence[Frame] = _compat.traceback_frames(source)
         frames = _inside(frames) if called_from.is_call else frames

@@ -145,7 +145,7 @@ def test_sums_of_narrow_floats(dtype):
         (lambda: jsparse.nn.HeteroConv(CONVS, aggr="median"), ShapeError, "aggr of HeteroConv"),
         (lambda: run(graphs()[CITES], X), DTypeError, "a dictionary as graph of HeteroConv"),
         (lambda: run(graphs(), X["paper"]), DTypeError, "a dictionary as x of HeteroConv"),
-        (lambda: run({}, X), ShapeError, "but got those of []"),
+        (lambda: run({}, X), ShapeError, "but got graphs of []"),
         (lambda: run(graphs(), {"paper": X["paper"]}), ShapeError, "features of the nodes 'author'"),
         (lambda: run(graphs(), {**X, "author": X["paper"]}), ShapeError, "sage_conv"),
     ],

@@ -31,7 +31,7 @@ def diff(
         a: a tensor.
         n: how many times.
         axis: the dimension.
-        prepend, append: tensors that are joined with `a` along the axis first, in front and behind.
+        prepend, append: tensors that are joined with `a` along the axis first, before and after it.
 
     The result stores what either neighbour stores. Raises ShapeError for an axis out of range, a negative n, and
     tensors that do not fit.

@@ -167,7 +167,7 @@ def pad(
 
     Args:
         array: a tensor. The result has its format; dense levels store the zeros, all others nothing.
-        pad_width: how many elements stand before and behind each dimension: a pair for each, one pair for all, or a
+        pad_width: how many elements stand before and after each dimension: a pair for each, one pair for all, or a
             number for both ends of all.
         mode, constant_values: only "constant" and 0, since other elements would be stored.
 
@@ -180,10 +180,10 @@ def pad(
             f"constant_values={represented(constant_values)}. Join the tensor with others by jsparse.concatenate, or "
             f"pad A.todense()."
         )
-    for axis, (before, behind) in enumerate(_widths(pad_width, tensor.ndim)):
+    for axis, (before, after) in enumerate(_widths(pad_width, tensor.ndim)):
         own = tensor.shape[axis]
-        shape = (*tensor.shape[:axis], own + before + behind, *tensor.shape[axis + 1 :])
-        if before or behind:
+        shape = (*tensor.shape[:axis], own + before + after, *tensor.shape[axis + 1 :])
+        if before or after:
             target = without_ranges(tensor.format)
             moved = Relocation(
                 (Offset.along(axis, tensor.ndim, before),),
@@ -197,7 +197,7 @@ def pad(
 
 
 def _widths(pad_width: int | Sequence[int | Sequence[int]], ndim: int) -> list[tuple[int, int]]:
-    """The numbers of elements before and behind each dimension."""
+    """The numbers of elements before and after each dimension."""
     given = np.array(pad_width, object)
     fits = given.shape in ((), (1,), (2,), (1, 2), (ndim, 2), (1, 1), (ndim, 1))
     widths = np.broadcast_to(given, (ndim, 2)) if fits else given
@@ -206,7 +206,7 @@ def _widths(pad_width: int | Sequence[int | Sequence[int]], ndim: int) -> list[t
             f"Expected a pad_width of jsparse.pad that is a number from 0 on, a pair of these, or {ndim} pairs, but "
             f"got {represented(pad_width)}. Shorter dimensions are slices, A[1:]."
         )
-    return [(int(before), int(behind)) for before, behind in widths]
+    return [(int(before), int(after)) for before, after in widths]
 
 
 def as_row(vector: SparseTensor) -> SparseTensor:
