@@ -37,6 +37,7 @@ def same(found, expected, exact=True):
         np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod", "any", "all", "count_nonzero", "var", "std"])
@@ -75,6 +76,7 @@ def test_stored_entries_alone(name):
             np.testing.assert_allclose(value, getattr(np, name)(row), rtol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32, jnp.complex64])
 @pytest.mark.parametrize("ddof", [0, 1, 2.5])
 def test_variances_at_sizes_where_a_mistake_shows(dtype, ddof):
@@ -132,6 +134,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes(name, kind):
@@ -142,6 +145,7 @@ def test_shapes(name, kind):
     same(SHAPES[name](jsparse, A), SHAPES[name](np, T))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", MAKE)
 def test_more_shapes(kind):
     A = MAKE[kind](T)
@@ -179,6 +183,7 @@ def test_counts_of_elements():
         assert jsparse.unique_counts(wide).counts.tolist() == [10**10 - 1, 1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", MAKE)
 def test_products(kind):
     A, B, C = MAKE[kind](X), MAKE[kind](Y), MAKE[kind](T)

@@ -235,6 +235,7 @@ def _variables(problem: Problem, term: Statement) -> set[str]:
 ROW = 5000  # more words of bits than are looked at one by one
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("size", [4096, 4097, ROW])
 def test_long_rows(size: int, padded: bool) -> None:

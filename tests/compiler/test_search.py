@@ -131,6 +131,7 @@ def test_entries_that_two_patterns_share_are_counted_by_a_sample() -> None:
     assert 0.7 * met < entries < 1.4 * met
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
 def test_values_stay_as_they_are_stored_where_few_are_looked_up(format: str) -> None:
     rng, n = np.random.default_rng(1), 700

@@ -55,6 +55,7 @@ def _pattern(rng: np.random.Generator, term: str, format: str) -> Pattern:
     return Pattern.from_coordinates(np.stack(np.nonzero(mask)), shape, Format.of(format, len(shape)))[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("formats", sample(list(itertools.product(FORMATS, FORMATS)), 1, 3), ids=lambda f: "-".join(f))
 @pytest.mark.parametrize(
     "text", ["ij,jk->ik", "ij,ij->ij", "ij,jk->ki", "ij,kj->ik", "ij,ij->", "ij,jk->i", "ij,ji->j", "ij,jk,kl->il"]

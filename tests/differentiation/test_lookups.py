@@ -113,12 +113,14 @@ def dense(gradient):
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_the_whole_table(name):
     gradient = agree(CASES[name], TABLE)
     assert gradient.nse <= ROWS * F
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["rows", "a loop", "bags, max", "sparse times table"])
 def test_gradients_outside_of_jit(name):
     agree(CASES[name], TABLE, wrapper=lambda function: function)

@@ -85,6 +85,7 @@ EXPRESSIONS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("text, nse", EXPRESSIONS, ids=[text for text, _ in EXPRESSIONS])
 def test_tensors(text, nse):
@@ -204,6 +205,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients(name):
@@ -253,6 +255,7 @@ def test_one_program_serves_many_patterns(name):
     assert len(traces) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_batches_of_patterns(name):

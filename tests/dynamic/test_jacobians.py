@@ -33,6 +33,7 @@ def dense_loss(values):
     return jnp.sin(whole(values) @ X).sum() + (values**3).sum()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("jacobian", [jax.jacfwd, jax.jacrev])
 def test_of_arrays_in_values(A, jacobian):
     found = jacobian(lambda v: A.with_values(v) @ X)(A.values)
@@ -41,6 +42,7 @@ def test_of_arrays_in_values(A, jacobian):
     np.testing.assert_allclose(hessian, jax.hessian(dense_loss)(A.values), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("jacobian", [jax.jacfwd, jax.jacrev])
 def test_of_values_of_results(A, jacobian):
     B = jsparse.asarray(DENSE[:, ::-1].copy(), format="csr")

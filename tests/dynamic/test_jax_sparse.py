@@ -54,6 +54,7 @@ def test_disorder_in_a_bcsr():
         assert A.nnz == 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "format, n_dense",
     [
@@ -111,6 +112,7 @@ def test_two_batch_axes_and_shared_indices():
     np.testing.assert_array_equal(dense, shared.todense())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", ["csr", "csc", "dense", "(i, j) -> (i : compressed, j : dense)"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_conversion_to_bcoo_and_bcsr(dense, format, dynamic):

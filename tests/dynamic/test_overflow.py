@@ -19,6 +19,7 @@ def overflowed(dense, format="csr"):
     return A
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", FORMATS)
 def test_everything_that_follows_is_nan(dense, format):
     A = overflowed(dense, format)

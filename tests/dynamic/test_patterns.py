@@ -29,6 +29,7 @@ def whole(x):
     return np.asarray(x.todense() if isinstance(x, jsparse.SparseTensor) else x)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", FORMATS)
 def test_padding_contributes_nothing(dense, format):
     P, p = pattern(dense, format), stored(dense, format)

@@ -52,6 +52,7 @@ def test_products_of_matrices_in_all_formats(format):
             check("ij,jk->ik", operands, out_format)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["ij,jk->ki", "ij,kj->ik", "ij,ij->ij", "ij,ji->ij", "ij,ij->ji", "ij,kl->ikjl"])
 def test_other_pairs_of_matrices(text):
     rng = np.random.default_rng(1)
@@ -134,6 +135,7 @@ def test_nothing_is_dropped_by_value():
         assert values.tolist() == [0, 0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text, shapes",
     [
@@ -218,6 +220,7 @@ RULES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text, kinds, sparse", RULES, ids=[f"{text} {kinds}" for text, kinds, _ in RULES])
 def test_when_a_result_is_sparse(text, kinds, sparse):
     """It depends on the expression and on which operands are sparse, not on their formats."""

@@ -27,6 +27,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["first", "all", "dynamic"])
 @pytest.mark.parametrize(("text", "operands"), CASES, ids=lambda x: x if isinstance(x, str) else None)
 def test_as_jax_numpy(text, operands, kind):

@@ -169,6 +169,7 @@ def test_a_factor_of_integers_has_no_gradient():
     near(dY, jax.grad(lambda Y: ((X @ Y) ** 2).sum())(jnp.ones((4, 3))))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_other_operations_are_differentiable(dtype):
     """They are conversions, assembly with duplicates, and dense and sparse sums."""

@@ -52,6 +52,7 @@ def test_every_pair_promotes_as_in_jax(first, wide):
             assert jax.eval_shape(added, A, B).dtype == want
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first, second", [
     *((dtype, dtype) for dtype in DTYPES), *itertools.combinations(ONE_OF_A_KIND, 2),
     ("float16", "bfloat16"), ("int32", "bfloat16"), ("int64", "float32"), ("float64", "complex64"),
@@ -92,6 +93,7 @@ PREFERRED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype, preferred", PREFERRED)
 def test_preferred_element_type(dtype, preferred):
     D, X = integers((5, 70), dtype) * jnp.asarray(9).astype(dtype), integers((70, 4), dtype, 1)
@@ -129,6 +131,7 @@ def test_without_x64_wide_dtypes_are_cut_as_in_jax():
                 assert jsparse.einsum("ij->i", A, preferred_element_type=dtype).dtype == cut
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if "int" in dtype])
 def test_integers_wrap(dtype):
     rng = np.random.default_rng(0)
@@ -145,6 +148,7 @@ def test_integers_wrap(dtype):
     assert jsparse.einsum("ij->", A) == D.sum(dtype=dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_large_unsigned_integers_have_no_sign(dtype, dynamic):

@@ -79,6 +79,7 @@ def is_plain(operands, out_format):
     return out_format is None and not any(isinstance(x, SparseTensor) for x in operands)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_subscripts(seed):
     rng = np.random.default_rng(seed)

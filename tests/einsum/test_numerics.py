@@ -12,6 +12,7 @@ from jsparse import SparseTensor
 FORMATS = ["csr", "csc", "coo", "dcsr"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_rounding(case):
     """|error| ≤ (n + f) ε Σ|terms| for n terms of f factors, in any order of summation (Higham).

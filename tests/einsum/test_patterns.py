@@ -57,6 +57,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", FORMATS)
 def test_one_pattern(format):
     P, ones = pattern(5, 6, format=format)
@@ -67,6 +68,7 @@ def test_one_pattern(format):
         assert found.dtype == np.int32
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "formats", [("csr", "csr"), ("csc", "csr"), ("coo", RANGE), ("dense", "dcsr"), ("dense", "dense")]
 )

@@ -20,6 +20,7 @@ def weighted(f):
     return loss
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_result_and_gradients(case):
     f, reference, operands = case.function(), case.reference(), case.operands()

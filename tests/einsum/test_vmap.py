@@ -33,6 +33,7 @@ def one_call(f, *operands, moved=False):
     return text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_any_axis_of_any_operand(case):
     f, reference, operands = case.function(), case.reference(), case.operands()

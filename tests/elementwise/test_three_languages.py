@@ -58,6 +58,7 @@ def check(outcomes, expected=None):
         np.testing.assert_allclose(found[0], first[0] if expected is None else expected, rtol=3e-6, atol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OF_ONE)
 def test_functions_of_one_number(name):
     row, function = FUNCTIONS[name], getattr(jsparse, name)
@@ -81,6 +82,7 @@ def test_functions_of_one_number(name):
                     way()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", SECOND)
 @pytest.mark.parametrize("name", OF_TWO)
 def test_functions_of_two_numbers(name, kind):

@@ -46,6 +46,7 @@ def total(text, *tensors):
     return loss(text, *tensors).sum()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text, function", FUNCTIONS, ids=[text for text, _ in FUNCTIONS])
 def test_gradients(text, function):
     def dense(e, f, m, x):
@@ -190,6 +191,7 @@ class Draw:
         return f"where({a} > {b}, {b}, {a})", np.where(x > y, y, x)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(24))
 def test_random_statements(seed):
     draw = Draw(seed)

@@ -100,6 +100,7 @@ STATEMENTS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.semantics
 @pytest.mark.parametrize("text, expected, sparse", STATEMENTS, ids=[text for text, _, _ in STATEMENTS])
 def test_values(text, expected, sparse):
@@ -122,6 +123,7 @@ def test_what_functions_are_at_zero(row):
         assert bool(row(*zeros) == 0) is row.is_zero_at_zero
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sorted(name for name, row in FUNCTIONS.items() if not row.takes_integers))
 def test_each_function(name):
     arguments = [X, 0.3, np.float32(0.7)][: FUNCTIONS[name].arity[0]]
@@ -228,6 +230,7 @@ def test_indirect_accesses():
 DTYPES = ["float16", "bfloat16", "float32", "int8", "int16", "int32", "uint8", "bool", "complex64"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtypes(dtype):
     values = RNG.integers(0, 3, (5, 6))

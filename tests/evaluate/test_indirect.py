@@ -179,6 +179,7 @@ def test_static_and_traced_tables_agree_with_the_reference(program, padded):
     np.testing.assert_array_equal(traced(tensors, tables), wanted)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p is not counts], ids=lambda program: program.__name__)
 def test_gradients_of_all_factors(program):
     text, shape, tensors, tables = _case(program)
@@ -391,6 +392,7 @@ EXTREMES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("text, shape", EXTREMES)
 def test_min_and_max_scatter(text, shape):

@@ -53,6 +53,7 @@ def combinations(sparse, rng):
     return [tuple(of_one[rng.integers(len(of_one))] for of_one in options) for _ in range(SAMPLE)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sample(list(KERNELS), 0, 3))
 def test_kernels(name):
     statement, function, tensors, dense = KERNELS[name]

@@ -39,6 +39,7 @@ def given(text, **operands):
 WITH_DENSE = [text for text in CASES if "A[i,j] ** -1" not in text]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "format"), [*((t, f) for t in CASES for f in ("csr", "csc")), *((t, None) for t in WITH_DENSE)]
 )

@@ -195,6 +195,7 @@ def interpreted(kernel: Kernel, *given: np.ndarray) -> np.ndarray:
     return out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "dtype"), in_dtypes(*UNARY, "pow"))
 def test_results_do_not_depend_on_the_number_of_lanes(name, dtype):
     arity = OPERATIONS[name].arity

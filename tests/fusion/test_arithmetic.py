@@ -24,6 +24,7 @@ from jsparse import Pattern, SparseTensor
 from jsparse.ops.fuse import fuse
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("scale", [1e4, -1e4, np.inf, -np.inf])
 def test_extreme_logits(scale):

@@ -28,6 +28,7 @@ from jsparse.ops.fuse import fuse
 from jsparse.primitives.chain.grouping import groups
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name):
@@ -40,6 +41,7 @@ def test_models(name):
     close(jax.jvp(g, operands, directions), tangents, 1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["attention", "edge softmax", "row-normalised", "cross entropy"])
 def test_batches_of_models(name):
     f, dense, operands = MODELS[name]

@@ -69,6 +69,7 @@ def total(f, of):
     return lambda *x: sum((y**2).sum() for y in jax.tree.leaves(f(of, *x)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("f", FUNCTIONS)
 def test_results_and_gradients(f):

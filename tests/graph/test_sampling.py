@@ -41,6 +41,7 @@ def check(found, a, seeds, fanout):
     assert set(others) <= set(own[np.flatnonzero(small.any(axis=0))])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fanout, dynamic", [(1, True), (3, False), (3, True), (20, False)])
 def test_samples(fanout, dynamic):
     a = adjacency(nodes=12, density=0.6)

@@ -58,6 +58,7 @@ def dense_product(lhs, rhs, numbers, **options):
     return exact.astype(like.dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ndim", range(1, 5))
 def test_every_layout_of_bcoo(ndim):
     rng = np.random.default_rng(ndim)
@@ -141,6 +142,7 @@ def test_dtypes_of_indices(dtype):
         assert x @ jnp.array([1.0, 10.0, 100.0]) == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", PRODUCTS)
 @pytest.mark.parametrize("dtype", [*DTYPES, jnp.bfloat16])
 def test_dtypes(make, dtype):
@@ -195,6 +197,7 @@ DIFFERENTIATED = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("make, shape, layout, numbers, rhs_shape", DIFFERENTIATED)
 def test_gradients(make, shape, layout, numbers, rhs_shape):
     """JAX's differentiation rules with our lowerings, against a product of dense arrays."""

@@ -61,6 +61,7 @@ def test_intake_and_conversions(notation, shape):
     np.testing.assert_array_equal(a.to_scipy().toarray(), dense)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("notation", NOTATIONS)
 def test_products(notation):
     dense, other = banded(9, 8, 1, 3).astype(np.float32), banded(8, 9, 2, 2, 1).astype(np.float32)

@@ -29,6 +29,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("solver, format, dtype, dynamic", CASES)
 def test_reverse_mode(solver, format, dtype, dynamic):
     dense, b = matrix(solver, dtype), vector(dtype)

@@ -40,6 +40,7 @@ def system(how, dynamic, **options):
 CASES = [(CG, False, "csr"), (CG, True, "csc"), (BICGSTAB, False, "coo"), (GMRES, True, "csr")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how, dynamic, format", CASES, ids=["CG", "CG dynamic", "BiCGStab", "GMRES"])
 def test_solutions_and_gradients(how, dynamic, format):
     dense, A, b = system(how, dynamic, format=format)

@@ -45,6 +45,7 @@ def dense_attention(x, context, table, query, key, value, out):
     return jnp.einsum("bhnm,bhmd,hdo->bno", weights, v, out.kernel) + out.bias
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("kv_heads", [4, 2])

@@ -33,6 +33,7 @@ def by_eigenvectors(A, x, kernel, normalize, bound):
     return sum((vectors * np.cos(k * angles)) @ vectors.T @ x @ own for k, own in enumerate(kernel))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 @pytest.mark.parametrize(("normalize", "bound"), [(True, None), (True, 2.5), (False, 9.0)])
 @pytest.mark.parametrize("out", [3, 6])  # narrower and wider than x

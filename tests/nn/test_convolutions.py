@@ -14,6 +14,7 @@ N, M, F, G = 9, 7, 5, 3
 KINDS = ["static", "dynamic", "pattern"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("out", [3, 8])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gcn(kind, out):
@@ -93,6 +94,7 @@ def test_gin(kind):
     check(layer, formula, weights(N, N), kind, normal(1, N, F), normal(2, F, 4), normal(3, 4, G), jnp.float32(0.3))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_rgcn(kind, normalize):
@@ -119,6 +121,7 @@ def test_rgcn_with_blocks(kind):
     check(layer, formula, weights(3, N, N), kind, normal(1, N, 6), normal(2, 3, 2, 3, 2))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("reduction", ["max", "mean", "sum"])
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_edge_conv(kind, reduction):

@@ -81,6 +81,7 @@ def of_edges(graph):
     return jnp.pad(FEATURES, ((0, graph.nse - len(FEATURES)), (0, 0)), constant_values=jnp.nan)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", OF_EDGES)
 def test_padding_is_no_edge(name):
     def found(graph):
@@ -137,6 +138,7 @@ def test_graphs_without_nodes():
         assert layer(none, jnp.ones((0, 4))).shape == (0, 3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("wide", [False, True])
 def test_ids_of_every_width(dtype, wide):

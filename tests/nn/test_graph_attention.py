@@ -29,6 +29,7 @@ def spread(features, a, loops):
     return jnp.where(jnp.eye(len(a), dtype=bool)[:, :, None], means[:, None], whole)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("concat", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gat(kind, concat):
@@ -57,6 +58,7 @@ def test_gat_between_two_sets(kind):
     check(layer, formula, a, kind, normal(1, M, F), normal(2, N, 3), *kernels, weighted=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 @pytest.mark.parametrize("name", ["gat", "gatv2"])
 def test_targets_of_samples_are_their_first_sources(name, kind):
@@ -88,6 +90,7 @@ def test_sampled_neighbors():
     np.testing.assert_allclose(layer(sample.graph, (h, h[:2])), layer(graph, x)[seeds], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("loops", [True, False])
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_gat_with_features_of_edges(kind, loops):
@@ -139,6 +142,7 @@ def test_gatv2_between_two_sets_with_features_of_edges():
     check(layer, formula, a, "static", normal(1, M, F), normal(2, N, 3), *kernels, weighted=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_transformer(kind, gated):

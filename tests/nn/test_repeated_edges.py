@@ -80,6 +80,7 @@ def total(g):
     return g.sum(2) if g.ndim == 3 else g
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_a_sum_counts_each_edge_and_a_mean_divides_by_their_number(kind):
     for name, (layer, formula) in LINEAR.items():
@@ -144,6 +145,7 @@ ATTENTION = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["keep, pattern", "keep, dynamic"])
 @pytest.mark.parametrize("name", ATTENTION)
 def test_attention_scores_each_kept_edge_by_its_features(name, kind):

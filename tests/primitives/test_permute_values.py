@@ -68,6 +68,7 @@ def test_derivatives(relayout, inverse):
         check_grads(lambda x: jnp.sin(moves[0](x)), (small,), 2, ("fwd", "rev"), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch, axis", [(0, 0), (1, 1), (2, 0)])
 def test_batches(relayout, batch, axis):
     """The batch axis is before, at or after the axis of slots."""

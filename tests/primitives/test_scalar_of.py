@@ -155,6 +155,7 @@ def test_values_are_those_of_jax(name, dtype):
         compare(function(name, dtype), dtype)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FORWARD)
 def test_tangents_are_those_of_jax(name):
     """In GELU's tangent, 1 + tanh(u(x)) is rounded to an ulp of 1, and is then multiplied by x u'(x) dx."""

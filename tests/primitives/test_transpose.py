@@ -57,6 +57,7 @@ def transposed(function, values):
     return lambda cotangent: jax.linear_transpose(function, values)(cotangent)[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("program", "layout"),
     [

@@ -38,6 +38,7 @@ def reference(values, coords, shape, axis):
     return (powers / safe)[tuple(coords)], jnp.where(sums == 0, -jnp.inf, jnp.log(safe)).squeeze(axis)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("format", "dynamic"), CASES)
 def test_values_and_gradients(format, dynamic):
     A = example(format, dynamic)
@@ -148,6 +149,7 @@ def gradients(function, v):
     return *found, *(pull(tuple(w if n == m else 0 * w for m, w in enumerate(weights)))[0] for n in range(3))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("mode", ["static", "dynamic", "fused", "fused, dynamic"])
 def test_infinite_and_undefined_entries(mode, axis):

@@ -20,6 +20,7 @@ def example(dtype=np.float32):
     return x.astype(dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("format", "dynamic"), [*((format, False) for format in FORMATS), ("csr", True), ("csc", True)]
 )
@@ -41,6 +42,7 @@ def test_calls_outside_jit():
         np.testing.assert_allclose(getattr(A, name)((0, 1)), getattr(np, name)(x), rtol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.bool_, np.int32, jnp.bfloat16])
 def test_dtypes_are_those_of_jnp(dtype):
     x = np.abs(example(np.int32)).astype(dtype)
@@ -129,6 +131,7 @@ def test_refusals(name):
         A.sum(dtype=str)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize("format", ["csr", "csc", "coo"])
 def test_arg(format, name):

@@ -55,6 +55,7 @@ def close(got, want):
     np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format, ties", [("csr", False), *((format, True) for format in FORMATS)])
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients(name, format, ties):
@@ -113,6 +114,7 @@ def test_batches_of_gradients(name):
             close(one[n], other)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_sparse_results(name, is_dynamic):

@@ -44,6 +44,7 @@ def test_top_k_of_blocks_counts_their_zeros():
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dense"])
 def test_top_k_of_a_traced_number(format):
     x = np.abs(integers(7, 9, seed=5))  # zeros that are stored are numbers, too

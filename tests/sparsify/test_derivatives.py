@@ -56,6 +56,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name):
     expected = jnp.where(DENSE != 0, jax.grad(CASES[name])(DENSE), 0)

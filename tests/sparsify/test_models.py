@@ -46,6 +46,7 @@ def test_at_most_five_lines_change(name):
     assert 1 <= changed_lines(name) <= 5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "format"), [*((name, "csr") for name in CASES), ("gcn", "coo"), ("attention", "coo")])
 def test_models_agree_with_dense_ones_in_values_and_gradients(name, format):
     dense, sparse = getattr(models, f"{name}_dense"), getattr(models, f"{name}_sparse")

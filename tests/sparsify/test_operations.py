@@ -50,6 +50,7 @@ PRODUCTS = {
 CASES = {**ELEMENTWISE, **PRODUCTS}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_kinds(name):
     function, kinds = CASES[name]

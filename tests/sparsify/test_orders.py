@@ -26,12 +26,14 @@ SUMS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ORDERS)
 @pytest.mark.parametrize("format", ["csc", "(i, j) -> (i : dense, j : range)"])
 def test_orders(name, format):
     check(ORDERS[name], tensor(format))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ORDERS)
 def test_orders_of_dynamic_patterns(name):
     check(ORDERS[name], tensor(is_dynamic=True), jit=True)

@@ -36,6 +36,7 @@ def test_static_tensors(format):
     assert A.regrow(scores, 1000).nse == A.size
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "format, kind", [("csr", "transposed"), ("csf", "dynamic"), (BLOCKS, "dynamic"), ("csc", "static")]
 )

@@ -13,6 +13,7 @@ import jsparse
 MATRICES = [format for format, shape in FORMATS.items() if shape == (6, 8)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n", range(len(MATRICES)))
 def test_matrices(n):
     """Each format meets itself and its successor, each time as another pair of static and dynamic patterns."""
