@@ -294,7 +294,7 @@ def test_refused_operands():
         jsparse.evaluate("y[i] = sign(x[i])", x=np.ones(3, bool))
     with pytest.raises(DTypeError, match="at most 2147483647"):
         jsparse.evaluate("y[i] += relu(3000000000 * x[i])", x=np.ones(3, np.int32))
-    many = {f"A{n}": jsparse.asarray(matrix(3, 3)) for n in range(9)}
+    many = {f"A{n}": jsparse.asarray(np.eye(9, 3, -n, np.float32)) for n in range(9)}
     with pytest.raises(NotYetSupportedError, match="at most 8 sparse operands"):
         jsparse.evaluate(f"y[i] += relu({' + '.join(f'A{n}[i,j]' for n in range(9))})", **many)
     one = jsparse.asarray(matrix(3, 3))
