@@ -76,7 +76,7 @@ def test_stored_entries_alone(name):
             np.testing.assert_allclose(value, getattr(np, name)(row), rtol=1e-6)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32, jnp.complex64])
 @pytest.mark.parametrize("ddof", [0, 1, 2.5])
 def test_variances_at_sizes_where_a_mistake_shows(dtype, ddof):

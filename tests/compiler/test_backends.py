@@ -179,7 +179,7 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_llvm_is_not_entered_and_integers_agree(name, entered):
     operation, want = OPERATIONS[name]

@@ -109,7 +109,7 @@ def _inner(tensor, plan):
     return [str(access.indices[axis.dim]) for axis in tensor.axes[1:]]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sample(list(CASES), 0, 2))
 def test_every_stage_forms_the_same_sums(name):
     run = run_of(*CASES[name])
@@ -129,7 +129,7 @@ def runs_in(stmt):
     return []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sample(list(CASES), 1, 2))
 def test_no_sum_in_float32_has_more_terms(name, monkeypatch):
     """In the loop nest, by counting what is added to each element of each workspace."""

@@ -82,7 +82,7 @@ def test_no_function_is_called(lanes, half_instructions):
             assert "bf2" not in text
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", REAL)
 def test_casts_that_kernels_make(source):
     """From what is stored to what is computed, and back; integers wrap."""

@@ -35,7 +35,7 @@ def steps(text, *operands):
     return {type(step).__name__ for step in one_kernel.schedule.steps}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("relations", [1, 4])

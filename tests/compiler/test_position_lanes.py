@@ -164,7 +164,7 @@ def test_every_dtype_gives_what_numpy_gives(dtype):
     agree(run, (want != 0) if dtype == "bool" else want.astype(values.dtype))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("semiring", ["min_plus", "max_plus", "max_times", "or_and"])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int8"])
 def test_every_semiring(semiring, dtype):
@@ -381,7 +381,7 @@ def _in_lanes(problem, schedule):
     return Schedule((*nest.steps, step))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("grain", [1, 1000])
 @pytest.mark.parametrize("name", EINSUMS)
 def test_every_program_agrees_with_its_meaning(name, grain):

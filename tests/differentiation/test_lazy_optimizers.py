@@ -86,7 +86,7 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_where_every_row_is_looked_up_it_is_the_dense_optimizer(name):
     got, state = trained(lazy.values_only(OPTIMIZERS[name]), EVERY)

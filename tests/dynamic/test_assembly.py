@@ -85,7 +85,7 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.semantics
 @pytest.mark.parametrize("text, nse", EXPRESSIONS, ids=[text for text, _ in EXPRESSIONS])
 def test_tensors(text, nse):

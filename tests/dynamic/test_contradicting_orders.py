@@ -18,7 +18,7 @@ def whole(x):
     return np.asarray(x.todense() if isinstance(x, jsparse.SparseTensor) else x)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text, nse",
     [

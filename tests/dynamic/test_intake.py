@@ -68,7 +68,7 @@ def test_traced_arrays_under_grad_and_vmap(dense):
     np.testing.assert_array_equal(jax.vmap(lambda x: make(x).todense())(batch), batch)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", [*FORMATS, "dense"])
 @pytest.mark.parametrize("nse", [None, 12, 5])
 def test_traced_coordinates(format, nse):

@@ -112,7 +112,7 @@ def test_two_batch_axes_and_shared_indices():
     np.testing.assert_array_equal(dense, shared.todense())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", ["csr", "csc", "dense", "(i, j) -> (i : compressed, j : dense)"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_conversion_to_bcoo_and_bcsr(dense, format, dynamic):

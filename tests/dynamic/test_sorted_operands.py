@@ -50,7 +50,7 @@ def converted(text, *operands, **options):
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("out_format", ["dense", "csr"])
 @pytest.mark.parametrize("text", TEXTS)
 def test_products_of_two(text, out_format):
@@ -64,7 +64,7 @@ def test_products_of_two(text, out_format):
     np.testing.assert_array_equal(whole(eager), expected)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("out_format", ["dense", "csr"])
 @pytest.mark.parametrize("text", CHAINS)
 def test_products_of_three(text, out_format):

@@ -135,7 +135,7 @@ def test_nothing_is_dropped_by_value():
         assert values.tolist() == [0, 0]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text, shapes",
     [

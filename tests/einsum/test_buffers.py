@@ -77,7 +77,7 @@ def curvature(f):
     return of
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dynamic", [False, True, "with transpose"])
 @pytest.mark.parametrize("name", sample(list(PROGRAMS), 0, 2))
 def test_nothing_large_is_built(name, dynamic):

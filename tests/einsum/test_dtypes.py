@@ -93,7 +93,7 @@ PREFERRED = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype, preferred", PREFERRED)
 def test_preferred_element_type(dtype, preferred):
     D, X = integers((5, 70), dtype) * jnp.asarray(9).astype(dtype), integers((70, 4), dtype, 1)
@@ -131,7 +131,7 @@ def test_without_x64_wide_dtypes_are_cut_as_in_jax():
                 assert jsparse.einsum("ij->i", A, preferred_element_type=dtype).dtype == cut
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if "int" in dtype])
 def test_integers_wrap(dtype):
     rng = np.random.default_rng(0)

@@ -24,7 +24,7 @@ def small_entries(result, *counts):
     return entries(result)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [10**5, 10**9])
 @pytest.mark.parametrize("text", ["ij,jk->ik", "ij,jk->ki", "ij,kj->ik", "ji,jk->ik", "ij,ij->ij", "ij,ji->ij"])
 def test_products_of_matrices(text, n):
@@ -135,7 +135,7 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", range(len(PROGRAMS)))
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_no_array_of_a_program_is_large(n, dynamic):
@@ -332,7 +332,7 @@ def test_operations_at_sizes_up_to_the_largest(number):
     check_at(list(OPERATIONS)[number], SIZES[3 * number % len(SIZES)], number % 2 == 0, number // 2)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", ["add", "matmul", "softmax of columns"])
 def test_common_operations_at_every_size(name, n):

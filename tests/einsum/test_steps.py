@@ -47,7 +47,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text, make, expected", CASES, ids=[f"{n}-{case[0]}" for n, case in enumerate(CASES)])
 def test_values_and_steps(text, make, expected):
     operands = make()

@@ -52,7 +52,7 @@ def test_tensors_on_one_pattern(format):
         np.testing.assert_array_equal(found.todense(), (a != 0) & f(a > 0, a > 4))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("symbol", OPERATORS)
 @pytest.mark.parametrize("shapes", [((4, 6), (6,)), ((4, 6), (4, 1)), ((3, 4, 6), (4, 6)), ((4, 6), (1, 4, 6))])
 def test_broadcasting(symbol, shapes):

@@ -230,7 +230,7 @@ def test_indirect_accesses():
 DTYPES = ["float16", "bfloat16", "float32", "int8", "int16", "int32", "uint8", "bool", "complex64"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtypes(dtype):
     values = RNG.integers(0, 3, (5, 6))

@@ -179,7 +179,7 @@ def test_static_and_traced_tables_agree_with_the_reference(program, padded):
     np.testing.assert_array_equal(traced(tensors, tables), wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p is not counts], ids=lambda program: program.__name__)
 def test_gradients_of_all_factors(program):
     text, shape, tensors, tables = _case(program)

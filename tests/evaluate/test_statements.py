@@ -101,7 +101,7 @@ def check_rule(statement, function, tensors):
             check_structure(jsparse.evaluate(statement, out_format=out_format, **tensors), mask, out_format)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.semantics
 @pytest.mark.parametrize("statement, function", sample(STATEMENTS, 0, 3), ids=lambda x: x if isinstance(x, str) else "")
 def test_statements(statement, function):

@@ -59,7 +59,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_agrees_with_jax(name):
     lead, shared, options, shape = OPTIONS[name]

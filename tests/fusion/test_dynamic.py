@@ -11,7 +11,7 @@ from jsparse import SparseTensor
 from jsparse.ops.fuse import fuse
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.semantics
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])

@@ -28,7 +28,7 @@ from jsparse.ops.fuse import fuse
 from jsparse.primitives.chain.grouping import groups
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.semantics
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name):

@@ -107,7 +107,7 @@ def test_symmetrize_patterns():
             np.testing.assert_array_equal(dense(static), (a != 0) | (a.T != 0))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("of", ["symmetric", "row", "column"])
 def test_normalize(kind, of):
@@ -120,7 +120,7 @@ def test_normalize(kind, of):
         np.testing.assert_allclose(dense(found), normalized(np.float32(a != 0), of), rtol=1e-6)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("of", ["symmetric", "row", "column"])
 def test_gradients_of_normalize(kind, of):

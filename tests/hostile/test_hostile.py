@@ -14,7 +14,7 @@ RUN = Path(__file__).parent / "run.py"
 
 @pytest.mark.sampled
 def test_no_case_crashes_is_wrong_or_reads_foreign_memory():
-    command = [sys.executable, RUN, "--count", str(amount(25, 90)), "--recipes", str(amount(8, 24)), "--seed", "7"]
+    command = [sys.executable, RUN, "--count", str(amount(12, 90)), "--recipes", str(amount(4, 24)), "--seed", "7"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 

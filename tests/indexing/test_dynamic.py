@@ -42,7 +42,7 @@ def test_the_capacity_is_the_operands(dense):
     assert blocks[:, 1:3].format == blocks.format
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "index, dynamic", [*((index, False) for index in DIFFERENT), *((index, True) for index in SOME)]
 )

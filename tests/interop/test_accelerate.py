@@ -197,7 +197,7 @@ DIFFERENTIATED = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make, shape, layout, numbers, rhs_shape", DIFFERENTIATED)
 def test_gradients(make, shape, layout, numbers, rhs_shape):
     """JAX's differentiation rules with our lowerings, against a product of dense arrays."""

@@ -22,7 +22,7 @@ CASES = [("cg", *layout) for layout in LAYOUTS] + [("bicgstab", *layout) for lay
 CASES += [("gmres", *layout) for layout in LAYOUTS[:4:3]] + [("incremental gmres", *LAYOUTS[1])]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("solver, format, dynamic, dtype", CASES)
 def test_operator_and_preconditioner(solver, format, dynamic, dtype):
     dense, b = matrix(solver, dtype), vector(dtype)

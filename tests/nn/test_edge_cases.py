@@ -138,7 +138,7 @@ def test_graphs_without_nodes():
         assert layer(none, jnp.ones((0, 4))).shape == (0, 3)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("wide", [False, True])
 def test_ids_of_every_width(dtype, wide):

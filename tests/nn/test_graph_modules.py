@@ -62,7 +62,7 @@ def graph_for(name, kind="static", seed=0):
     return graph_of(array_for(name, seed), kind, "csf" if name == "RGCNConv" else "csr")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_nnx_and_linen_are_equal(name):
     graph, x, layer = graph_for(name), normal(1, N, F), layer_of(name)
@@ -98,7 +98,7 @@ WORDS = 97
 BAGS = weights(N, WORDS, density=0.1, seed=5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_sparse_features_are_multiplied_as_they_are(name):
     sizes, own = options_of(name)
@@ -156,7 +156,7 @@ def test_state_is_restored(name):
     np.testing.assert_array_equal(other(graph, x), layer(graph, x))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_batches_of_graphs_of_equal_nse(name):
     layer = layer_of(name)
@@ -182,7 +182,7 @@ def test_permutation_equivariance(name, seed):
     np.testing.assert_allclose(found, layer(jsparse.asarray(a, format=format), x)[order], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_dtypes(name):
     graph, x = graph_for(name, "pattern"), normal(1, N, F)

@@ -30,7 +30,7 @@ Q, K, V = (RNG.integers(-2, 3, (N, HEADS, WIDTH)).astype(np.float32) for _ in ra
 X = RNG.integers(-3, 4, (N, WIDTH)).astype(np.float32)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_products(name):
     P = PATTERNS[name]
@@ -47,7 +47,7 @@ def test_products(name):
     np.testing.assert_array_equal(jsparse.einsum("ij,ij->ij", P, weights).todense(), mask * weights.todense())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_attention_and_its_gradients(name):
     P = PATTERNS[name]

@@ -62,7 +62,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_are_as_predicted(name, monkeypatch):
     """The plan predicts shape, dtype and pattern of each value, and which values share index arrays."""

@@ -95,7 +95,7 @@ def dtype(request):
         yield jnp.dtype(request.param.partition(",")[0])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_functions(dtype, dynamic):
     def made(x):

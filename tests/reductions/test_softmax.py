@@ -149,7 +149,7 @@ def gradients(function, v):
     return *found, *(pull(tuple(w if n == m else 0 * w for m, w in enumerate(weights)))[0] for n in range(3))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("mode", ["static", "dynamic", "fused", "fused, dynamic"])
 def test_infinite_and_undefined_entries(mode, axis):

@@ -55,7 +55,7 @@ def close(got, want):
     np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format, ties", [("csr", False), *((format, True) for format in FORMATS)])
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients(name, format, ties):

@@ -133,7 +133,7 @@ def test_gradients(name, axis):
     close(gradient(sparse)(A.values), jax.jit(gradient(dense))(A.values))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("zeros", [0, 1, 2, 3])
 @pytest.mark.parametrize("axis", [None, 1], ids=str)
 def test_gradients_of_products(axis, zeros):

@@ -60,7 +60,7 @@ def squares(function):
     return lambda A: sum((leaf**2).sum() for leaf in jax.tree.leaves(function(A)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("function", "is_dynamic"), [*((case, False) for case in CASES), (carry_of_scan, True), (branch, True)]
 )

@@ -26,7 +26,7 @@ SUMS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ORDERS)
 @pytest.mark.parametrize("format", ["csc", "(i, j) -> (i : dense, j : range)"])
 def test_orders(name, format):

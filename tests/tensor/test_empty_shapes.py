@@ -78,7 +78,7 @@ def test_conversions_and_indexing(shape, dynamic):
             check_lengths(A[index])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (2, 3, 0), (0, 3)])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_products_and_gradients(shape, dynamic):

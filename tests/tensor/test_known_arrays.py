@@ -49,7 +49,7 @@ def test_inside_and_outside_of_jit(operation):
     assert np.any(np.asarray(outside))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_derivatives_and_batches(operation):
     def loss(v):

@@ -357,7 +357,7 @@ FROM_THE_TABLE = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", FROM_THE_TABLE)

@@ -106,7 +106,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_another_process_needs_no_pattern(loaded: Loaded, name: str) -> None:
     case = CASES[name]

@@ -25,7 +25,7 @@ def same_type(got, want):
     assert [(x.shape, x.dtype) for x in jax.tree.leaves(got)] == [(x.shape, x.dtype) for x in jax.tree.leaves(want)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : dense, j : range)"])
 def test_a_scan_keeps_the_type_of_its_carry(name, format):

@@ -48,7 +48,7 @@ def of_dense(params):
     return {"A": jnp.where(DENSE != 0, gradient["A"], 0), "b": gradient["b"]}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("kind", ["static", "transposed"])
 def test_steps_are_those_of_a_dense_matrix(kind, name):
