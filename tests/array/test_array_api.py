@@ -51,6 +51,7 @@ def test_reductions(name, axis, kind):
         same(getattr(jsparse, name)(whole, axis=axis), getattr(jnp, name)(whole, axis=axis))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmax", "nanmin", "nanmean"])

@@ -108,6 +108,7 @@ def test_refusals(dense, cube):
 VECTORS = ["coo", "dense", "(i) -> (i : range)"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "formats", [("csr", "csr"), ("csc", "coo"), (BLOCKS, BLOCKS), ("dense", "csr"), ("coo", "dcsr")]
 )

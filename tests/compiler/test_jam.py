@@ -147,6 +147,7 @@ def test_other_iterations_that_change_a_register_run_one_by_one(more):
     assert jammed(plain, 2) == plain
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", [1, 8, 31, 33])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_long_rows_of_a_near_factor_are_added_in_two_chains(columns, dtype):
@@ -196,6 +197,7 @@ def test_rows_of_blocks_are_worked_on_together(columns, inside, dtype):
         np.testing.assert_array_equal(got, np.einsum("ijab,jbk->iak", dense.astype(np.int64), x.astype(np.int64)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "heads, channels, copies", [(8, 8, 8), (8, 16, 4), (8, 32, 2), (3, 8, 3), (20, 8, 8), (8, 64, 0)]
 )

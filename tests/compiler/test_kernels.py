@@ -68,6 +68,7 @@ def y_of(dtype):
     return Buffer("y", Type(dtype), 1, True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", ["+", "-", "*"])
 @pytest.mark.parametrize("lanes", [0, 1, 3, 4, 17])

@@ -43,6 +43,7 @@ def test_small_integers_are_exact(name, dtype, grain):
     np.testing.assert_array_equal(np.asarray(found, np.float64), exact.astype(dtype).astype(np.float64))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", ["csr", "coo", "dcsr"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_dynamic_patterns(name, format):

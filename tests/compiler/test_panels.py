@@ -82,6 +82,7 @@ def test_rows_request_what_a_panel_continues_with() -> None:
     assert requested == ["C", "P0_1_coordinates", "A"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(20))
 def test_no_index_arrays_lead_out_of_memory(seed: int) -> None:
     """Segments of dynamic patterns out of order, or out of range: the interpreter refuses any address outside."""

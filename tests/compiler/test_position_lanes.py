@@ -152,6 +152,7 @@ def test_rows_of_every_length_are_summed_in_the_stated_order(dtype, index):
     assert dtype == "float64" or (one_by_one != want).any()  # sums are rounded, so their order shows
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "bool", "float16", "bfloat16"])
 def test_every_dtype_gives_what_numpy_gives(dtype):
     pointers, coordinates, values = rows(dtype)

@@ -53,6 +53,7 @@ def problems(seed):
                 yield problem_of(term.spec, term.kernel_dtypes), tuple(walk.stored for walk in term.spec.walks)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6 * len(EINSUMS)))
 def test_no_price_is_below_its_bound_and_the_cheapest_candidate_is_chosen(seed):
     for problem, patterns in problems(seed):

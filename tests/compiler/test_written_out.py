@@ -93,6 +93,7 @@ def test_nothing_is_written_out_unasked(format):
     assert not part.plan.problem.patterns[0].constant_indices
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
 def test_few_entries_in_many_rows(format, dtype):

@@ -173,6 +173,7 @@ def test_no_array_has_the_shape_of_the_table():
     assert found.temp_size_in_bytes + found.output_size_in_bytes < 1 << 20
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("lookup", ["rows", "bags", "loop"])
 def test_lookups_of_one_row_are_added_in_float32(dtype, lookup):

@@ -164,6 +164,7 @@ def test_overflowed_integers():
         jsparse.einsum("ij,jk->ik", A, B, nse=5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "int32"])
 def test_overflowed_values_of_every_dtype(dtype):
     """A result that has no room, and one of an operand that had none. Integers that become floats are NaN, too."""

@@ -86,6 +86,7 @@ def test_results_on_the_pattern(name, density, format):
     close(found.todense(), np.where(x, meaning(x), 0))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", ["csr", "coo", "dcsr", "csc"])
 @pytest.mark.parametrize("name", DENSE)
 def test_dense_results(name, format):

@@ -15,6 +15,7 @@ CUBE = np.random.default_rng(1).integers(0, 3, (4, 5, 3)).astype(np.float32)
 CUBE[1] = 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", [sparse.BCOO.fromdense, sparse.BCSR.fromdense])
 @pytest.mark.parametrize("format", [None, "csr", "csc", "coo", "dense"])
 def test_matrices(dense, make, format):

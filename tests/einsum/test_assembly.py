@@ -253,6 +253,7 @@ def test_the_levels_of_one_operand_stay():
     assert jsparse.einsum("ij,ij->ij", A, A).pattern is A.pattern
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["ij,jk->ik", "ij,ij->ij", "ijk,k->ij", "ii->i", "ij->ij", "ij,j->i"])
 def test_a_tensor_as_out_format_gives_the_pattern(text):
     """No element outside its pattern is computed, and its entries that no product reaches are 0."""

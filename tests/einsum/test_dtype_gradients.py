@@ -72,6 +72,7 @@ def test_gradients_of_a_real_loss(first, second, format):
         near(dX, dense[1], None, coarsest(first, second))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first, second", PAIRS)
 def test_dynamic_patterns(first, second):
     A, D, X = operands(first, second)
@@ -81,6 +82,7 @@ def test_dynamic_patterns(first, second):
     near(got[1], want[1], None, coarsest(first, second))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first, second", PAIRS)
 def test_two_sparse_operands(first, second):
     A, D, X = operands(first, second)
@@ -118,6 +120,7 @@ def test_holomorphic_gradients():
     near(J, jax.jacfwd(lambda X: product(D, X), holomorphic=True)(X))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first, second", PAIRS)
 def test_jvp_and_vjp(first, second):
     A, D, X = operands(first, second)

@@ -239,6 +239,7 @@ def test_duplicates_are_summed_and_rounded_once(dtype):
     np.testing.assert_array_equal(np.asarray(traced, np.float64), want.astype(dtype).astype(np.float64))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tensors_without_entries(dtype):
     A = SparseTensor.from_coords(np.zeros((2, 0), int), np.zeros(0, dtype), (3, 4), "csr")

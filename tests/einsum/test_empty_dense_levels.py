@@ -9,6 +9,7 @@ EMPTY = jsparse.asarray(np.zeros((3, 0), np.float32), "dense")
 A = jsparse.asarray(np.arange(9).reshape(3, 3).astype(np.float32))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", ["dense", "csr", "dcsr", "coo"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_products_and_sums(format, dynamic):

@@ -56,6 +56,7 @@ TENSORS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", TENSORS)
 def test_tensors(text):
     left = text.split("->")[0]

@@ -17,6 +17,7 @@ def _factors(columns):
     return X
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", [1, 3, 70])
 @pytest.mark.parametrize("format", FORMATS)
 def test_row_sums_times_dense_rows(format, columns):

@@ -106,6 +106,7 @@ def test_one_huge_dimension_sampled():
     np.testing.assert_array_equal(jsparse.einsum("ij->j", A), np.bincount(cols, A.values, 6))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_no_index_array_is_a_constant(case):
     f, operands = case.function(), case.operands()

@@ -61,6 +61,7 @@ def test_sampled_results(formats):
     np.testing.assert_array_equal(np.asarray(product.todense()), D * G)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("text", PRODUCTS)
 def test_gradients_live_on_the_patterns(text):

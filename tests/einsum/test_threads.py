@@ -86,6 +86,7 @@ def test_on_the_host(name, format):
             np.testing.assert_array_equal(on_host(text, A, dense, threads), expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", ["csr", "coo"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8", "int32"])
 def test_a_row_with_half_of_all_entries_is_divided(format, dtype):

@@ -103,6 +103,7 @@ def test_jacobians_and_hessian(case):
     agree(*(jax.jit(jax.hessian(nonlinear(g), arguments))(*operands) for g in (f, reference)))
 
 
+@pytest.mark.sampled(3)
 @each_case
 @pytest.mark.parametrize("batched, axis", [("all", 0), ("first", -1), ("last", -1)])
 def test_vmap(case, batched, axis):

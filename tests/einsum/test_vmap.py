@@ -67,6 +67,7 @@ LAYOUTS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case, axes, out", LAYOUTS, ids=lambda x: str(x).replace(" ", ""))
 def test_no_array_is_copied(case, axes, out):
     """The program is one call: no array is transposed or copied around it."""
@@ -96,6 +97,7 @@ def test_nested(dynamic):
         one_call(transform(f), values, dense, moved=not dynamic)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("columns", [None, 0, 1])

@@ -79,6 +79,7 @@ def test_arguments_of_functions():
         assert jsparse.leaky_relu(ints, slope).dtype == jax.nn.leaky_relu(ints.values, slope).dtype == dtype
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
 def test_map(format, dynamic):
@@ -192,6 +193,7 @@ COMPARISONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_comparisons(name):
     compare, dense = COMPARISONS[name]

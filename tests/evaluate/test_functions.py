@@ -115,6 +115,7 @@ def test_values(text, expected, sparse):
         np.testing.assert_allclose(plain, expected, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("row", [*FUNCTIONS.values(), *COMPARISONS.values()], ids=lambda row: row.name)
 def test_what_functions_are_at_zero(row):
     dtypes = (jnp.int32,) if row.takes_integers else (jnp.float32,) if row.divides else (jnp.float32, jnp.int32)

@@ -67,6 +67,7 @@ def test_dense_results(text, dynamic):
         np.testing.assert_array_equal(found, want)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("text", SPARSE)
 def test_sparse_results(text, dynamic):

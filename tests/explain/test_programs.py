@@ -148,6 +148,7 @@ def permutations(kernel):
     return sum(t.positions is not None and t.positions.pattern in permuted for t in kernel.plan.problem.tensors)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_there_are_as_many_kernels_as_calls_in_the_lowered_program(name):
     function, args = PROGRAMS[name]

@@ -50,6 +50,7 @@ def test_exact_functions(name):
     np.testing.assert_array_equal(applied(name, halves), meaning_of(name)(halves))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name, dtype in in_dtypes(*UNARY) if dtype == "float64"])
 def test_errors_in_float64_are_below_the_bounds(name):
     x = arguments("float64", 150)
@@ -115,6 +116,7 @@ def same(found: np.ndarray, want: np.ndarray) -> None:
     np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(want[known]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("lanes", [0, 7])
 @pytest.mark.parametrize(("name", "dtype"), in_dtypes(*SPECIAL))
 def test_special_values(name, dtype, lanes):

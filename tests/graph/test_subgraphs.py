@@ -72,6 +72,7 @@ def test_k_hops(ids, hops, kind):
                 np.testing.assert_array_equal(np.asarray(found.nodes)[found.mapping], listed)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["static", "dynamic", "csc", "jit"])
 @pytest.mark.parametrize("subset", [[3, 0, 7, 8], [], list(range(9))[::-1]])
 def test_subgraph(subset, kind):

@@ -28,6 +28,7 @@ def test_all_formats(ndim):
         np.testing.assert_array_equal(jsparse.asarray(dense, format).at_coords(coords), at(dense, coords))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "(i, j) -> (j : dense, i : range)"])
 def test_traced_coordinates(dense, format, dynamic):

@@ -35,6 +35,7 @@ def test_known_indices(dense, format):
     np.testing.assert_array_equal(as_dense(dynamic), dense[[4, 0, 0, -1]])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
 def test_traced_indices(dense, format, dynamic):

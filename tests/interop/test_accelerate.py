@@ -86,6 +86,7 @@ def check_product(rng, make, shape, layout, nse):
     np.testing.assert_array_equal(found, expected, err_msg=f"{layout} {nse} {numbers} {rhs_shape}")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", PRODUCTS)
 @pytest.mark.parametrize(
     "thin_data, thin_indices, numbers, rhs_shape",
@@ -106,6 +107,7 @@ def test_batch_axes_of_size_1_stand_for_all_coordinates(make, thin_data, thin_in
     np.testing.assert_array_equal(found, dense_product(dense, rhs, numbers))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n_batch, thin", [(0, ()), (1, ()), (1, (0,))])
 @pytest.mark.parametrize("in_order", [False, True])
 @pytest.mark.parametrize("contract", [0, 1])

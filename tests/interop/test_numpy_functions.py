@@ -39,6 +39,7 @@ SAME = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SAME)
 def test_functions_of_numpy(name):
     np.testing.assert_allclose(dense(SAME[name](A)), SAME[name](X), rtol=1e-6)

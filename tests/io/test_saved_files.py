@@ -118,6 +118,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 @pytest.mark.parametrize("name", EXPECTED)
 def test_exported_functions(folder, name):

@@ -67,6 +67,7 @@ MATRICES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape, format, dynamic", MATRICES)
 def test_products_structures_and_diagonals(shape, format, dynamic):
     rng = np.random.default_rng(0)

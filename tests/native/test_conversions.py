@@ -78,6 +78,7 @@ ACCUMULATED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("levels", ACCUMULATED.values(), ids=list(ACCUMULATED))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint64, np.complex64])
 @pytest.mark.parametrize(("n", "skew"), [(5000, 1), (300_000, 1), (300_000, 2)])

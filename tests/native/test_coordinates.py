@@ -36,6 +36,7 @@ def test_lexsort(case: tuple[list[np.ndarray], list[int]]) -> None:
     np.testing.assert_array_equal(order, np.lexsort(keys[::-1]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [50, 3000, 2**40])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_lexsort_on_several_threads(size: int, dtype: type) -> None:

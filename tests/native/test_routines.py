@@ -145,6 +145,7 @@ def test_batches_are_independent(format: str, threads: int) -> None:
         np.testing.assert_array_equal(back[b], alone)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("spread", [7, 300, 40_000])
 def test_any_number_of_threads_gives_the_same(format: str, spread: int) -> None:

@@ -33,6 +33,7 @@ CALLS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [int, bool])
 @pytest.mark.parametrize("name", CALLS)
 def test_integers_as_features_are_numbers(name, dtype):
@@ -40,6 +41,7 @@ def test_integers_as_features_are_numbers(name, dtype):
     np.testing.assert_allclose(CALLS[name](GRAPH, x), CALLS[name](GRAPH, x.astype(np.float32)), rtol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("format", ["csr", "csc", "coo"])
 @pytest.mark.parametrize("reduction", ["max", "mean", "sum"])
@@ -245,6 +247,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("message", SHAPES)
 def test_parameters_of_other_shapes(message):
     with pytest.raises(ShapeError, match=f"Expected .*{message}|Expected {message}"):

@@ -60,6 +60,7 @@ CALLS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("call", [in_nnx, in_linen])
 @pytest.mark.parametrize("what", CALLS)
 @pytest.mark.parametrize("name", LAYERS)

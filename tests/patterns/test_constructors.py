@@ -110,6 +110,7 @@ def test_block_diagonal(heights):
     check(pattern.block_diagonal(heights, widths), owner[:, None] == other)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n, m", [(0, 5), (5, 0), (1, 1), (6, None), (7, 10), (10, 7), (64, 700)])
 @pytest.mark.parametrize("block", [1, 2, 3, 16])
 def test_random_blocks(n, m, block):

@@ -54,6 +54,7 @@ def gated(x: Any, bias: Any) -> Any:
     return jnp.where(x > 1, x * 2, -x) - bias
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lead", [(BATCH,), (4, 64)])
 @pytest.mark.parametrize("between", [relu, gelu_in_jit, gated])
 def test_what_is_between_two_layers_is_not_transposed(between: Model, lead: tuple[int, ...]) -> None:

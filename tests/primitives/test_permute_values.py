@@ -41,6 +41,7 @@ def test_moves(relayout, inverse, dtype):
     np.testing.assert_array_equal(found, by_numpy(x, relayout, inverse))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_blocks_move_as_a_whole(relayout, axis):
     """Slots are on any axis, with axes of size 1 or larger around them."""

@@ -97,6 +97,7 @@ WRAPPERS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("wrapper", "layout"),
     [
@@ -115,6 +116,7 @@ def test_inside_of(wrapper, layout):
         np.testing.assert_array_equal(jax.jit(transposed(wrapped, values))(cotangent), expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("program", "layout", "dtype"),
     [

@@ -111,6 +111,7 @@ def test_more_entries_than_a_narrow_float_counts(dtype):
     close(A.with_values(A.values.at[0].set(np.nan)).mean(), np.nan)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("axis", AXES[:4], ids=str)
 @pytest.mark.parametrize("name", ["min", "max", "mean"])
 def test_gradients(name, axis):

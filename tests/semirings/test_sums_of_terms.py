@@ -27,6 +27,7 @@ def filled(x, zero):
     return np.where(x != 0, x, zero)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("semiring", ADD)
 def test_terms_are_combined_where_one_stores_an_entry(semiring, kind):

@@ -79,6 +79,7 @@ def test_three_sparse_operands(name):
     same(jsparse.einsum("ij,jk,kl->il", V, V, A, semiring=name), reference(name, "ij,jk,kl->il", V, V, A))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.semantics
 @pytest.mark.parametrize("name", ["min_plus", "max_plus", "max_times", "or_and"])
 @pytest.mark.parametrize("format", FORMATS[:4])

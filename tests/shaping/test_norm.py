@@ -11,6 +11,7 @@ ORDERS = [None, "fro", 1, -1, np.inf, -np.inf]
 VECTOR_ORDERS = [None, 2, 1, 0, 3, 1.5, np.inf, -np.inf]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ord", ORDERS, ids=str)
 @pytest.mark.parametrize(
     "format, dynamic", [("csr", False), ("coo", True), ("(i, j) -> (i : compressed, j : dense)", False)]

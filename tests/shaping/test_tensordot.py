@@ -8,6 +8,7 @@ import jsparse
 from jsparse.errors import ShapeError
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("axes", [1, 2, 0, ([0, 2], [1, 0]), ([-1], [0]), (0, 1)], ids=str)
 def test_operands_of_any_kind(axes):
     x, y = integers(3, 4, 5), integers(5, 3, 4, seed=1)

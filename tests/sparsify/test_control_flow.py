@@ -46,6 +46,7 @@ def solved(A):
 CASES = [solved, constant_of_scan, carry_of_scan, branch, several_branches, checkpointed, jitted]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", [*CASES, loop])
 def test_values(function):
     check(function, tensor())

@@ -37,6 +37,7 @@ def test_reductions(name):
     check(function, tensor("csr"), kinds)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes(name):
     function, kinds = SHAPES[name]

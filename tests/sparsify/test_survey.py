@@ -46,6 +46,7 @@ def test_gradients(library, name):
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max() + 1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("library", "name"), REFUSED)
 def test_refused(library, name):
     module, (function, error, text) = pytest.importorskip(library), REFUSED[library, name]

@@ -98,6 +98,7 @@ def test_stored_zeros_are_entries_and_padding_is_none():
         assert tensor.prune(mask=np.ones(tensor.nse, bool)).nnz == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "bfloat16", "complex64", "uint16"])
 def test_dtypes(dtype):
     numbers = np.array([3, 0, -128, 1, 127, -2, 5])

@@ -35,6 +35,7 @@ def test_the_default_is_one():
     assert jax.grad(lambda x: SparseTensor.from_coords(COORDS, x, (3, 2)).sum())(2.0) == 3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("outer", [1, 2])
 @pytest.mark.parametrize("traced", ["nothing", "values", "both"])
 @pytest.mark.parametrize("nse", [None, 12])

@@ -44,6 +44,7 @@ def drawn(seed: int) -> SparseTensor:
     return SparseTensor.from_coords(coords, np.ones(300, np.float32), (N, N), "csr")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_pattern_is_freed_with_its_last_tensor(name: str) -> None:
     A = drawn(1)

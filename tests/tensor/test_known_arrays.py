@@ -42,6 +42,7 @@ def dense(operation, values):
     return OPERATIONS[operation](values).todense()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_inside_and_outside_of_jit(operation):
     outside = dense(operation, jnp.asarray(VALUES))
@@ -144,6 +145,7 @@ def test_operands_are_copied(shared, dtype):
     assert found.dtype == np.dtype(jax.dtypes.canonicalize_dtype(dtype))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("columns", [[1, 3, 0, 2], [1, 9, 0, 2], [1, 3, -1, 2], [3, 1, 0, 2]])
 @pytest.mark.parametrize("nse", [4, 6])
 def test_conversions_of_coordinates_that_nobody_checked(columns, nse):

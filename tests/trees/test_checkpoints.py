@@ -46,6 +46,7 @@ class TestOrbax:
         checkpointer.save(path, tree)
         getattr(checkpointer, "wait_until_finished", lambda: None)()
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("kind", KINDS)
     def test_round_trip(self, checkpointer, tmp_path, kind):
         state = state_of(KINDS[kind](DENSE))

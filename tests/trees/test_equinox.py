@@ -52,6 +52,7 @@ def same(got, want):
             assert a is b
 
 
+@pytest.mark.sampled(3)
 @WRAPPERS
 @pytest.mark.parametrize("method", ["plain", "values_only"])
 @ALL_KINDS

@@ -13,6 +13,7 @@ from jsparse.compiler.cache import entry, store
 FIXED = entry.FIXED
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 12, 43, 44, 75, FIXED - 33, FIXED - 1, FIXED, FIXED + 9, -300, -1])
 def test_a_truncated_entry_is_compiled_again(folder, length):
     assert compiled()
