@@ -1,4 +1,4 @@
-"""A training step of an embedding table of which few rows are looked up: gradients of rows beside dense ones."""
+"""A training step that looks up few rows of a large embedding table: gradients of rows beside dense gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peers import import_torch
 import jsparse
 
 ROWS, FEATURES, IDS, BATCHES, RATE = 2_000_000, 64, 10_000, 16, 0.1
-SAMPLE = 32  # rows of which a step returns the new values
+SAMPLE = 32  # a step returns the new values of this many rows
 
 Loss = Callable[[Any, Any], jax.Array]
 
@@ -40,7 +40,7 @@ def _of_bags(size: int) -> Loss:
 
 
 def _stepped(step: Callable[..., Any], init: Callable[..., Any]) -> Step:
-    """Steps on one table, each of which takes over the memory of the last one."""
+    """Steps on one table. Each step is given the memory of the last one, by donation."""
     compiled = jax.jit(step, donate_argnums=(0, 1))
     batches = [jnp.asarray(ids) for ids in _ids()]
     table = jnp.zeros((ROWS, FEATURES)) + 0.5

@@ -9,13 +9,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Literal, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from jsparse import _compat
 from jsparse.differentiation import lookups
 from jsparse.differentiation.table import Reader, Table, Value
 from jsparse.errors import NotYetSupportedError
-from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.equation import CALLS, CHECKPOINTS, Equation, walked
 from jsparse.sparsification.origin import UNKNOWN, Origin
 
 __all__ = ["interpret"]
@@ -29,29 +29,20 @@ def interpret(
     Raises NotYetSupportedError, with the line of the user's function, for an operation that reads a table in another
     way than by looking up rows.
     """
-    jaxpr: Any = closed.jaxpr
-    known: dict[Any, Any] = {}
-
-    def read(v: Var | Literal) -> Any:
-        return _compat.literal(v) if isinstance(v, _compat.Literal) else known[v]
 
     def evaluate(inner: ClosedJaxpr, values: Sequence[Value], _: int | None, line: Origin) -> list[Value]:
         return interpret(inner, values, reader, line)
 
-    known.update(zip(jaxpr.constvars, closed.consts, strict=True))
-    known.update(zip(jaxpr.invars, inputs, strict=True))
-    for source in jaxpr.eqns:
+    def step(source: JaxprEqn, jaxpr: Jaxpr, values: Sequence[Value]) -> list[Value]:
         equation = Equation(source, jaxpr, evaluate, None, called_from)
-        values = [read(v) for v in source.invars]
         if any(isinstance(x, Table) for x in values):
             found = _RULES.get(equation.name, lookups.whole)(equation, reader, *values)
-            found = found if isinstance(found, list) else [found]
-        elif reader.is_first and source.effects and not source.outvars:
-            found = []  # what it prints is printed by the evaluation
-        else:
-            found = equation.results(values)
-        known.update(zip(source.outvars, found, strict=True))
-    return [read(v) for v in jaxpr.outvars]
+            return found if isinstance(found, list) else [found]
+        if reader.is_first and source.effects and not source.outvars:
+            return []  # what it prints is printed by the evaluation
+        return [*equation.results(values)]
+
+    return walked(closed, inputs, step)
 
 
 def arrays(values: Sequence[Value], what: str) -> list[jax.Array]:
@@ -82,21 +73,15 @@ def _inside(
     return function
 
 
-def _called(equation: Equation) -> ClosedJaxpr:
-    """The closed jaxpr that an equation calls."""
-    names = ("jaxpr", "call_jaxpr")
-    return _compat.closed(next(equation.params[name] for name in names if name in equation.params))
-
-
 def inlined(equation: Equation, _: Reader, *inputs: Value) -> list[Value]:
     """Interpret a function in place."""
-    return equation.interpret(_called(equation), inputs)
+    return equation.interpret(equation.called, inputs)
 
 
 def checkpointed(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
     """Interpret a function inside `jax.checkpoint`, with the same policy."""
     tables: list[int] = []
-    function = _inside(equation, _called(equation), reader, tables)
+    function = _inside(equation, equation.called, reader, tables)
 
     def of_rows(*rows: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
         pairs = zip(inputs, rows, strict=True)
@@ -149,8 +134,8 @@ def branched(equation: Equation, reader: Reader, which: Value, *inputs: Value) -
 
 _RULES: dict[str, Callable[..., Any]] = {
     **lookups.RULES,
-    **dict.fromkeys(("jit", "pjit", "closed_call", "core_call", "core_closed_call"), inlined),
-    **dict.fromkeys(("checkpoint", "remat", "remat2"), checkpointed),
+    **dict.fromkeys(CALLS, inlined),
+    **dict.fromkeys(CHECKPOINTS, checkpointed),
     "scan": scanned,
     "cond": branched,
 }

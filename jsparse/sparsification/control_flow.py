@@ -18,15 +18,13 @@ from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern
 from jsparse.sparsification.custom_derivatives import with_pull, with_push
 from jsparse.sparsification.deferred import Deferred, dense
-from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.equation import CALLS, CHECKPOINTS, Equation
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
 from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, whole
 from jsparse.sparsification.trees import Opened, settled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
-
-CALLS = ("jit", "pjit", "closed_call", "core_call", "core_closed_call")
 
 
 @sparse_rule("scan")
@@ -143,16 +141,10 @@ def _strong(values: Sequence[Value]) -> list[Value]:
     return [x if isinstance(x, SparseValue) else jnp.asarray(x) for x in values]
 
 
-def _called(equation: Equation) -> ClosedJaxpr:
-    """The closed jaxpr that an equation calls."""
-    names = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-    return _compat.closed(next(equation.params[name] for name in names if name in equation.params))
-
-
 @sparse_rule(*CALLS)
 def inlined(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the function in place."""
-    return equation.interpret(_called(equation), inputs)
+    return equation.interpret(equation.called, inputs)
 
 
 @deferred_rule(*CALLS)
@@ -161,13 +153,13 @@ def inlined_if_deferred(equation: Equation, *inputs: Value) -> list[Value]:
     return inlined(equation, *inputs) if any(isinstance(x, Deferred) for x in inputs) else NotImplemented
 
 
-@sparse_rule("checkpoint", "remat", "remat2")
+@sparse_rule(*CHECKPOINTS)
 def checkpointed(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the function inside `jax.checkpoint`, with the same policy."""
     opened = Opened.of(inputs)
 
     def function(*leaves: jax.Array) -> list[Value]:
-        return settled(equation.interpret(_called(equation), opened.closed(leaves)))
+        return settled(equation.interpret(equation.called, opened.closed(leaves)))
 
     options = {name: equation.params[name] for name in ("prevent_cse", "policy")}
     return jax.checkpoint(function, **options)(*opened.leaves)
@@ -200,10 +192,10 @@ def solved(equation: Equation, *inputs: Value) -> list[Value]:
 @sparse_rule("custom_jvp_call")
 def with_own_push(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the function, and in its forward derivative the function's own."""
-    return with_push(equation, _called(equation), inputs)
+    return with_push(equation, equation.called, inputs)
 
 
 @sparse_rule("custom_vjp_call", "custom_vjp_call_jaxpr")
 def with_own_pull(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the function, and in its reverse derivative the function's own."""
-    return with_pull(equation, _called(equation), inputs)
+    return with_pull(equation, equation.called, inputs)

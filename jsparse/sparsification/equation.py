@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from jsparse import _compat
 from jsparse.errors import JsparseError, NotYetSupportedError
 from jsparse.sparsification.origin import UNKNOWN, Origin
 
-__all__ = ["Equation"]
+__all__ = ["CALLS", "CHECKPOINTS", "Equation", "walked"]
+
+V = TypeVar("V")
+CALLS = ("jit", "pjit", "closed_call", "core_call", "core_closed_call")
+CHECKPOINTS = ("checkpoint", "remat", "remat2")
+"""The primitives that call a jaxpr, and those of `jax.checkpoint`, in all releases of JAX."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,12 @@ class Equation:
         """The results of a closed jaxpr among the parameters, by the rules of sparse values."""
         return self.evaluate(closed, inputs, self.nse, self.origin.calling(self.params.get("name", "")))
 
+    @property
+    def called(self) -> ClosedJaxpr:
+        """The closed jaxpr that the equation calls."""
+        names = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+        return _compat.closed(next(self.params[name] for name in names if name in self.params))
+
     def bind(self, *operands: jax.Array) -> jax.Array:
         """Apply the primitive, one without functions as parameters, to arrays of any shape that it accepts."""
         return self.source.primitive.bind(*operands, **self.params)
@@ -95,3 +106,38 @@ class Equation:
     def located(self, error: JsparseError) -> JsparseError:
         """The error of an operation, with the user's line."""
         return type(error)(f"{error} This is {self}.")
+
+
+def walked(
+    closed: ClosedJaxpr, inputs: Sequence[V], step: Callable[[JaxprEqn, Jaxpr, Sequence[V]], list[V]]
+) -> list[V]:
+    """The results of a closed jaxpr for values of any kind, equation by equation.
+
+    Args:
+        step: gives the results of an equation, of the jaxpr, for its operands.
+    """
+    jaxpr, known = closed.jaxpr, dict[Any, Any]()
+
+    def read(v: Var | Literal) -> Any:
+        return _compat.literal(v) if isinstance(v, _compat.Literal) else known[v]
+
+    known.update(zip(jaxpr.constvars, closed.consts, strict=True))
+    known.update(zip(jaxpr.invars, inputs, strict=True))
+    last = _last_uses(jaxpr)
+    for n, source in enumerate(jaxpr.eqns):
+        known.update(zip(source.outvars, step(source, jaxpr, [read(v) for v in source.invars]), strict=True))
+        for v in last.get(n, ()):  # its memory may be used again
+            del known[v]
+    return [read(v) for v in jaxpr.outvars]
+
+
+def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Var]]:
+    """The variables that each equation is the last one to use, by its number."""
+    last = {v: n for n, source in enumerate(jaxpr.eqns) for v in source.invars if not isinstance(v, _compat.Literal)}
+    for v in jaxpr.outvars:
+        if not isinstance(v, _compat.Literal):
+            last.pop(v, None)
+    found: dict[int, list[Any]] = {}
+    for v, n in last.items():
+        found.setdefault(n, []).append(v)
+    return found

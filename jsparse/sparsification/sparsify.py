@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from jsparse import _compat
 from jsparse.base.arrays import Array
@@ -30,7 +30,7 @@ from jsparse.sparsification import (
     updates,
 )
 from jsparse.sparsification.deferred import FOLDED, dense
-from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.equation import Equation, walked
 from jsparse.sparsification.origin import Origin
 from jsparse.sparsification.rules import DEFERRED, SPARSE, unsupported
 from jsparse.sparsification.sparse_value import SparseValue, Value, plain, tensor_of
@@ -109,34 +109,11 @@ def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], nse: int | None, cal
 
     `nse` is the capacity of products whose pattern is only known at run time, `called_from` what calls it.
     """
-    live = _compat.without_dead_equations(closed)
-    jaxpr: Any = live.jaxpr
-    known: dict[Any, Any] = {}
 
-    def read(v: Var | Literal) -> Any:
-        return _compat.literal(v) if isinstance(v, _compat.Literal) else known[v]
+    def step(source: JaxprEqn, jaxpr: Jaxpr, values: Sequence[Value]) -> list[Value]:
+        return _results(Equation(source, jaxpr, interpret, nse, called_from), values)
 
-    known.update(zip(jaxpr.constvars, live.consts, strict=True))
-    known.update(zip(jaxpr.invars, inputs, strict=True))
-    last = _last_uses(jaxpr)
-    for n, source in enumerate(jaxpr.eqns):
-        equation = Equation(source, jaxpr, interpret, nse, called_from)
-        known.update(zip(source.outvars, _results(equation, [read(v) for v in source.invars]), strict=True))
-        for v in last.get(n, ()):  # its memory may be used again
-            del known[v]
-    return [read(v) for v in jaxpr.outvars]
-
-
-def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Var]]:
-    """The variables that each equation is the last one to use, by its number."""
-    last = {v: n for n, source in enumerate(jaxpr.eqns) for v in source.invars if not isinstance(v, _compat.Literal)}
-    for v in jaxpr.outvars:
-        if not isinstance(v, _compat.Literal):
-            last.pop(v, None)
-    found: dict[int, list[Any]] = {}
-    for v, n in last.items():
-        found.setdefault(n, []).append(v)
-    return found
+    return walked(_compat.without_dead_equations(closed), inputs, step)
 
 
 def _results(equation: Equation, inputs: Sequence[Value]) -> list[Any]:

@@ -205,7 +205,7 @@ def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str
             method = "add"
     if method not in ("add", "subtract"):
         raise equation.unsupported(
-            f"would {method} elements of a SparseTensor to those of another",
+            f"would {method} elements of another SparseTensor",
             "Update by .add, or by .set at known, different places of a static pattern, or by an array.",
         )
     return _written(x, windows, updates.coords, method, updates.values)

@@ -1,4 +1,4 @@
-"""Gradients of tables as rows are those of `jax.grad` at the rows that a function looks up, and nothing elsewhere."""
+"""A gradient of rows equals the gradient by `jax.grad` at the rows that a function looks up, and has no other rows."""
 
 import jax
 import jax.numpy as jnp

@@ -49,7 +49,7 @@ CASES = [
 
 @pytest.mark.parametrize("name, kind, sizes, options", CASES, ids=[name for name, *_ in CASES])
 def test_training(page, name, kind, sizes, options):
-    """The losses of Adam are those of the NNX module with the same parameters, and fall."""
+    """Adam has the same losses as with the NNX module and the same parameters, and they fall."""
     graph, x = graph_of(weights(9, 9), kind), normal(1, 9, 5)
     theirs = getattr(jsparse.nnx, name)(*sizes, **options, rngs=nnx.Rngs(0))
     ours = page["Convolution"](getattr(jsparse.nn, name)(*sizes, **options), jax.random.key(0))

@@ -105,7 +105,7 @@ def _extreme(
         return found
     is_nan = tensor.map(jnp.isnan)
     nothing_else = reductions.all(is_nan, axis, keepdims=keepdims, stored=stored)
-    if stored:  # where nothing is stored, the result is that of `max`
+    if stored:  # a row without stored entries has the result of `max`
         nothing_else &= reductions.any(is_nan, axis, keepdims=keepdims)
     return jnp.where(nothing_else, jnp.nan, found)
 
