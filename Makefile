@@ -67,7 +67,7 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py $(if $(CASE),--case $(CASE))
 	$(if $(filter cliffs,$(CASE)),$(BIN)/python benchmarks/cliffs.py --count $(or $(N),500))
 
-# Whole models; it writes their table in docs/benchmarks.md.
+# Whole models; it writes their table in docs/internals/benchmarks.md.
 bench-models: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/models.py
 

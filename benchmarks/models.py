@@ -1,5 +1,5 @@
 """Whole models beside the same models in torch and in plain JAX: `make bench-models` writes the table of
-docs/benchmarks.md."""
+docs/internals/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from run import environment, limit_threads
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parent.parent / "docs" / "internals" / "benchmarks.md"
 BEGIN, END = "<!-- models: written by make bench-models -->", "<!-- end of models -->"
 FILES = ("models", "graph_attention", "transformer")
 Program = tuple[Callable[..., Any], tuple[Any, ...]]

@@ -80,10 +80,10 @@ class Config:
         backend: how kernels run. "llvm" (the default): as machine code for this CPU. "interpret": Python executes them,
             statement by statement, thousands of times slower, to compare with where machine code is in doubt. The
             extension's routines and XLA's computations run as always.
-        cache_dir: the folder in which compiled kernels are kept for later processes (docs/cache.md): an absolute path,
-            by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel creates it. Only
-            this user may be able to write to it, since it holds machine code. None or "" (also in the environment):
-            kernels are kept in memory only.
+        cache_dir: the folder in which compiled kernels are kept for later processes (docs/concepts/cache.md): an
+            absolute path, by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel
+            creates it. Only this user may be able to write to it, since it holds machine code. None or "" (also in
+            the environment): kernels are kept in memory only.
         cache_bytes: the most bytes of all files in the folder, by default 256 MiB. The least recently used files are
             removed.
 

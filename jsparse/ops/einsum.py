@@ -65,7 +65,7 @@ def einsum(
             alone counts in `jnp.int_`, or bool by "or_and".
         out_format: "dense" for an array; a format for a SparseTensor in that format; a Pattern, or a SparseTensor, to
             compute on that pattern only. It may lack dimensions of the result, which dense levels then store, if sizes
-            tell which (docs/results.md). By default the result is sparse if (a) no index of some sparse
+            tell which (docs/concepts/results.md). By default the result is sparse if (a) no index of some sparse
             operand is summed, or (b) the result has two indices or more, and sparse operands carry all of them. In case
             (a) with one pattern it has that operand's levels, followed by dense levels for further indices. In case (b)
             and with several patterns it has exactly the entries that the operands' entries reach, in an inferred
@@ -77,8 +77,9 @@ def einsum(
             gives the semiring's zero: inf or the largest integer for min, -inf or the smallest for max. The gradient of
             a minimum or maximum is shared equally by the products that attain it (in each step, if the einsum is
             computed in steps). If all operands are dense, jax.numpy computes it over the whole iteration space.
-        schedule: steps that the kernel has to have; the scheduler completes them (docs/scheduling.md). An einsum with a
-            schedule is one kernel, however many operands it has. Derivatives and batches are scheduled without it.
+        schedule: steps that the kernel has to have; the scheduler completes them (docs/internals/scheduling.md). An
+            einsum with a schedule is one kernel, however many operands it has. Derivatives and batches are scheduled
+            without it.
         preferred_element_type: the dtype of the result, by default what operands promote to. Products are summed at
             least in that dtype (float16 and bfloat16: in float32), and rounded once.
         dtype: the same, as numpy calls it.

@@ -72,9 +72,9 @@ def evaluate(
 
     Each term is summed over its indices that the result lacks. A term that lacks an index of the result is repeated
     along it; if every term lacks it, pass `shape`. On both sides an index may be read from a tensor of integers. Where
-    that integer is out of range, a read contributes nothing and a write is dropped (see docs/indirect.md). Functions
-    and comparisons are computed at each point, before the sum, and get 0 for what is not stored (see docs/results.md).
-    Statements are compiled, differentiable and transformable as `einsum` is.
+    that integer is out of range, a read contributes nothing and a write is dropped (see docs/concepts/indirect.md).
+    Functions and comparisons are computed at each point, before the sum, and get 0 for what is not stored (see
+    docs/concepts/results.md). Statements are compiled, differentiable and transformable as `einsum` is.
 
     Args:
         text: `name[indices] = sum of products` of numbers, tensors and functions, with parentheses. Names have any

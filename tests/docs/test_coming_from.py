@@ -1,4 +1,4 @@
-"""Every cell of jsparse in the tables of docs/coming_from.md and docs/array_api.md gives the first cell's result."""
+"""Every cell of jsparse in the tables of the two pages gives the first cell's result."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 import jsparse
 
 DOCS = Path(__file__).parents[2] / "docs"
-COMING_FROM, ARRAY_API = DOCS / "coming_from.md", DOCS / "array_api.md"
+COMING_FROM, ARRAY_API = DOCS / "how_to" / "coming_from.md", DOCS / "concepts" / "array_api.md"
 
 
 def rows(page):

@@ -1,4 +1,4 @@
-"""What docs/extending.md says that a new thing touches, beside where the examples stand in the package."""
+"""What docs/internals/extending.md says that a new thing touches, beside where the examples stand in the package."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import jsparse
 
 PACKAGE = Path(jsparse.__file__).parent
-PAGE = (PACKAGE.parent / "docs/extending.md").read_text(encoding="utf-8")
+PAGE = (PACKAGE.parent / "docs/internals/extending.md").read_text(encoding="utf-8")
 EXAMPLES = {  # section: the names of its example, and its own file
     "A function": (["hypot"], None),
     "A layer": (["ChebConv", "cheb_conv"], "nn/convolutions/cheb.py"),

@@ -177,7 +177,7 @@ def test_empty_patterns(text):
             assert found.nse == 0
 
 
-# einsum, whether each operand is sparse ("s") or dense ("d"), whether the result is sparse; see docs/results.md
+# einsum, which operands are sparse ("s") or dense ("d"), whether the result is sparse: docs/concepts/results.md
 RULES = [
     ("ij,jk->ik", "ss", True),
     ("ij,jk->ik", "sd", False),

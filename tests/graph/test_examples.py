@@ -1,4 +1,4 @@
-"""The examples in docstrings, what they say of errors, and the code of docs/graphs.md."""
+"""The examples in docstrings, what they say of errors, and the code of docs/how_to/graphs.md."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ from docs.examples import PARSER, failures
 import jsparse
 from jsparse import graph
 
-PAGE = Path(__file__).parents[2] / "docs" / "graphs.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "graphs.md"
 DOCUMENTED = {name: item for name, item in vars(graph).items() if not name.startswith("_") and callable(item)}
 
 

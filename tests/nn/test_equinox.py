@@ -16,7 +16,7 @@ eqx = pytest.importorskip("equinox")
 optax = pytest.importorskip("optax")
 nnx = pytest.importorskip("flax.nnx")
 
-PAGE = Path(__file__).parents[2] / "docs" / "equinox.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "equinox.md"
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import jsparse
 import jsparse.linen
 import jsparse.nnx
 
-PAGE = Path(__file__).parents[2] / "docs" / "layers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "layers.md"
 
 
 def test_page():

@@ -1,4 +1,4 @@
-"""The examples in docstrings, and the code and the pictures of docs/patterns.md."""
+"""The examples in docstrings, and the code and the pictures of docs/concepts/patterns.md."""
 
 import doctest
 import re
@@ -14,7 +14,7 @@ from patterns.masks import mask_of
 import jsparse
 from jsparse import pattern
 
-PAGE = Path(__file__).parents[2] / "docs" / "patterns.md"
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "patterns.md"
 BLOCKS = re.findall(r"^```(python|text)\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 

@@ -104,7 +104,7 @@ WRAPPERS = {
         *((wrapper, "static") for wrapper in WRAPPERS),
         *(
             (wrapper, "dynamic") for wrapper in WRAPPERS if wrapper != "jit of custom_jvp"
-        ),  # see docs/transformations.md
+        ),  # see docs/concepts/transformations.md
     ],
 )
 def test_inside_of(wrapper, layout):

@@ -41,8 +41,8 @@ class Schedule:
 
     Scheduling of sparse loops follows Senanayake et al., "A sparse iteration space transformation framework for sparse
     tensor algebra" (2020). Each method gives a new schedule with one more step. Loops are named by their index
-    variables. `str` of a schedule has a line for each step, and `Schedule.parse` reads such lines. docs/scheduling.md
-    describes every step.
+    variables. `str` of a schedule has a line for each step, and `Schedule.parse` reads such lines. Every step is
+    described in docs/internals/scheduling.md.
 
     Attributes:
         steps: the transformations.

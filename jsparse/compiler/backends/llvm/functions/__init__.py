@@ -1,8 +1,8 @@
 """Functions of KernelIR in LLVM: our own, on vectors of any length, without branches and without calls.
 
-Each family has a file. Error bounds are in ulp of the result, over all arguments; `docs/functions.md` has the measured
-errors. The reductions are taken from Cephes and SLEEF (Shibata and Petrogalli, 2020), the coefficients are our own
-(`tools/minimax.py`).
+Each family has a file. Error bounds are in ulp of the result, over all arguments; the measured errors are in
+`docs/internals/functions.md`. The reductions are taken from Cephes and SLEEF (Shibata and Petrogalli, 2020), the
+coefficients are our own (`tools/minimax.py`).
 """
 
 from __future__ import annotations
