@@ -67,6 +67,17 @@ def test_effect() -> None:
     assert nest("compute_at i", "promote\ncompute_at i", last) == together
 
 
+def test_a_temporary_that_is_written_at_every_entry_is_not_cleared() -> None:
+    """Where the pattern is data, results are cleared behind the count in use. Below one position nothing is unused."""
+    problem = normalised()
+    problem = replace(problem, patterns=(replace(problem.patterns[0], dynamic=True),))
+    apart = nest("", "promote", "", problem=problem).splitlines()
+    assert [line for line in apart if line.endswith("] = 0")] == ["E[i, j] = 0", "W[i, j] = 0"]
+    together = nest("compute_at i", "promote\ncompute_at i", "", problem=problem).splitlines()
+    assert "  array E[i, j] below P0.0" in together
+    assert [line for line in together if line.endswith("] = 0")] == ["W[i, j] = 0"]
+
+
 def test_some_statements_share_loops_and_others_do_not() -> None:
     text = nest("compute_at i", "promote", "")
     assert text.count("∀ i ∈ P0.0") == 2
