@@ -122,6 +122,20 @@ def test_chunks_own_what_every_statement_writes() -> None:
         nest("compute_at i", "parallelize i", problem=problem)
 
 
+@pytest.mark.parametrize("sparse_first", [False, True])
+def test_a_loop_over_some_coordinates_is_not_shared_with_one_over_all(sparse_first: bool) -> None:
+    scaled = Statement(Access("D", ENTRY), Apply("*", (Access("X", ENTRY), Access("X", ENTRY))), "+")
+    squared = Statement(W, Apply("*", (A, A)), "+", (0,))
+    types = {"D": (Dense(0), Dense(1)), "W": ON_P0, "A": ON_P0, "X": (Dense(0), Dense(1))}
+    statements = (squared, scaled) if sparse_first else (scaled, squared)
+    names = [statement.target.tensor for statement in statements] + ["A", "X"]
+    tensors = tuple(TensorType(name, "float32", types[name]) for name in names)
+    problem = Problem(statements, tensors, (pattern_type(CSR),), (("i", 4), ("j", 5)))
+    nest("compute_at i", "", problem=problem)
+    with pytest.raises(ScheduleError, match="the loop over j runs over"):
+        nest("compute_at j", "", problem=problem)
+
+
 @pytest.mark.parametrize("lanes", [0, 8])
 def test_memory_of_one_iteration_holds_whatever_index_arrays_say(lanes: int) -> None:
     """Pointers of a dynamic pattern that contradict each other: the interpreter refuses any address outside."""

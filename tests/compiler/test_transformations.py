@@ -101,6 +101,7 @@ REFUSED = {
     "pos j": (("ij,ij->i", A, sparse(40, 30, seed=2)), "several patterns meet at j"),
     "split j 4\npos j": (PRODUCT, "split by coordinates already"),
     "fuse i j": (PRODUCT, "index of a sparse pattern"),
+    "fuse i k": (("ij,kj->ik", A, sparse(16, 30, seed=2)), "i is an index of a sparse pattern"),
     "fuse k l": (("ij,jkl,kl->i", A, dense(30, 3, 4), dense(3, 4)), "k is summed"),
     "vectorize k": (PRODUCT, "split k before"),
     "vectorize j": (("ij,j->i", D, dense(30)), "split j before"),

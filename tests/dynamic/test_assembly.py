@@ -30,6 +30,14 @@ def check(found, expected, nse):
     np.testing.assert_array_equal(dense_array(found), expected)
 
 
+def test_dense_levels_of_results_repeat_the_capacity():
+    """Along an index that no sparse operand has, each entry is repeated as often as that index has values."""
+    A, B = pair()
+    x = np.arange(1, 6)
+    found = jsparse.einsum("ij,ij,l->ijl", A.dynamic(), B.dynamic(), x)
+    check(found, (dense_array(A) * dense_array(B))[..., None] * x, min(A.nse, B.nse) * len(x))
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("a", MATRIX_FORMATS[:-1])
 @pytest.mark.parametrize("b", MATRIX_FORMATS[1:])
