@@ -41,7 +41,7 @@ def _gcn(trains: bool) -> Case:
     graph = "the R-MAT graph of 169,343 nodes and 2,300,000 edges"
     return Case(
         name="gcn_step" if trains else "gcn",
-        description=f"{' - '.join(map(str, GCN))}, {graph}, {'a training step' if trains else 'inference'}, f32",
+        description=f"GCN, {' - '.join(map(str, GCN))}, {graph}, {'a training step' if trains else 'inference'}, f32",
         candidates={
             "jsparse": lambda: _gcn_in_jax(trains),
             "torch.sparse (int32)": lambda: _gcn_in_torch(trains),
@@ -194,7 +194,9 @@ def _autoencoder(percent: int) -> Case:
 
     return Case(
         name=f"autoencoder_{percent}",
-        description=f"{' - '.join(map(str, AUTOENCODER))}, {percent} % zeros, batch {BATCH}, inference, f32",
+        description=(
+            f"autoencoder, {' - '.join(map(str, AUTOENCODER))}, {percent} % zeros, batch {BATCH}, inference, f32"
+        ),
         candidates={
             "jsparse": ours,
             "torch.sparse (int32)": torch(lambda t, w: torch_csr(t, w, np.int32)),
