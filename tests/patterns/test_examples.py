@@ -1,4 +1,4 @@
-"""The examples in docstrings, and the code and the pictures of docs/concepts/patterns.md."""
+"""The examples in docstrings, and the pictures of docs/concepts/patterns.md."""
 
 import doctest
 import re
@@ -6,7 +6,6 @@ from importlib import import_module
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from patterns.masks import mask_of
@@ -15,18 +14,7 @@ import jsparse
 from jsparse import pattern
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "patterns.md"
-BLOCKS = re.findall(r"^```(python|text)\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-
-
-def names():
-    """What the page uses."""
-    rng = np.random.default_rng(0)
-    q, k, v = (jnp.asarray(rng.normal(size=(64, 2, 4)), jnp.float32) for _ in range(3))
-    return {"jax": jax, "jnp": jnp, "jsparse": jsparse, "pattern": pattern, "key": jax.random.key(0), "n": 64} | {
-        "Q": q,
-        "K": k,
-        "V": v,
-    }
+PICTURES = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("module", ["bands", "blocks", "whole"])
@@ -37,18 +25,10 @@ def test_docstrings(module):
     assert not results.failed
 
 
-def test_code():
-    code = [text for kind, text in BLOCKS if kind == "python"]
-    assert code
-    given = names()
-    for text in code:
-        exec(text, given)
-
-
 def test_pictures():
     """A picture is a line of calls, and below each of them its rows."""
     seen = 0
-    for text in (text for kind, text in BLOCKS if kind == "text"):
+    for text in PICTURES:
         head, *rows = text.splitlines()
         starts = [found.start() for found in re.finditer(r"(?:^|  )\b[a-z]", head)]
         for start, stop in zip(starts, [*starts[1:], None], strict=True):

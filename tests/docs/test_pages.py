@@ -1,0 +1,65 @@
+"""Every page: its code runs from top to bottom as one program, and its links lead to pages and headings."""
+
+import re
+from contextlib import nullcontext
+
+import matplotlib as mpl
+import pytest
+from docs.pages import FENCE, PAGES, ROOT, blocks, run
+
+import jsparse
+import jsparse.linen
+import jsparse.nnx
+from jsparse.adapters.accelerate_jax_sparse.register import accelerated
+
+EXTRAS = re.compile(r"^ *(?:import|from) (equinox|flax|jraph|lineax|networkx|optax)\b", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page))])
+def test_code_runs(page, tmp_path, monkeypatch):
+    code = "\n".join(text for _, text in blocks(page))
+    for library in sorted(set(EXTRAS.findall(code))):
+        pytest.importorskip(library)
+    monkeypatch.chdir(tmp_path)
+    mpl.use("Agg")
+    with accelerated() if "accelerate_jax_sparse()" in code else nullcontext():  # which undoes it
+        run(page)
+
+
+def headings(text):
+    """The anchors of a page, as GitHub and the site make them."""
+    found = set(re.findall(r'\bid="([^"]+)"', text))
+    for title in re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links(page):
+    """Relative links, with their anchors."""
+    text = re.sub(r"`[^`\n]*`", "`", FENCE.sub("", (ROOT / page).read_text(encoding="utf-8")))
+    targets = [target for target in re.findall(r"\]\(<?([^)\s>]+)[^)]*\)", text) if not re.match(r"[a-z]+:", target)]
+    broken = []
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        found = ROOT / page if not path else (ROOT / page).parent / path
+        if not found.exists() or (anchor and anchor not in headings(found.read_text(encoding="utf-8"))):
+            broken.append(target)
+    assert not broken
+
+
+FUNCTIONS = [  # of a page, which names all of them
+    ("docs/how_to/layers.md", (jsparse.nn, jsparse.nnx, jsparse.linen), {"basis_kernel", "restrict_state"}),
+    ("docs/how_to/graphs.md", (jsparse.graph,), set()),
+]
+
+
+@pytest.mark.parametrize("page, modules, others", FUNCTIONS)
+def test_page_names_all_functions(page, modules, others):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    layers = ("Conv", "Block", "Linear", "Encoder")
+    public = {name for module in modules for name, item in vars(module).items() if callable(item) and name[0] != "_"}
+    named = {name for name in public if name.islower() or name.endswith(layers)}
+    assert len(named) > 15
+    assert not [name for name in named - others if name not in text]
