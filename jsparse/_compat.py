@@ -100,13 +100,15 @@ _once: dict[Primitive, Callable[..., Any]] = {}
 
 
 def run_once(primitive: Primitive, function: Callable[..., Any]) -> None:
-    """Outside of any transformation, call `function` in place of a program that nothing has needed yet, unless it
-    returns None."""
+    """Outside of any transformation, call `function` the first time that a program is needed, and do not compile it.
+
+    If `function` returns None, the program is compiled and runs. Later calls use the program.
+    """
     _once[primitive] = function
 
 
 def run_directly(primitive: Primitive, function: Callable[..., Any]) -> None:
-    """Outside of any transformation, call `function` instead of a program, unless it returns None."""
+    """Outside of any transformation, call `function` instead of a program. If it returns None, the program runs."""
     compiled = primitive.impl
 
     def run(*operands: Any, **params: Any) -> Any:
@@ -180,7 +182,7 @@ def output_aval(
 ) -> jax.core.ShapedArray:
     """The abstract value of a result: replicated over the operands' mesh, and varying over their manual axes.
 
-    Without operands it is that of a constant.
+    Without operands it is the abstract value of a constant.
 
     Raises ShapeError if the result is too large for memory.
     """
@@ -223,7 +225,10 @@ def same_varying(operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
 
 
 def function_of_jax_numpy() -> str | None:
-    """The function of jax.numpy whose operands the caller's caller checks; "" if its name is not known, else None."""
+    """The name of the jax.numpy function that is checking its operands, in the frame that called the caller.
+
+    The result is "" if the name is not known, and None if no such function is.
+    """
     frame: FrameType | None = sys._getframe(2)
     found = None
     while frame is not None and frame.f_globals.get("__name__") == "jax._src.numpy.util":
@@ -256,7 +261,7 @@ def jaxprs_in(params: dict[str, Any]) -> Iterable[Jaxpr]:
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """The numbers of constants and of carries among the operands of a scan, which its other operands follow."""
+    """The numbers of constants and of carries among the operands of a scan. Its other operands follow these."""
     if "num_consts" in params:  # up to JAX 0.10
         return params["num_consts"], params["num_carry"]
     constants, carries, _ = params["ft_in"].unpack()
@@ -291,14 +296,14 @@ def used_arguments(closed: ClosedJaxpr) -> list[bool]:
 
 
 def equation_results(jaxpr: Jaxpr, equation: JaxprEqn, operands: Sequence[Array]) -> list[jax.Array]:
-    """The results of one equation of a jaxpr for these operands. Functions with derivatives of their own keep them."""
+    """The results of one equation of a jaxpr for these operands. Functions with custom derivatives keep them."""
     given = {v: x for v, x in zip(equation.invars, operands, strict=True) if not isinstance(v, Literal)}
     alone = jaxpr.replace(constvars=[], invars=list(given), outvars=equation.outvars, eqns=[equation])
     return eval_jaxpr(alone, (), *given.values())
 
 
 def closed(jaxpr: Any) -> ClosedJaxpr:
-    """A closed jaxpr as it is, or a jaxpr without constants as a closed one."""
+    """A closed jaxpr as it is; a jaxpr, which has to be without constants, as a closed jaxpr."""
     return jaxpr if hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
 
 
@@ -308,7 +313,7 @@ def literal(v: Any) -> np.generic | np.ndarray:
 
 
 def trace_state() -> Any:
-    """The trace that operations belong to at the moment, to compare with that of another moment."""
+    """The trace that operations belong to now, to be compared with the trace at another time."""
     return get_opaque_trace_state(convention="flax")
 
 
@@ -339,7 +344,7 @@ def handed_over(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | 
 
 def mesh_of_trace() -> jax.sharding.AbstractMesh:
     """The mesh that operations are on at the moment, by `shard_map` or by the types of operands. A jaxpr that is traced
-    now refers to it, so it cannot be evaluated on another one."""
+    now refers to this mesh, so that it cannot be evaluated on another one."""
     return jax.sharding.get_abstract_mesh()
 
 
@@ -410,7 +415,8 @@ def register_lowering(
     """Register the lowering `rule(ctx, *operands, **params)`, which makes MLIR operations.
 
     With None as its platform, the rule serves the platforms that have no rule of their own. A rule that is called
-    `in_place` sees the operations that make its operands; another one is called once for alike equations.
+    `in_place` is called for each equation, and sees the operations that make its operands. Any other rule is called
+    once for all equations that are alike.
     """
     mlir.register_lowering(primitive, rule, platform=platform, cacheable=not in_place)
 
@@ -529,9 +535,10 @@ def make_context(default: T) -> Context[T]:
 
 
 def _mark_fork() -> None:
-    """In a process that was forked after JAX started, let every program fail that JAX begins to lower.
+    """In a process that was forked after JAX started, make every lowering of a program fail.
 
-    XLA verifies, compiles and loads programs by its threads. The process has none of them, so it would wait forever.
+    XLA verifies, compiles and loads programs by its threads. A forked process has none of them, so it would wait
+    forever.
     """
     if backends_are_initialized():
         jax.monitoring.register_scalar_listener(_refuse_program)

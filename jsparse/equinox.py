@@ -41,8 +41,8 @@ def tree_serialise_leaves(
         >>> jsparse.equinox.tree_serialise_leaves("model.eqx", model)
 
     The leaves of a static tensor are its values alone. The digest says which pattern they belong to, so that they are
-    not read into a tensor on another pattern with as many entries. Of a dynamic pattern it is the digest of shape,
-    format and capacity: its index arrays are in the file.
+    not read into a tensor on another pattern with as many entries. For a dynamic pattern, the digest covers shape,
+    format and capacity: its index arrays are leaves in the file.
 
     Args:
         path_or_file: a path, to which ".eqx" is added if it has no suffix, or a binary file.
@@ -69,9 +69,9 @@ def tree_deserialise_leaves(
             dynamic ones have their shape, format and capacity, and get the index arrays of the file.
         filter_spec, is_leaf: as in `equinox.tree_deserialise_leaves`.
 
-    Raises PatternError for a tensor on another pattern, or of another kind of dynamic one, and for a file without
-    digests, which `equinox.tree_serialise_leaves` wrote; RuntimeError as Equinox does for leaves of other shapes and
-    dtypes.
+    Raises PatternError for a tensor whose pattern (if dynamic: whose shape, format or capacity) differs from the saved
+    one, and for a file without digests, such as `equinox.tree_serialise_leaves` writes; RuntimeError as Equinox does
+    for leaves of other shapes and dtypes.
     """
     try:
         found = eqx.tree_deserialise_leaves(path_or_file, _marked(like), jax.tree.map(_reading, filter_spec), is_leaf)
@@ -84,7 +84,7 @@ def tree_deserialise_leaves(
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The digest of the pattern of a tensor, and the names by which messages call the two."""
+    """The digest of a tensor's pattern, and the tensor's `repr` and path in the pytree, for messages."""
 
     digest: str
     tensor: str
@@ -112,7 +112,7 @@ def _marked(tree: Any) -> Any:
 
 
 def _digest(tensor: SparseTensor) -> str:
-    """Which leaves a tensor has, and which entries of a static pattern."""
+    """A digest of the pattern's static part: of a static pattern, of all of it; of a dynamic one, of its types."""
     pattern = tensor.pattern
     derived = [other.type.digest for other in pattern.derived] if isinstance(pattern, DynamicPattern) else []
     return "-".join([pattern.digest, *derived])
@@ -155,7 +155,7 @@ def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The error that Equinox's errors, each with a path, were raised from."""
+    """The first error of the chain from which Equinox raised errors that name a path."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

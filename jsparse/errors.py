@@ -76,7 +76,7 @@ class JsparseError(Exception):
 
 
 class ConfigError(JsparseError, ValueError):
-    """A setting of `jsparse.config` is unknown, or cannot have the value.
+    """A setting of `jsparse.config` is unknown, or it cannot have the value that it was given.
 
     >>> jsparse.config.bounds = "off"
     Traceback (most recent call last):
@@ -129,7 +129,7 @@ class FormatError(JsparseError, ValueError):
 
 
 class FileFormatError(JsparseError, ValueError):
-    """A file of a tensor is damaged, or does not follow its format. The message names the file, and the line if any.
+    """A file of a tensor is damaged, or does not follow its format. The message names the file, and a text file's line.
 
     >>> Path("graph.mtx").write_text("3 3 1")
     5
@@ -140,7 +140,7 @@ class FileFormatError(JsparseError, ValueError):
 
 
 class PatternError(JsparseError, ValueError):
-    """Coordinates or pointers do not describe a tensor, or its entries exceed the capacity.
+    """Coordinates or pointers do not describe a tensor, or a tensor has more entries than its capacity.
 
     >>> A.dynamic(nse=1)
     Traceback (most recent call last):
@@ -149,7 +149,7 @@ class PatternError(JsparseError, ValueError):
 
 
 class LeafError(PatternError, ShapeError):
-    """A leaf of a tensor is missing, or has not the shape and dtype that the tensor's pattern requires.
+    """A leaf of a tensor is missing, or does not have the shape and dtype that the tensor's pattern requires.
 
     >>> shorter = jax.tree.map(lambda leaf: leaf[1:], A)
     >>> shorter @ x
@@ -179,7 +179,7 @@ class SemiringError(JsparseError, ValueError):
 
 
 class ScheduleError(JsparseError, ValueError):
-    """A schedule is no text of steps, or a step is illegal on the loops that it is for.
+    """The text of a schedule has a line that is no step, or a step is illegal on the loops that it is applied to.
 
     >>> jsparse.einsum("ij,j->i", A, x, schedule=jsparse.Schedule().vectorize("k"))
     Traceback (most recent call last):
@@ -188,7 +188,7 @@ class ScheduleError(JsparseError, ValueError):
 
 
 class LinearityError(JsparseError, ValueError):
-    """A function to transpose is not linear in its arguments.
+    """A function cannot be transposed, because it is not linear in its arguments.
 
     >>> jax.linear_transpose(lambda x: jsparse.einsum("ij,j->i", A, x, semiring="min_plus"), x)(b)
     Traceback (most recent call last):
@@ -206,7 +206,7 @@ class DTypeError(JsparseError, TypeError):
 
 
 class IntegerRangeError(DTypeError, OverflowError):
-    """An integer is beyond the range of the dtype that it gets.
+    """An integer is out of the range of the dtype that it is converted to.
 
     >>> jsparse.asarray([[1, 300]], dtype="int8")
     Traceback (most recent call last):

@@ -2,8 +2,8 @@
 
     >>> P = jsparse.pattern.window(1024, 32) | jsparse.pattern.global_(1024, 2)
 
-Each function gives a static `Pattern` with exactly the entries that it says, in csr unless it takes another `format=`.
-`|`, `&`, `-` and `^` combine patterns of one shape.
+Each function gives a static `Pattern` with exactly the entries that its docstring names, in csr or in another
+`format=`. `|`, `&`, `-` and `^` combine patterns of one shape.
 """
 
 from jsparse.ops.patterns.bands import causal as causal

@@ -78,7 +78,7 @@ class Config:
             (unsorted ones, say) is undefined. "check": each operation checks the arrays in full, and fails if they are
             invalid. That costs about as much as reading them a few times.
         backend: how kernels run. "llvm" (the default): as machine code for this CPU. "interpret": Python executes them,
-            statement by statement, thousands of times slower, to compare with where machine code is in doubt. The
+            statement by statement, thousands of times slower; compare with it where machine code is in doubt. The
             extension's routines and XLA's computations run as always.
         cache_dir: the folder in which compiled kernels are kept for later processes (docs/concepts/cache.md): an
             absolute path, by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel

@@ -28,7 +28,7 @@ def grad(
     rows: Any = None,
     **options: Any,
 ) -> Any:
-    """Differentiate a function as `jax.grad` does, but only the values of tensors with dynamic patterns.
+    """Differentiate a function as `jax.grad` does, tensors with dynamic patterns with respect to their values only.
 
     `jax.grad` itself refuses such tensors, because their index arrays are integer leaves.
 
@@ -49,15 +49,15 @@ def grad(
         >>> gradient.shape, gradient.nse, int(gradient.nnz)
         ((1000, 8), 32, 24)
 
-    Lookups of the same row are added up, in float32 for narrower floats. `fun` is then traced, as `jax.jit` does.
+    Lookups of the same row are added up, in float32 for narrower floats. `fun` is then traced, as by `jax.jit`.
 
     Args:
         fun: a function that returns a scalar, or with `has_aux` a pair of a scalar and further results.
         argnums: the numbers of the positional arguments to differentiate.
         has_aux: as in `jax.grad`.
         rows: which leaves of the argument are tables (rows, ...) whose gradients have rows: a tree of bools that is a
-            prefix of the argument, or a function of the argument that gives one, as the masks of Optax. For a sequence
-            of `argnums` it is about the tuple of these arguments.
+            prefix of the argument, or a function of the argument that gives one, as Optax's masks are. For a sequence
+            of `argnums` it is a prefix, or a function, of the tuple of these arguments.
         options: `holomorphic` and `allow_int` of `jax.grad`.
 
     Gradients have the shapes and dtypes of the arguments. The SparseTensor of rows is dynamic, in the format
@@ -89,7 +89,7 @@ def value_and_grad(
 
     >>> total, dA = jsparse.value_and_grad(lambda A: (A @ x).sum())(A)
 
-    Raises what `grad` does.
+    Raises the errors of `grad`.
     """
 
     @wraps(fun)

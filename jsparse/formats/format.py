@@ -33,8 +33,8 @@ class Format:
         True
 
     A singleton has one entry at each position of the level above. A dense level has a position at every coordinate, so
-    a singleton below it has an entry at every coordinate. Tensors in general do not (see `check_storable`), but a table
-    of integers does: coordinate p leads to table[p].
+    a singleton below it has an entry at every coordinate. Tensors in general have no entry at some coordinates (see
+    `check_storable`), but a table of integers has one at each: coordinate p leads to table[p].
 
     Raises FormatError if a dimension is missing or stored twice, if there are more than `MOST_DIMENSIONS`, or if a
     singleton is outermost.
@@ -68,7 +68,7 @@ class Format:
         object.__setattr__(self, "_hash", None)
 
     def check_storable(self) -> None:
-        """Raise FormatError unless the format can store any entries. A singleton below a level with gaps cannot.
+        """Raise FormatError unless the format can store any set of entries. A singleton below a level with gaps cannot.
 
         >>> jsparse.Format.of("coo", 3).check_storable()
         """
@@ -83,8 +83,8 @@ class Format:
             >>> jsparse.Format.of("csr", 2).notation
             '(i, j) -> (i : dense, j : compressed)'
 
-        Raises FormatError for an unknown name or another rank, SubscriptError for text that does not follow the
-        notation's grammar, and NotYetSupportedError for formats that later versions will support.
+        Raises FormatError for an unknown name or a format of another rank, SubscriptError for text that does not follow
+        the notation's grammar, and NotYetSupportedError for formats that later versions will support.
         """
         if isinstance(spec, Format):
             return _of_rank(spec, ndim)
@@ -174,7 +174,7 @@ class Format:
 
     @property
     def arrays(self) -> tuple[tuple[int, str], ...]:
-        """(level, role) of each index array of a pattern, in flat order. A role is "pointers", for example.
+        """A pair (level, role) for each index array, outermost level first. A role is "pointers", for example.
 
         >>> jsparse.Format.of("csr", 2).arrays
         ((1, 'pointers'), (1, 'coordinates'))
@@ -212,7 +212,7 @@ class Format:
         return _short_name(self) or self.notation
 
     def repeats(self, level: int) -> bool:
-        """Whether coordinates may repeat in `level`: it is nonunique, and a singleton is below it.
+        """Whether coordinates may repeat in `level`: the level is nonunique, and a singleton is below it.
 
         >>> [jsparse.Format.of("coo", 2).repeats(level) for level in (0, 1)]
         [True, False]
@@ -221,7 +221,7 @@ class Format:
         return followed and not self.levels[level].unique
 
     def transposed(self, axes: Sequence[int]) -> "Format":
-        """The format of the logically transposed tensor, over the same data: its dimension d is `axes[d]` of this.
+        """The format of the transposed tensor, over the same arrays. Its dimension d is this format's `axes[d]`.
 
         >>> jsparse.Format.of("csr", 2).transposed((1, 0)).name
         'csc'
@@ -232,12 +232,12 @@ class Format:
         return Format(tuple(Level(level.kind, new_dim[level.dim], level.unique) for level in self.levels))
 
     def restricted(self, dims: Sequence[int]) -> "Format":
-        """The format that is left of the levels of some dimensions, which are renumbered in their order.
+        """The format of the levels that store `dims`. These dimensions are renumbered from 0, in ascending order.
 
         >>> jsparse.Format.of("csc", 2).with_dense(1).restricted((1, 2)).notation
         '(i, j) -> (i : dense, j : dense)'
 
-        Raises FormatError if a level that is left needs one that is not, as a singleton does.
+        Raises FormatError if a kept level is a singleton, but the level above it is not kept.
         """
         kept = sorted(dims)
         levels = (level for level in self.levels if level.dim in kept)

@@ -44,9 +44,9 @@ class Pattern(Owned, SetOperators):
     `Pattern(shape, format, arrays)` copies and checks everything, and raises PatternError for the first fault.
 
     Patterns of one shape are sets of entries: `P | Q`, `P & Q`, `P - Q` and `P ^ Q` are union, intersection, difference
-    and symmetric difference. The result has the format of P if this stores these entries and nothing else. If not,
-    range levels become compressed, and so do dense levels at the end. The operators raise ShapeError for other shapes,
-    DTypeError for operands that are no patterns, and NotYetSupportedError for dynamic ones.
+    and symmetric difference. The result has the format of P if that format can store these entries and nothing else. If
+    not, range levels become compressed, and so do dense levels at the end. The operators raise ShapeError for other
+    shapes, DTypeError for operands that are no patterns, and NotYetSupportedError for dynamic ones.
     """
 
     __slots__ = ("__weakref__", "_arrays_digest", "_relayouts", "arrays", "digest", "format", "level_sizes", "shape")
@@ -77,7 +77,7 @@ class Pattern(Owned, SetOperators):
             >>> pattern is A.pattern
             True
 
-        These arrays become read-only, and nobody may write to their memory any more.
+        Arrays that are not copied become read-only, and nothing may write to their memory any more.
 
         Raises PatternError for the first fault.
         """
@@ -274,7 +274,7 @@ class Pattern(Owned, SetOperators):
         return np.stack(self.rows()) if self.shape else np.zeros((0, 1), self.index_dtype)
 
     def transposed(self, axes: Sequence[int]) -> Pattern:
-        """The pattern of the logically transposed tensor, over the same arrays. Its dimension d is `axes[d]` here.
+        """The pattern of the transposed tensor, over the same arrays. Its dimension d is this pattern's `axes[d]`.
 
         >>> A.pattern.transposed((1, 0)).format.name
         'csc'

@@ -35,7 +35,7 @@ class GraphBatch(NamedTuple):
         >>> pooled = jax.ops.segment_sum(jnp.ones((8, 4)), found.graph_of, num_segments=found.size)
 
     Attributes:
-        graph: the block diagonal graph, dynamic. Nodes after the last graph's are padding, without edges.
+        graph: the block diagonal graph, dynamic. Nodes after the nodes of the last graph are padding, without edges.
         graph_of: (nodes,) int32, the number of each node's graph. It is `size` in padding, which segment sums omit.
         starts: (size + 1,) int32, the first node of each graph, and the end of the last one.
     """
@@ -46,14 +46,14 @@ class GraphBatch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of graphs, with the empty ones that fill up the batch."""
+        """The number of graphs, including the empty ones that fill up the batch."""
         return int(self.starts.shape[-1]) - 1
 
 
 def batch(
     graphs: Iterable[Graph], *, nodes: int | None = None, nse: int | None = None, size: int | None = None
 ) -> GraphBatch:
-    """Make one block diagonal graph of several ones, at capacities that serve all batches of a program.
+    """Make one block diagonal graph of several graphs. Its capacities let one program serve all batches.
 
         >>> molecules = [jsparse.eye(3), jsparse.eye(5), jsparse.eye(2)]
         >>> jsparse.graph.batch(molecules, nodes=16, nse=64, size=4).graph.shape
@@ -69,10 +69,11 @@ def batch(
         size: the capacity in graphs, by default their number. Further graphs are empty.
 
     Returns a `GraphBatch`. The weights have the dtype to which the graphs' weights promote. If all graphs are patterns,
-    the graph of the batch is a pattern. It is differentiable in the weights.
+    the graph of the batch is a pattern. The batch is differentiable in the weights.
 
     Raises ShapeError for no graphs, for graphs that are not square, and where nodes or graphs exceed their capacity,
-    PatternError if edges do (inside jit, of dynamic graphs: values of NaN), DTypeError for dense arrays.
+    PatternError if edges exceed theirs (inside jit, the weights of dynamic graphs become NaN instead), DTypeError for
+    dense arrays.
     """
     given = listed(graphs, "batch")
     found = [as_graph(graph, "batch") for graph in given]

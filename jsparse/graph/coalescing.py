@@ -27,7 +27,7 @@ REDUCE = ("sum", "mean", "min", "max", "mul")
 def coalesce(
     A: Graph, edge_features: ArrayLike | None = None, reduce: str = "sum"
 ) -> SparseTensor | tuple[SparseTensor, jax.Array]:
-    """Make one edge of repeated ones that a graph keeps, and reduce their weights and features.
+    """Merge the repeated edges that a graph keeps into one edge each, and reduce their weights and features.
 
         >>> source, target = jnp.array([0, 0, 1]), jnp.array([1, 1, 2])
         >>> A = jsparse.graph.from_edges(source, target, [2.0, 3.0, 4.0], nodes=3, duplicates="keep")
@@ -40,11 +40,12 @@ def coalesce(
     Args:
         A: the graph (targets, sources, edges), as `duplicates="keep"` makes it. A matrix has no repeated edges.
         edge_features: numbers (nse, ...) in the order of the stored entries of A.
-        reduce: "sum", "mean", "min", "max" or "mul" of the weights, and of each feature, of edges with equal ends.
+        reduce: "sum", "mean", "min", "max" or "mul": the reduction of the weights, and of each feature, over edges with
+            equal ends.
 
     Returns the graph (targets, sources) in csr, differentiable in the weights, and if there are features, an array of
-    these in the order of its stored entries, differentiable too. Dtypes stay, but means of integers have JAX's float.
-    The result of a dynamic graph is dynamic and has its capacity; features in padding are 0.
+    the reduced features in the order of its stored entries, differentiable too. Dtypes stay, but means of integers have
+    JAX's float. The result of a dynamic graph is dynamic and has its capacity; features in padding are 0.
 
     Raises ShapeError for another `reduce` and for shapes that do not fit, DTypeError for a dense graph.
     """

@@ -50,13 +50,13 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
     Args:
         A: the graph, of shape (nodes, nodes), or (targets, sources) for the kinds "row" and "column".
         kind: what is computed, with the diagonal matrix D of the sums of rows.
-            "symmetric": D^-1/2 A D^-1/2. Degrees count the edges that end at a node, on both sides, so the messages of
-            a node at which none ends vanish if the graph is directed. Self-loops avoid it.
+            "symmetric": D^-1/2 A D^-1/2. On both sides, degrees count the edges that end at a node. So in a directed
+            graph, the messages of a node at which no edge ends are 0. Self-loops avoid this.
             "row": D^-1 A, so that products are means over the neighbours, weighted by A; the rows add up to 1.
             "column": A C^-1, with the sums C of columns, as a random walk has it; the columns add up to 1.
 
-    Degrees of 0 have the inverse 0, so there is no NaN at nodes without edges, nor in gradients. Symmetric kinds of
-    negative degrees are NaN. Degrees of float16 and bfloat16 are sums in float32.
+    Degrees of 0 have the inverse 0, so there is no NaN at nodes without edges, nor in gradients. With the symmetric
+    kind, negative degrees give NaN. Degrees of float16 and bfloat16 are sums in float32.
 
     Returns a tensor with the pattern of the graph, of the dtype of the weights, or JAX's float for integers and
     patterns. Raises ShapeError for another kind and unless the graph has such a shape, DTypeError for dense arrays.

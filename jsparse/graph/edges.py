@@ -73,9 +73,9 @@ def from_edges(
             edges are kept.
         nse: the capacity in edges, which makes the pattern dynamic. Traced edges make it dynamic, too, with room for
             all of them. Edges of a dynamic pattern whose nodes are out of range are padding.
-        duplicates: "sum", "mean", "min", "max" or "mul" for what the weight of repeated edges is, "keep" for a graph
-            (targets, sources, edges) in which `A[target[e], source[e], e]` is the weight of edge e. Graph layers take
-            it, `A.sum(2)` is the sum, and `coalesce` reduces features of edges with it.
+        duplicates: "sum", "mean", "min", "max" or "mul" to reduce the weights of repeated edges to one weight, "keep"
+            for a graph (targets, sources, edges) in which `A[target[e], source[e], e]` is the weight of edge e. Graph
+            layers take such a graph, `A.sum(2)` adds up its repeated edges, and `coalesce` reduces their features, too.
 
     Returns a tensor of the dtype of the weights, or of JAX's float for means of integers. Raises ShapeError (shapes of
     the arguments; both or none of `nodes` and `shape`; other `duplicates`), PatternError (nodes that are no integers,
@@ -115,13 +115,13 @@ def from_edge_index(
     nse: int | None = None,
     duplicates: str = "sum",
 ) -> SparseTensor:
-    """Make a graph from PyTorch Geometric's `edge_index`, of shape (2, edges): sources, and below them targets.
+    """Make a graph from PyTorch Geometric's `edge_index`, of shape (2, edges): row 0 the sources, row 1 the targets.
 
         >>> jsparse.graph.from_edge_index(np.array([[0, 0, 1], [1, 2, 2]]), nodes=3).nse
         3
 
-    Further arguments and the result are those of `from_edges`. For features `x` the number of nodes is `len(x)`, and
-    with `edge_attr` in which repeated edges differ, `duplicates="keep"` keeps these apart.
+    Further arguments and the result are as in `from_edges`. For features `x` the number of nodes is `len(x)`, and if
+    repeated edges differ in `edge_attr`, `duplicates="keep"` keeps these edges apart.
 
     Raises ShapeError if `edge_index` has another shape, and as `from_edges` does.
     """
@@ -140,7 +140,7 @@ def to_edges(A: Graph) -> Edges:
     """The edges of a graph, in the order in which they are stored.
 
         >>> source, target, weights = jsparse.graph.to_edges(A)
-        >>> edge_index = np.stack([source, target])  # that of PyTorch Geometric
+        >>> edge_index = np.stack([source, target])  # as in PyTorch Geometric
 
     Args:
         A: the graph, of any format; (targets, sources) if it is bipartite.

@@ -36,7 +36,7 @@ class HeteroBatch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of graphs, with the empty ones that fill up the batch."""
+        """The number of graphs, including the empty ones that fill up the batch."""
         return int(next(iter(self.starts.values())).shape[-1]) - 1
 
 
@@ -47,7 +47,7 @@ def hetero_batch(
     nse: Mapping[Relation, int] | None = None,
     size: int | None = None,
 ) -> HeteroBatch:
-    """Make one heterogeneous graph of several ones, whose relations are block diagonal, as `batch` makes it.
+    """Make one heterogeneous graph of several ones, with a block diagonal graph for each relation, as `batch` does.
 
         >>> likes = ("user", "likes", "item")
         >>> graphs = [{likes: jsparse.eye(2, 3)}, {likes: jsparse.eye(4, 1)}]
@@ -64,8 +64,8 @@ def hetero_batch(
 
     Returns a `HeteroBatch`, differentiable in the weights.
 
-    Raises ShapeError for no graphs, for relations that differ, for graphs whose numbers of nodes disagree, and where
-    nodes or graphs exceed their capacity, PatternError if edges do, DTypeError for dense arrays.
+    Raises ShapeError for no graphs, for relations that differ, for relations that disagree about the number of nodes of
+    a type, and where nodes or graphs exceed their capacity, PatternError if edges do, DTypeError for dense arrays.
     """
     given = listed(graphs, "hetero_batch")
     relations = _relations(given)

@@ -24,7 +24,7 @@ def from_networkx(
     format: Format | str | None = None,
     duplicates: str = "sum",
 ) -> SparseTensor:
-    """Make a graph from one of networkx. An edge u → v is `A[v, u]`, and undirected edges have both directions.
+    """Make a graph from a graph of networkx. An edge u → v is `A[v, u]`, and undirected edges have both directions.
 
         >>> import networkx
         >>> A = jsparse.graph.from_networkx(networkx.karate_club_graph(), weight=None)
@@ -39,7 +39,7 @@ def from_networkx(
             directions of undirected edges follow, in the same order.
 
     Returns a tensor of shape (nodes, nodes). Raises DTypeError if `G` is no graph of networkx, or for weights that are
-    no numbers; FormatError for the format.
+    no numbers; FormatError for an unsuitable format.
     """
     if not (hasattr(G, "is_directed") and hasattr(G, "is_multigraph") and hasattr(G, "edges")):
         raise DTypeError(
@@ -89,7 +89,7 @@ def from_jraph(
         >>> jsparse.graph.from_jraph(one).shape
         (3, 3)
 
-    A tuple of several graphs becomes one graph, whose blocks they are.
+    A tuple of several graphs becomes one block diagonal graph.
 
     Args:
         graphs: the tuple. Its `edges` are the weights if they are an array with one number for each edge, of shape

@@ -28,7 +28,7 @@ class LinkSplit(NamedTuple):
 
     Attributes:
         graph: the graph whose messages may be used.
-        edge_label_index: integers (2, pairs): sources, and below them targets, edges first.
+        edge_label_index: integers (2, pairs): row 0 the sources, row 1 the targets, edges first.
         edge_label: float32 (pairs,), 1 for edges and 0 for pairs of nodes that have none.
     """
 
@@ -55,19 +55,20 @@ def random_link_split(
         ((2, 100), 50)
 
     In training and validation, messages go over the edges to train with; in tests, over the edges to validate with as
-    well. No pair without an edge, which `negative_sampling` draws, is in two parts.
+    well. Pairs without an edge are drawn by `negative_sampling`, and no pair is in two parts.
 
     Args:
         key: a key of jax.random.
         A: the graph, static: (nodes, nodes), (targets, sources) if it is bipartite, or with a third index if repeated
             edges are kept. `A[i, j]` is the edge j → i.
-        num_val, num_test: how many edges there are to validate and to test with: a number, or a float for a part.
-        is_undirected: whether A has both directions of all edges. They stay in one part, and only the one with the
-            smaller source is in `edge_label_index`, also of pairs without an edge.
+        num_val, num_test: the numbers of edges to validate and to test with; a float is a fraction of all edges.
+        is_undirected: whether A has both directions of all edges. Both stay in one part, and only the direction with
+            the smaller source is in `edge_label_index`, for pairs without an edge as well.
         neg_sampling_ratio: how many pairs without an edge there are for each edge.
-        disjoint_train_ratio: how many of the edges to train with are in `edge_label_index` instead of the graph, a
-            number, or a float for a part. With 0 all of them are in both.
-        add_negative_train_samples: whether the first part has pairs without an edge. They may be drawn for each step.
+        disjoint_train_ratio: how many of the edges to train with are in `edge_label_index` instead of the graph: a
+            number, or a float for a fraction. With 0, all of them are in both.
+        add_negative_train_samples: whether the part to train with has pairs without an edge. Without them, draw new
+            ones at each step.
 
     Returns a `LinkSplit` to train, one to validate, and one to test with, whose graphs have the weights of A, or none.
 

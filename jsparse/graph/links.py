@@ -23,7 +23,7 @@ __all__ = ["LinkSample", "link_batches", "sample_links"]
 
 
 class LinkSample(NamedTuple):
-    """Edges and pairs of nodes without one, with samples of the neighbours of their ends; a pytree.
+    """Edges, and pairs of nodes without an edge, with samples of the neighbours of their ends; a pytree.
 
         >>> found = jsparse.graph.sample_links(key, S, jnp.array([[3, 1], [7, 2]]), [5, 5])
         >>> h = jnp.ones((100, 8)).at[found.nodes].get(mode="fill", fill_value=0)
@@ -35,8 +35,8 @@ class LinkSample(NamedTuple):
     Attributes:
         layers: a `NeighborSample` for each hop. The seeds of the first one are the ends of all pairs, each node once;
             each further sample has the nodes of the one before as seeds.
-        edge_label_index: (2, pairs) where the source and the target of each pair are among the seeds.
-        edge_label: (pairs,) the label of each edge, 0 for pairs without one.
+        edge_label_index: (2, pairs) the places of each pair's source and target among the seeds.
+        edge_label: (pairs,) the label of each edge, 0 for pairs without an edge.
         edge_mask: (pairs,) bools, False in padding, which a loss leaves out.
     """
 
@@ -47,7 +47,7 @@ class LinkSample(NamedTuple):
 
     @property
     def nodes(self) -> jax.Array:
-        """The nodes whose features are needed; what is not in use is out of range."""
+        """The nodes whose features are needed; elements that are not in use are out of range."""
         return self.layers[-1].nodes
 
 
@@ -60,7 +60,7 @@ def sample_links(
     num_neg_samples: int | None = None,
     edge_label: ArrayLike = 1.0,
 ) -> LinkSample:
-    """Take some edges, as many pairs of nodes without one, and samples of the neighbours of their ends.
+    """Draw pairs of nodes without an edge, as many as the given edges, and sample the neighbours of the ends of both.
 
         >>> A = S.dynamic()
         >>> @jax.jit
@@ -76,7 +76,7 @@ def sample_links(
         key: a key of jax.random.
         A: the graph, of shape (nodes, nodes); `A[i, j]` is the edge j → i. Inside jit pass a dynamic graph as an
             argument, as for `sample_neighbors`.
-        edge_label_index: integers (2, edges), sources and below them targets. Edges with an end out of range are
+        edge_label_index: integers (2, edges), row 0 the sources, row 1 the targets. Edges with an end out of range are
             padding.
         num_neighbors: the most neighbours of each node in each hop, the first hop first.
         num_neg_samples: the number of pairs without an edge in A; by default one for each edge. They follow the edges.
@@ -127,13 +127,13 @@ def link_batches(
 
     Args:
         key: a key of jax.random; another one for each epoch.
-        A: the graph that messages go over, (nodes, nodes), and whose edges are not drawn as pairs without one.
-        edge_label_index: integers (2, edges), sources and below them targets, such as a `LinkSplit` has.
+        A: the graph (nodes, nodes) that messages go over. Its edges are not drawn as pairs without an edge.
+        edge_label_index: integers (2, edges), row 0 the sources, row 1 the targets, such as a `LinkSplit` has.
         num_neighbors: the most neighbours of each node in each hop, the first hop first.
         batch_size: the number of edges of a batch.
         edge_label: a label for each edge, (edges,); by default 1.
-        neg_sampling_ratio: how many pairs without an edge are drawn for each edge; by default 1, or 0 if there are
-            labels. Their label is 0.
+        neg_sampling_ratio: how many pairs without an edge, which have the label 0, are drawn for each edge; by default
+            1, or 0 if there are labels.
         shuffle: whether edges come in a random order.
         drop_last: whether a last batch that is not full is left out.
 

@@ -37,15 +37,16 @@ def knn_graph(
 
     The result is directed, j → i: `symmetrize` makes it undirected. Of equal distances the first points are taken.
     Known points of at most 10 dimensions are searched by a k-d tree of scipy, in float64, in about n log n steps. For
-    others distances are computed for a block of rows at a time, so the memory grows with n, and the time with n².
-    There neighbours differ from exact ones only where distances agree up to the rounding of |x|² - 2 xy + |y|².
+    all other points, distances are computed for a block of rows at a time, so the memory grows with n, and the time
+    with n². Their neighbours differ from the exact ones only where distances agree up to the rounding of |x|² - 2 xy +
+    |y|².
 
     Args:
         x: the points, real numbers of shape (n, dimensions), known or traced.
         k: the number of neighbours, at least 1.
         batch: the graph of each point, integers (n,) in any order, known or traced, such as `GraphBatch.graph_of`.
-            Neighbours are of the point's own graph, all of its points if they are fewer than k.
-        loop: whether a point is one of its own k neighbours, always, or never.
+            Neighbours are of the point's own graph; if that has fewer than k points, all of them are neighbours.
+        loop: whether a point is always one of its own k neighbours; if not, it never is.
         metric: "euclidean", or "cosine" for 1 - cos of the angle, where a point at 0 has the distance 1 to all others.
         include_self: another name of `loop`.
 
@@ -84,16 +85,17 @@ def radius_graph(
                [1., 0., 0.],
                [0., 0., 0.]], dtype=float32)
 
-    A point with more than `max_num_neighbors` of them keeps the nearest ones, and of equally far ones the first, so
-    then the graph is directed, j → i. They are found as in `knn_graph`.
+    A point with more than `max_num_neighbors` neighbours keeps the nearest ones, and of equally far ones the first, so
+    that the graph is directed, j → i. Neighbours are found as in `knn_graph`.
 
     Args:
         x: the points, real numbers of shape (n, dimensions), known or traced.
         r: the largest Euclidean distance, a number, known or traced, in the dtype of the points.
-        batch: the graph of each point, integers (n,) in any order, known or traced. Neighbours are of its own graph.
-        loop: whether a point is one of its own neighbours, always, or never.
-        max_num_neighbors: the most neighbours of a point, itself included if `loop`; as in PyTorch Geometric, 32 if
-            nothing is said. None for all of them, if everything is known.
+        batch: the graph of each point, integers (n,) in any order, known or traced. Neighbours are of the point's own
+            graph.
+        loop: whether a point is always one of its own neighbours; if not, it never is.
+        max_num_neighbors: the most neighbours of a point, itself included if `loop`; by default 32, as in PyTorch
+            Geometric. None for all of them, if all arguments are known.
 
     Returns a tensor of shape (n, n) in csr, of ones of the dtype of the points, or JAX's float for integers. It is
     static if all arguments are known. Otherwise it is dynamic, of capacity n · max_num_neighbors, with NaN at

@@ -39,23 +39,24 @@ def negative_sampling(
         Array([0., 0., 0.], dtype=float32)
 
     All sets of pairs are equally likely, up to the quality of a pseudo-random permutation (Black and Rogaway, "Ciphers
-    with arbitrary finite domains", 2002): it orders the pairs of a row and a number n, which stands for the n-th column
-    that the row does not store. So nothing is drawn twice, dense graphs are sampled as well as sparse ones, and the
-    time grows with the number of samples, divided by the share of pairs that have no edge.
+    with arbitrary finite domains", 2002). It orders pairs (row, n), in which n stands for the n-th column that the row
+    does not store. So nothing is drawn twice, dense graphs are sampled as well as sparse ones, and the time grows with
+    the number of samples, divided by the share of pairs that have no edge.
 
     Args:
         key: a key of jax.random.
         A: the graph, of shape (nodes, nodes), or (targets, sources) if it is bipartite. `A[i, j]` is the edge j → i.
             Inside jit pass a dynamic graph as an argument, as for `sample_neighbors`.
-        num_neg_samples: how many pairs, or a float for that many per stored entry; by default one for each.
+        num_neg_samples: the number of pairs, or as a float, their number for each stored entry; by default one for
+            each.
         bipartite: whether sources and targets are two sets of nodes, so that equal numbers are no self-loop; by default
-            if there are not as many of both. Otherwise self-loops are never drawn.
+            whether their numbers differ. Otherwise self-loops are never drawn.
         force_undirected: draw half as many pairs that have no edge in either direction, and give both directions of
             each: first all pairs in one direction, then all in the other.
 
-    Returns integers (2, num_neg_samples), sources and below them targets, as `from_edge_index` takes them. If there are
-    fewer pairs, all of them are found. The result is then shorter for a static graph outside jit; for others it is
-    filled up with the numbers of sources and of targets, which are out of range.
+    Returns integers (2, num_neg_samples), row 0 the sources, row 1 the targets, as `from_edge_index` takes them. If
+    there are fewer pairs, all of them are found. The result is then shorter for a static graph outside jit; for others
+    it is filled up with the numbers of sources and of targets, which are out of range.
 
     Raises ShapeError for the numbers and unless the graph is a matrix, PatternError for a large static graph inside
     jit, DTypeError for dense arrays.
@@ -82,25 +83,25 @@ def negative_sampling(
 def batched_negative_sampling(
     key: jax.Array, batch: GraphBatch, num_neg_samples: float | None = None, *, force_undirected: bool = False
 ) -> jax.Array:
-    """Draw random pairs of nodes of one graph that have no edge, for each graph of a batch.
+    """For each graph of a batch, draw random pairs of its nodes that have no edge.
 
         >>> found = jsparse.graph.batch([jsparse.eye(3), jsparse.eye(2)], nodes=8)
         >>> jsparse.graph.batched_negative_sampling(key, found, 2).shape
         (2, 4)
 
-    They are drawn as `negative_sampling` draws them.
+    Each graph's pairs are drawn as `negative_sampling` draws them.
 
     Args:
         key: a key of jax.random.
         batch: the batch, of `jsparse.graph.batch`.
-        num_neg_samples: how many pairs of each graph, or a float for that many per stored entry of the graph; by
-            default one for each.
+        num_neg_samples: the number of pairs for each graph, or as a float, for each stored entry; by default one for
+            each stored entry.
         force_undirected: draw half as many pairs that have no edge in either direction, and give both directions of
             each: first all pairs in one direction, then all in the other.
 
-    Returns integers (2, samples), sources and below them targets, graph by graph: `batch.size` times the
-    number of pairs, or as many as the batch has capacity for entries, times the float. Where a graph has fewer such
-    pairs, and in padding, both have the number of all nodes, which is out of range.
+    Returns integers (2, samples), row 0 the sources, row 1 the targets, graph by graph. There are `batch.size` times
+    `num_neg_samples` of them; for a float, the float times the batch's capacity in entries. Where a graph has fewer
+    such pairs, and in padding, both nodes are the number of all nodes, which is out of range.
 
     Raises ShapeError for the number, DTypeError unless `batch` is a batch.
     """

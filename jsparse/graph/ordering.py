@@ -18,16 +18,17 @@ __all__ = ["permute", "reorder"]
 
 
 def reorder(A: Graph, method: str = "rcm") -> np.ndarray:
-    """Find an order of the nodes in which products with the graph read memory that is near.
+    """Find an order of the nodes in which products with the graph read nearby memory.
 
         >>> permutation = jsparse.graph.reorder(S)
         >>> near = jsparse.graph.permute(S, permutation)  # and X[permutation]
 
     Args:
-        A: the graph, of shape (nodes, nodes). Its entries count, not its weights.
+        A: the graph, of shape (nodes, nodes). Only its pattern matters, not its weights.
         method: "rcm" for the reverse Cuthill-McKee order of scipy, in which neighbours have near numbers (Cuthill and
             McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969). "degree" for descending numbers of
-            entries in rows, where the nodes that are read most stand together; of equal ones the first comes first.
+            entries in rows, so that the nodes that are read most stand together; nodes of equal numbers keep their
+            order.
 
     Returns the permutation, an int32 array (nodes,): the node at place i is `permutation[i]`.
 

@@ -64,7 +64,8 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
             dynamic graph, `A.dynamic()`, as an argument: the index arrays of a static one become constants of the
             program, which is refused above 2²⁰ edges.
         seeds: integers of shape (seeds,), traced or not. Those out of range have no neighbours.
-        fanout: the number of edges for each seed, 1 or more. One above the number of nodes counts as that.
+        fanout: the number of edges for each seed, 1 or more. A larger number than the number of nodes counts as that
+            number.
 
     Returns a `NeighborSample` with seeds + min(seeds · fanout, nodes) slots for nodes and seeds · fanout for edges,
     with the weights of A, in which it is differentiable. Its graph is a pattern if A is.

@@ -33,13 +33,13 @@ class Subgraph(NamedTuple):
 
     Attributes:
         nodes: its nodes, integers (count,).
-        graph: the edges that it has, with the numbers that nodes have in the whole graph, or in `nodes`.
-        mapping: where the nodes that were asked for are in `nodes`.
+        graph: its edges. Nodes have their numbers in the whole graph, or if relabelled, their places in `nodes`.
+        mapping: the places in `nodes` of the nodes that were asked for.
         edges: for each stored entry of `graph` the number of the stored entry of the whole graph (in csr, if that has
             blocks). Features of edges follow it: `features[edges]`.
 
-    The arrays are numpy's if all is known. Otherwise `nodes` has room for all nodes and `edges` for all entries, and
-    what is not in use there has the number of all nodes, or of all entries, which is out of range.
+    The arrays are numpy arrays if all arguments are known. Otherwise `nodes` has room for all nodes and `edges` for all
+    entries. Their elements that are not in use are the number of all nodes, or of all entries, which is out of range.
     """
 
     nodes: Array
@@ -95,25 +95,26 @@ def k_hop_subgraph(
     flow: str = "source_to_target",
     directed: bool = False,
 ) -> Subgraph:
-    """Keep the nodes from which messages reach some nodes within a number of hops, and the edges between them.
+    """Keep the nodes whose messages reach the given nodes within a number of hops, and the edges between kept nodes.
 
         >>> A = jsparse.graph.from_edges([0, 1, 2, 3, 4, 5], [2, 2, 4, 4, 6, 6], nodes=7)
         >>> nodes, part, mapping, edges = jsparse.graph.k_hop_subgraph(6, 2, A, relabel_nodes=True)
         >>> nodes, mapping, edges
         (array([2, 3, 4, 5, 6], dtype=int32), array([4], dtype=int32), array([2, 3, 4, 5], dtype=int32))
 
-    A network with as many layers computes for these nodes what it computes on the whole graph, from `x[nodes]` alone.
-    The time grows with the number of all edges times hops.
+    A network with one layer for each hop computes for the given nodes, from `x[nodes]` alone, the results that it
+    computes on the whole graph. The time grows with the number of all edges times the number of hops.
 
     Args:
-        node_ids: a node, or integers of any number. Traced nodes out of range are left out.
+        node_ids: the given nodes, an integer or an array of integers. Traced nodes out of range are left out.
         num_hops: the number of hops, 0 or more.
         A: the graph, of shape (nodes, nodes), or (nodes, nodes, edges) if repeated edges are kept. `A[i, j]` is the
             edge j → i.
-        relabel_nodes: whether the result has the shape (count, count), and node n is `nodes[n]`. A dynamic
-            result has a count of all nodes. Otherwise the numbers of nodes stay.
-        flow: "source_to_target" to go from a node to those with an edge to it, "target_to_source" for the others.
-        directed: whether only edges stay that hops follow, not all of those between the nodes.
+        relabel_nodes: whether the result has the shape (count, count), and node n is `nodes[n]`. For a dynamic result,
+            count is the number of all nodes. Otherwise the nodes keep their numbers.
+        flow: "source_to_target" if a hop leads from a node to the sources of edges that end there, "target_to_source"
+            if it leads to the targets of edges that start there.
+        directed: whether only the edges that hops follow are kept, rather than all edges between the kept nodes.
 
     Returns a `Subgraph` with nodes in ascending order, whose graph is a pattern if A is, of the same dtype, and
     differentiable in the weights. It is static if A is and the nodes are known. Otherwise it is dynamic, of the

@@ -78,7 +78,7 @@ def load(
 
     Raises FileFormatError if the file is damaged, with the line of text files, has another suffix, or takes more than
     `max_bytes`; ShapeError if `shape` is not the file's shape, DTypeError if numbers are out of the dtype's range,
-    FormatError for the format, OSError if the file cannot be read.
+    FormatError for an unsuitable format, OSError if the file cannot be read.
     """
     file, suffix = _file(path)
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of load to be a dtype of numbers")

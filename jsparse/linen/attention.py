@@ -39,7 +39,7 @@ class SparseAttention(linen.Module):
         out_features: the features of the result; by default the features of x.
         num_kv_heads: the number of heads of keys and values, which divides `num_heads`; by default the same.
         max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
-        dropout_rate: of stored weights, where there is a stream "dropout" of random numbers.
+        dropout_rate: the dropout rate of the stored weights, where there is a stream "dropout" of random numbers.
         use_bias: whether projections have biases.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
@@ -70,8 +70,9 @@ class SparseAttention(linen.Module):
         mask: PatternLike | None = None,
         deterministic: bool | None = None,
     ) -> jax.Array:
-        """Attend from x (..., n, in) to the context (..., m, context_in), by default x itself. Without dropout if
-        `deterministic`."""
+        """Attend from x (..., n, in) to the context (..., m, context_in), by default x itself.
+
+        There is no dropout if `deterministic`."""
         context = x if context is None else context
         made = MultiHead.of(
             self.num_heads,
@@ -118,10 +119,11 @@ class TransformerBlock(linen.Module):
     Attributes:
         mask: as in `SparseAttention`.
         num_heads: the number of heads.
-        mlp_features: the features of the hidden layer, whose function is gelu; by default four times the features of x.
+        mlp_features: the features of the hidden layer, whose activation is gelu; by default four times the features of
+            x.
         num_kv_heads, max_distance: as in `SparseAttention`.
-        dropout_rate: of attention's weights, and of what both parts add.
-        dtype, param_dtype: of the computation, and of the parameters.
+        dropout_rate: the dropout rate of attention's weights, and of the results of attention and mlp.
+        dtype, param_dtype: the dtypes of the computation and of the parameters.
 
     Calls raise ShapeError for numbers that do not divide, and for shapes that do not fit.
     """
@@ -137,7 +139,7 @@ class TransformerBlock(linen.Module):
 
     @linen.compact
     def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
-        """Compute the block of x (..., length, features)."""
+        """Apply the block to x (..., length, features)."""
         dtypes = {"dtype": self.dtype, "param_dtype": self.param_dtype}
         check_sizes("TransformerBlock", optional=["mlp_features"], mlp_features=self.mlp_features)
         features, still = jnp.shape(x)[-1], bool(deterministic) or not self.has_rng("dropout")
@@ -189,7 +191,7 @@ class TransformerEncoder(linen.Module):
 
     @linen.compact
     def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
-        """Compute the blocks of x (..., length, features), with another mask if it is given."""
+        """Apply the blocks to x (..., length, features), with `mask` in place of the encoder's mask if it is given."""
         check_sizes("TransformerEncoder", num_layers=self.num_layers)
         for number in range(self.num_layers):
             block = TransformerBlock(

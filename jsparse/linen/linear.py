@@ -53,7 +53,7 @@ class SparseLinear(linen.Module, kw_only=True):
 
     @linen.compact
     def __call__(self, x: TensorLike) -> jax.Array:
-        """Compute x W + b of x (..., in), an array or a sparse tensor."""
+        """Compute x W + b for x (..., in), an array or a sparse tensor."""
         pattern = self.pattern
         if not isinstance(pattern, Pattern) or pattern.ndim not in (2, 4):
             raise ShapeError(f"Expected a Pattern (in, out), or one of blocks, in SparseLinear, but got {pattern!r}.")

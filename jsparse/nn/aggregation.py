@@ -30,7 +30,7 @@ REDUCTIONS = ("sum", "mean", "max", "min", "std")
 
 
 def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum") -> jax.Array:
-    """Reduce what the neighbours j of each node i send.
+    """Reduce the messages A[i, j] x[j] that the neighbours j of each node i send.
 
         "sum"           Σ A[i, j] x[j]
         "mean"          μ = Σ A[i, j] x[j] / Σ A[i, j]
@@ -42,13 +42,13 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
         (6, 3, 4)
 
     Several reductions at a time are from Corso et al., "Principal neighbourhood aggregation for graph nets", 2020.
-    A weight of n counts as n edges in a sum, a mean and a standard deviation, as repeated edges do; for a pattern these
-    divide by the number of neighbours.
+    In a sum, a mean and a standard deviation, a weight of n counts as n repeated edges do. For a pattern, the mean and
+    the standard deviation divide by the number of neighbours.
 
     Args:
         graph: a SparseTensor, or a pattern, whose weights are one; (targets, sources), or (targets, sources, edges) if
             repeated edges are kept.
-        x: features (sources, features), or a pair whose first part they are.
+        x: features (sources, features), or a pair whose first element they are.
         reductions: one or several of the names, over the stored entries of a row. The derivative of a maximum is
             divided among equal messages, and a standard deviation of 0 has the derivative 0.
 

@@ -24,8 +24,10 @@ __all__ = ["MultiHead", "Projection", "mask_pattern", "multi_head_attention", "r
 
 
 class Projection(NamedTuple):
-    """A kernel, and a bias of its last axes or None: (in, heads, dim) and (heads, dim) for queries, keys and values;
-    (heads, dim, out) and (out,) for the output. Flax's attention layers have parameters of these shapes."""
+    """A kernel, and a bias with the shape of the kernel's output axes, or None: (in, heads, dim) and (heads, dim) for
+    queries, keys and values; (heads, dim, out) and (out,) for the output. Flax's attention layers have parameters of
+    these shapes.
+    """
 
     kernel: Any
     bias: Any = None
@@ -44,7 +46,7 @@ def multi_head_attention(
     dropout_rate: float = 0.0,
     dropout_key: jax.Array | None = None,
 ) -> jax.Array:
-    """Compute softmax over stored keys of (x Q) (c K)ᵀ / √dim, times c V, for each head, and project the heads.
+    """For each head, compute softmax((x Q) (c K)ᵀ / √dim) (c V) over stored keys of a context c, and project the heads.
 
         >>> rng = np.random.default_rng(0)
         >>> qkv = [jsparse.nn.Projection(rng.normal(size=(16, 4, 8)) / 4) for _ in range(3)]
@@ -54,8 +56,8 @@ def multi_head_attention(
         (2, 64, 16)
 
     Args:
-        x: what attends, (..., n, in).
-        context: what is attended to, (..., m, context_in); `x` itself for self-attention.
+        x: the input of the queries, (..., n, in).
+        context: c, the input of the keys and values, (..., m, context_in); `x` itself for self-attention.
         mask: a Pattern or a SparseTensor (n, m) or (heads, n, m), static or dynamic (`jsparse.sparse_attention`).
         query, key, value: projections (in, heads, dim). Keys and values may have fewer heads, if their number divides
             the queries' number of heads (grouped queries; Ainslie et al., 2023).
@@ -105,7 +107,7 @@ def relative_bias(table: ArrayLike, mask: PatternLike) -> jax.Array:
         >>> jsparse.nn.relative_bias(jnp.zeros((4, 17)), mask).shape == (4, mask.nse)
         True
 
-    It is differentiable in the table, and has an element for each head and stored entry, no more.
+    The result is differentiable in the table, and has an element only for each head and stored entry.
 
     Args:
         table: an array (heads, 2 d + 1); the middle column is for j = i.

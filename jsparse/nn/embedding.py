@@ -20,7 +20,7 @@ __all__ = ["embedding_bag"]
 def embedding_bag(
     table: ArrayLike, ids: ArrayLike, weights: ArrayLike | None = None, *, reduction: str = "sum"
 ) -> jax.Array:
-    """Add up the rows of a table that each bag names, or take their mean or their maxima.
+    """For each bag of ids, add up the rows of a table that it names, or take their mean or their maxima.
 
         out[b] = Σ over k of weights[b, k] · table[ids[b, k]]
 
@@ -34,10 +34,10 @@ def embedding_bag(
 
     Args:
         table: (rows, features).
-        ids: integers (bags, size). Those out of range, such as -1, are padding.
+        ids: integers (bags, size). Ids out of range, such as -1, are padding.
         weights: (bags, size), or None for ones.
         reduction: "sum", "mean" for the sum divided by the weights of the ids that are no padding, or "max" for the
-            greatest weights[b, k] · table[ids[b, k]], whose derivative is divided among equal ones.
+            greatest weights[b, k] · table[ids[b, k]], whose derivative is divided among the products that attain it.
 
     Returns an array (bags, features), 0 for empty bags, and for a mean whose weights add up to 0.
 

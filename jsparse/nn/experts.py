@@ -34,13 +34,13 @@ def route(logits: ArrayLike, k: int, *, softmax_over: str | None = None) -> Rout
 
     Args:
         logits: (tokens, experts).
-        k: how many.
-        softmax_over: "chosen" for a softmax of the chosen logits, whose weights add up to 1 (Shazeer et al.,
+        k: the number of experts of a token.
+        softmax_over: "chosen" for a softmax of the chosen logits, so that the weights add up to 1 (Shazeer et al.,
             "Outrageously large neural networks: the sparsely-gated mixture-of-experts layer", 2017), or "all" for one
-            of all logits, before the choice (Fedus et al., "Switch transformers", 2022). By default that is "chosen",
-            but "all" for k = 1: a softmax of one logit is 1 whatever it is, so that nothing would be learned.
+            of all logits, before the choice (Fedus et al., "Switch transformers", 2022). The default is "chosen",
+            but "all" for k = 1: the softmax of a single logit is always 1, so that nothing would be learned.
 
-    Raises ShapeError for other shapes and names, and for another k than 1 to the number of experts.
+    Raises ShapeError for other shapes and names, and unless k is from 1 to the number of experts.
     """
     logits = dense_array(logits, "route", "logits (tokens, experts)")
     if logits.ndim != 2 or not isinstance(k, int) or not 0 < k <= logits.shape[1]:
@@ -63,15 +63,16 @@ def mixture_of_experts(
     down: ArrayLike,
     activation: Callable[[jax.Array], jax.Array] = jax.nn.gelu,
 ) -> jax.Array:
-    """Compute Σ over the experts e of a token of w[e] · activation(x U[e]) D[e]. No token is dropped.
+    """For each token x, compute Σ over its experts e of w[e] · activation(x U[e]) D[e]. No token is dropped.
 
         >>> x, up, down = jnp.ones((6, 4)), jnp.ones((3, 4, 8)), jnp.ones((3, 8, 4))
         >>> routing = jsparse.nn.route(jnp.ones((6, 3)), 2)
         >>> jsparse.nn.mixture_of_experts(x, routing, up, down).shape
         (6, 4)
 
-    Both products are indirect einsums over the pairs of tokens and experts, sorted by the expert, so that its kernels
-    are read once for all of its tokens. There are no capacities and no padding (Gale et al., "MegaBlocks", 2023).
+    Both products are indirect einsums over the pairs of tokens and experts, sorted by expert, so that the kernels of an
+    expert are read once for all of its tokens. There are no capacities and no padding (Gale et al., "MegaBlocks",
+    2023).
 
     Args:
         x: (tokens, in).
@@ -135,10 +136,10 @@ def top_k_activations(x: TensorLike, k: int) -> SparseTensor:
 
     Args:
         x: (rows, features).
-        k: how many; the first ones of equal elements.
+        k: the number of elements to keep; of equal ones, the first are kept.
 
-    Returns a dynamic SparseTensor (rows, features) in csr with rows · k entries, so nothing is compiled again for other
-    elements. Raises ShapeError for other shapes, and for another k than 1 to the number of features.
+    Returns a dynamic SparseTensor (rows, features) in csr with rows · k entries, so that one program serves
+    all elements. Raises ShapeError for other shapes, and unless k is from 1 to the number of features.
     """
     x = dense_array(x, "top_k_activations", "x (rows, features)")
     if x.ndim != 2 or not isinstance(k, int) or not 0 < k <= x.shape[1]:

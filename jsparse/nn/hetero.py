@@ -27,7 +27,7 @@ AGGREGATIONS = ("sum", "mean", "min", "max", "cat")
 
 @dataclass(frozen=True, slots=True)
 class HeteroConv(Layer):
-    """A layer for each relation of a heterogeneous graph; what arrives at a type of nodes is added up.
+    """A layer for each relation of a heterogeneous graph. The results that arrive at a type of nodes are added up.
 
         >>> writes, cites = ("author", "writes", "paper"), ("paper", "cites", "paper")
         >>> convs = {writes: jsparse.nn.SAGEConv((3, 4), 2), cites: jsparse.nn.GCNConv(4, 2)}
@@ -39,15 +39,15 @@ class HeteroConv(Layer):
 
     A call takes dictionaries: the graph (targets, sources) of each relation, and the features of each type of nodes. It
     returns a dictionary of arrays, one for each type of nodes at which a relation ends. A relation without a graph is
-    left out, and so is a graph of another relation. Features of edges are given by relation, too.
+    left out, and so is a graph without a layer. Features of edges are given by relation, too.
     Parameters are named by relation, `author__writes__paper__kernel`.
 
     Args:
         convs: a layer of `jsparse.nn` for each relation (type of sources, name, type of targets), by its sizes and
-            options. The layer gets the features of the nodes where sources and targets are of one type, otherwise the
-            pair of both. Attention between two types needs `self_loops=False`.
-        aggr: what is computed of the arrays that arrive at a type of nodes: "sum", "mean", "min" or "max", "cat" to
-            put their features side by side, in the order of the relations, or None for an array (nodes, relations,
+            options. The layer gets one array of features where sources and targets are of one type, otherwise a pair:
+            the features of the sources and of the targets. Attention between two types needs `self_loops=False`.
+        aggr: how the arrays that arrive at a type of nodes are combined: "sum", "mean", "min" or "max", "cat" to put
+            their features side by side, in the order of the relations, or None for an array (nodes, relations,
             features).
 
     Raises ShapeError for relations that are not three names, and for another `aggr`; DTypeError for other layers.
@@ -79,7 +79,7 @@ class HeteroConv(Layer):
 
     @property
     def dropout_rate(self) -> float:
-        """The greatest rate of the layers."""
+        """The greatest dropout rate of the layers."""
         return max(getattr(conv, "dropout_rate", 0.0) for _, conv in self._pairs)
 
     def parameters(self) -> dict[str, Parameter]:
@@ -99,7 +99,7 @@ class HeteroConv(Layer):
         dropout_key: jax.Array | None = None,
         dtype: DTypeLike | None = None,
     ) -> dict[str, jax.Array]:
-        """Compute the layers, and what arrives at each type of nodes.
+        """Compute all layers, and combine their results at each type of nodes.
 
         Args:
             parameters: arrays by name, as `init` gives them.

@@ -95,7 +95,7 @@ class Layer:
     _apply: ClassVar[Callable[..., jax.Array]]  # of parameters, graph, features, and options that the layer has
 
     def parameters(self) -> dict[str, Parameter]:
-        """The parameters that it has: their shapes, and how they are initialized."""
+        """The parameters of the layer by name: their shapes, and how they are initialized."""
         raise NotImplementedError
 
     def init(
@@ -107,10 +107,10 @@ class Layer:
         attention_init: Initializer | None = None,
         bias_init: Initializer | None = None,
     ) -> dict[str, jax.Array]:
-        """Parameters with first values, by name.
+        """Make the initial parameters, arrays by name.
 
         Args:
-            key: of random numbers.
+            key: a key of random numbers.
             param_dtype: the dtype of the parameters.
             kernel_init, attention_init, bias_init: functions (key, shape, dtype) for kernels, vectors of attention,
                 and biases; by default `lecun_normal`, `glorot_uniform` and `zeros` of `jax.nn.initializers`.

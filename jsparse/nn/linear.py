@@ -25,7 +25,7 @@ def linear(
         x: (..., in), an array or a sparse tensor, such as bags of words.
         weight: a SparseTensor (in, out), static or dynamic.
         bias: an array (out,), or None.
-        dtype: of the computation; None for that of the operands.
+        dtype: the dtype of the computation; by default the dtype to which the operands promote.
 
     Returns an array (..., out).
 
@@ -55,7 +55,7 @@ def block_linear(
         x: (..., in), an array or a sparse tensor, such as bags of words.
         weight: a SparseTensor (in / b, out / c, b, c) whose last two levels are dense, static or dynamic.
         bias: an array (out,), or None.
-        dtype: of the computation; None for that of the operands.
+        dtype: the dtype of the computation; by default the dtype to which the operands promote.
 
     Returns an array (..., out).
 

@@ -25,8 +25,8 @@ def pool(x: TensorLike, graph_of: ArrayLike, size: int, reduction: str = "sum") 
 
     Args:
         x: features (nodes, ...).
-        graph_of: the graph of each node, integers (nodes,), as in `jsparse.graph.GraphBatch`. Those out of range are
-            padding.
+        graph_of: the graph of each node, integers (nodes,), as in `jsparse.graph.GraphBatch`. Nodes whose graph is
+            out of range are padding.
         size: the number of graphs.
         reduction: "sum", "mean" or "max".
 

@@ -27,7 +27,7 @@ def gradual_sparsity(step: ArrayLike, *, begin: int, end: int, final: float, ini
 
     Args:
         step: the step, a number or a traced integer.
-        begin, end: the steps between which it grows.
+        begin, end: the steps between which the fraction grows.
         final, initial: the fractions at the end and before the beginning, from 0 to 1.
 
     Raises ShapeError for fractions out of range, or an end that is not after the beginning.
@@ -42,7 +42,7 @@ def gradual_sparsity(step: ArrayLike, *, begin: int, end: int, final: float, ini
 
 
 def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: Any = "csr") -> SparseTensor:
-    """Keep the n largest magnitudes of each m consecutive elements of a matrix, the first ones among equal ones.
+    """Of each m consecutive elements of a matrix, keep the n of largest magnitude; of equal ones, the first.
 
         >>> W = jsparse.nn.n_of_m(jnp.arange(16.0).reshape(8, 2), 2, 4)
         >>> W.nse
@@ -52,7 +52,7 @@ def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: Any = "c
 
     Args:
         weight: a concrete array (in, out).
-        n, m: how many are kept, of how many. m divides the axis.
+        n, m: n of m elements are kept; m divides the size of the axis.
         axis: the axis along which elements are consecutive; by default the axis of inputs.
 
     Returns a static SparseTensor with n / m of the elements.

@@ -40,12 +40,12 @@ class SparseAttention(nnx.Module):
         mask: a Pattern or SparseTensor (n, m) or (heads, n, m). A call may pass another one, static or dynamic.
         num_heads: the number of heads of queries.
         in_features: the features of x.
-        qkv_features: of all heads together; by default in_features.
-        out_features: of the result; by default in_features.
+        qkv_features: the features of all heads together; by default in_features.
+        out_features: the features of the result; by default in_features.
         num_kv_heads: the number of heads of keys and values, which divides `num_heads`; by default the same.
         in_kv_features: the features of the context; by default in_features.
         max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
-        dropout_rate: of stored weights, in training. The stream "dropout" of `rngs` gives the keys.
+        dropout_rate: the dropout rate of the stored weights in training. The stream "dropout" of `rngs` gives the keys.
         use_bias: whether projections have biases.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
@@ -108,7 +108,7 @@ class SparseAttention(nnx.Module):
     ) -> jax.Array:
         """Attend from x (..., n, in_features) to the context (..., m, in_kv_features), by default x itself.
 
-        Without dropout if `deterministic`, or after `layer.eval()`.
+        There is no dropout if `deterministic`, or after `layer.eval()`.
         """
         if mask is None:
             mask = self.mask if isinstance(self.mask, Pattern) else self.mask.get_value()
@@ -139,9 +139,9 @@ class TransformerBlock(nnx.Module):
     Args:
         mask: as in `SparseAttention`.
         num_heads: the number of heads.
-        features: of x and of the result.
-        mlp_features: of the hidden layer, whose function is gelu; by default four times `features`.
-        dropout_rate: of attention's weights, and of what both parts add.
+        features: the features of x and of the result.
+        mlp_features: the features of the hidden layer, whose activation is gelu; by default four times `features`.
+        dropout_rate: the dropout rate of attention's weights, and of the results of attention and mlp.
         rngs: streams of random numbers.
         **attention: further arguments of `SparseAttention`.
     """
@@ -174,7 +174,7 @@ class TransformerBlock(nnx.Module):
         self.dropout = nnx.Dropout(dropout_rate, rngs=rngs)
 
     def __call__(self, x: Any, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
-        """Compute the block of x (..., length, features)."""
+        """Apply the block to x (..., length, features)."""
         if jnp.ndim(x) < 2 or jnp.shape(x)[-1] != self.features:
             raise ShapeError(f"Expected x (..., length, {self.features}) in TransformerBlock, but got {jnp.shape(x)}.")
         attended = self.attention(self.attention_norm(x), mask=mask, deterministic=deterministic)
@@ -213,7 +213,7 @@ class TransformerEncoder(nnx.Module):
         self.norm = nnx.LayerNorm(features, rngs=rngs, **dtypes)
 
     def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
-        """Compute the blocks of x (..., length, features), with another mask if it is given."""
+        """Apply the blocks to x (..., length, features), with `mask` in place of the encoder's mask if it is given."""
         for block in self.blocks:
             x = block(x, mask=mask, deterministic=deterministic)
         result: jax.Array = self.norm(x)

@@ -27,7 +27,7 @@ class GraphLayer(nnx.Module):
     """A layer with its parameters.
 
     Args:
-        sizes, options: of the layer.
+        sizes, options: the sizes and options of the layer.
         rngs: streams of random numbers; "params" and, for dropout, "dropout" are used.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
@@ -67,8 +67,8 @@ class GraphLayer(nnx.Module):
     ) -> jax.Array:
         """Compute the layer for a graph and features x (nodes, in), or a pair for sources and targets.
 
-        Layers of graph attention take features of edges, (nse, edge_features). Without dropout if `deterministic`, or
-        after `layer.eval()`.
+        Layers of graph attention take features of edges, (nse, edge_features). There is no dropout if `deterministic`,
+        or after `layer.eval()`.
         """
         quiet = self.deterministic if deterministic is None else deterministic
         return self.definition.apply(

@@ -42,8 +42,8 @@ class SparseLinear(nnx.Module):
         use_bias: whether there is a bias.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
-        kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with variance
-            1 / (density · in_features), as LeCun's for the inputs that an output has.
+        kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with variance 1
+            / (density · in_features), as in LeCun's initialization for the number of inputs of an output.
         bias_init: an initializer of the bias; by default zeros.
         rngs: streams of random numbers; "params" is used.
 
@@ -107,7 +107,7 @@ class SparseLinear(nnx.Module):
         self.bias = nnx.data(None if bias is None else nnx.Param(jnp.asarray(bias)))
 
     def __call__(self, x: TensorLike) -> jax.Array:
-        """Compute x W + b of x (..., in_features), an array or a sparse tensor."""
+        """Compute x W + b for x (..., in_features), an array or a sparse tensor."""
         bias = None if self.bias is None else self.bias[...]
         x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
         return linear(x, self.kernel.tensor, bias, dtype=self.dtype)
@@ -120,12 +120,13 @@ class SparseLinear(nnx.Module):
             >>> layer.rewire(jnp.ones((64, 32)), 20)
 
         Evci et al., "Rigging the lottery: making all tickets winners", ICML 2020. Their scores are magnitudes of the
-        gradient in the dense kernel, `jnp.abs(x.T @ gradient_of_the_result)`. The moments of an optimizer belong to the
-        entries before: `jsparse.nnx.restrict_state` moves them.
+        gradient in the dense kernel, `jnp.abs(x.T @ gradient_of_the_result)`. An optimizer's moments still belong to
+        the entries before the step: `jsparse.nnx.restrict_state` moves them.
 
         Args:
             scores: an array (in_features, out_features), or a SparseTensor on candidates.
-            count: an integer, at most the capacity of the kernel. It may be traced: so one program serves a schedule.
+            count: an integer, at most the capacity of the kernel. It may be traced, so that one program serves a
+                schedule.
 
         Raises PatternError if the pattern is static (`dynamic=True` makes one that is not), ShapeError for a count that
         is no integer >= 0.
@@ -160,7 +161,7 @@ class BlockSparseLinear(nnx.Module):
     with them run at several times the speed of single entries.
 
     Args:
-        in_features, out_features: the sizes of x and of the result, multiples of the block's.
+        in_features, out_features: the sizes of x and of the result, multiples of the block's sizes.
         block: the rows and columns of a block.
         density: the fraction of blocks that are stored.
         use_bias: whether there is a bias.
@@ -207,7 +208,7 @@ class BlockSparseLinear(nnx.Module):
         self.bias = nnx.data(None if bias is None else nnx.Param(bias))
 
     def __call__(self, x: TensorLike) -> jax.Array:
-        """Compute x W + b of x (..., in_features), an array or a sparse tensor."""
+        """Compute x W + b for x (..., in_features), an array or a sparse tensor."""
         bias = None if self.bias is None else self.bias[...]
         x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
         return block_linear(x, self.kernel.tensor, bias, dtype=self.dtype)

@@ -15,7 +15,7 @@ __all__ = ["restrict_state"]
 
 
 def restrict_state(optimizer: nnx.Optimizer, old: Any, new: Any) -> None:
-    """Move the moments of dynamic sparse parameters to the entries that these have now, as `A.restrict` does.
+    """Move the moments of dynamic sparse parameters to the entries that the parameters have now, as `A.restrict` does.
 
         >>> from flax import nnx
         >>> import optax
@@ -26,7 +26,8 @@ def restrict_state(optimizer: nnx.Optimizer, old: Any, new: Any) -> None:
         >>> jsparse.nnx.restrict_state(optimizer, old, layer)
 
     Moments are arrays with a number for each stored entry. An nnx.Optimizer cannot see which entries these are, so it
-    would go on with the moments of others. Moments of entries that are new are 0. It may be called inside nnx.jit.
+    would go on with the moments of other entries. New entries get moments of 0. The function may be called inside
+    nnx.jit.
 
     Args:
         optimizer: an nnx.Optimizer with any transformation of Optax. Its state is changed.

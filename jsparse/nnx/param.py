@@ -18,7 +18,7 @@ PREFIX = "values@"
 
 
 class SparseIndex(nnx.Variable):
-    """The index arrays of a dynamic pattern: state that is no parameter."""
+    """The index arrays of a dynamic pattern: state of a module that is no parameter."""
 
 
 class SparseParam(nnx.Module):
@@ -32,13 +32,13 @@ class SparseParam(nnx.Module):
         ...         return self.weight.tensor @ x
 
     So `nnx.grad`, `nnx.Optimizer` and any Optax transformation work with it, for static and dynamic patterns. The
-    parameter's name contains a digest of the pattern (of a dynamic one: of shape, format and nse): the state of
-    another pattern is refused when it is restored.
+    parameter's name contains a digest of the pattern (for a dynamic pattern, of its shape, format and nse), so that
+    restoring the state of another pattern is refused.
 
     Args:
         tensor: a SparseTensor.
 
-    Raises DTypeError if it is none.
+    Raises DTypeError if `tensor` is no SparseTensor.
     """
 
     def __init__(self, tensor: SparseTensor) -> None:

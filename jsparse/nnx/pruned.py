@@ -21,7 +21,7 @@ __all__ = ["Mask", "PrunedLinear"]
 
 
 class Mask(nnx.Variable):
-    """Which weights are kept: state that is no parameter."""
+    """The mask of the weights that are kept: state of a module that is no parameter."""
 
 
 class PrunedLinear(nnx.Module):
@@ -50,7 +50,7 @@ class PrunedLinear(nnx.Module):
         self.mask = Mask(jnp.ones((in_features, out_features), bool))
 
     def __call__(self, x: TensorLike) -> jax.Array:
-        """Compute x (W ∘ M) + b of x (..., in_features), an array or a sparse tensor."""
+        """Compute x (W ∘ M) + b for x (..., in_features), an array or a sparse tensor."""
         dtype = self.linear.dtype
         x = sparse_or_dense(x, "PrunedLinear", "x (..., in)", dtype=dtype)
         if not x.ndim or x.shape[-1] != self.mask.shape[0]:
@@ -60,7 +60,7 @@ class PrunedLinear(nnx.Module):
         return found if self.linear.bias is None else found + self.linear.bias[...].astype(found.dtype)
 
     def prune(self, zeros: Any) -> None:
-        """Keep the largest magnitudes, all but a fraction `zeros` of the weights: a number, traced or not."""
+        """Prune a fraction `zeros` of the weights, the ones of smallest magnitude. The number may be traced."""
         is_number = isinstance(zeros, int | float | np.number | jax.Array) and not np.ndim(zeros)
         if not is_number or (not isinstance(zeros, jax.core.Tracer) and not 0 <= zeros <= 1):
             raise ShapeError(f"Expected a fraction from 0 to 1 in PrunedLinear.prune, but got {represented(zeros)}.")

@@ -61,38 +61,41 @@ def einsum(
         operands: any number of SparseTensors and arrays of floats, complex numbers, integers and bools, which promote
             as in `jnp.einsum`. BCOO, BCSR and scipy.sparse arrays are converted by `asarray`. An entry that is not
             stored contributes nothing, even if it meets NaN or Inf. A Pattern, static or dynamic, is a sparse operand
-            whose entries are all 1 (the semiring's one), without values, and it promotes nothing. A product of patterns
-            alone counts in `jnp.int_`, or bool by "or_and".
+            without values: its entries count as 1 (the semiring's one), and it takes no part in promotion. A product of
+            patterns alone has the dtype `jnp.int_`, or bool with "or_and".
         out_format: "dense" for an array; a format for a SparseTensor in that format; a Pattern, or a SparseTensor, to
-            compute on that pattern only. It may lack dimensions of the result, which dense levels then store, if sizes
-            tell which (docs/concepts/results.md). By default the result is sparse if (a) no index of some sparse
-            operand is summed, or (b) the result has two indices or more, and sparse operands carry all of them. In case
-            (a) with one pattern it has that operand's levels, followed by dense levels for further indices. In case (b)
-            and with several patterns it has exactly the entries that the operands' entries reach, in an inferred
-            format.
-        nse: the capacity, in slots, of a sparse result whose pattern is only known at run time. It is required if no
-            operand bounds it, as in `ij,jk->ik`. For a static result it is an upper bound that is checked.
+            compute on that pattern only. The pattern may lack dimensions of the result if the sizes show which ones;
+            dense levels then store these (docs/concepts/results.md). By default the result is sparse if (a) no index of
+            some sparse operand is summed, or (b) the result has two indices or more, and sparse operands carry all of
+            them. In case (a) with one pattern it has that operand's levels, followed by dense levels for further
+            indices. In case (b) and with several patterns it has exactly the entries that the operands' entries reach,
+            in an inferred format.
+        nse: the capacity, in slots, of a sparse result whose pattern is only known at run time. It is required if the
+            operands do not bound the number of entries, as in `ij,jk->ik`. For a static result it is an upper bound
+            that is checked.
         semiring: the operations in place of sum and product: "min_plus" (shortest paths), "max_plus" (longest paths),
             "max_times", "or_and" (reachability, bit by bit; for integers and bool), or "plus_times". An empty reduction
             gives the semiring's zero: inf or the largest integer for min, -inf or the smallest for max. The gradient of
             a minimum or maximum is shared equally by the products that attain it (in each step, if the einsum is
-            computed in steps). If all operands are dense, jax.numpy computes it over the whole iteration space.
+            computed in steps). If all operands are dense, jax.numpy computes the reduction, over the whole iteration
+            space.
         schedule: steps that the kernel has to have; the scheduler completes them (docs/internals/scheduling.md). An
             einsum with a schedule is one kernel, however many operands it has. Derivatives and batches are scheduled
             without it.
-        preferred_element_type: the dtype of the result, by default what operands promote to. Products are summed at
-            least in that dtype (float16 and bfloat16: in float32), and rounded once.
-        dtype: the same, as numpy calls it.
-        optimize, precision: for code written for jax.numpy: the former without effect, since the order of products is
-            always chosen by price; the latter is passed on for products of dense arrays.
-        refused: other arguments of numpy's and jax.numpy's einsum, such as `out=`: TypeError says what to write.
+        preferred_element_type: the dtype of the result, by default the dtype to which the operands promote. Products
+            are summed at least in that dtype (float16 and bfloat16: in float32), and rounded once.
+        dtype: numpy's name for `preferred_element_type`.
+        optimize, precision: accepted for code written for jax.numpy. `optimize` has no effect, since the order of
+            products is always chosen by estimated cost; `precision` is passed on for products of dense arrays.
+        refused: other arguments of numpy's and jax.numpy's einsum, such as `out=`. They raise a TypeError that says
+            what to write instead.
 
     Returns:
         An array of the result's shape, or a SparseTensor.
 
     Raises:
         SubscriptError: the subscripts do not follow the notation.
-        ShapeError: ranks or sizes do not agree, or sizes do not tell which dimensions `out_format` lacks.
+        ShapeError: ranks or sizes do not agree, or the sizes do not show which dimensions `out_format` lacks.
         DTypeError: the dtype of an operand or the preferred one is not supported, or the preferred one is real for
             complex operands.
         SemiringError: the semiring is unknown, or not defined for the operands' dtype.

@@ -73,7 +73,7 @@ def evaluate(
     Each term is summed over its indices that the result lacks. A term that lacks an index of the result is repeated
     along it; if every term lacks it, pass `shape`. On both sides an index may be read from a tensor of integers. Where
     that integer is out of range, a read contributes nothing and a write is dropped (see docs/concepts/indirect.md).
-    Functions and comparisons are computed at each point, before the sum, and get 0 for what is not stored (see
+    Functions and comparisons are computed at each point, before the sum, with 0 for elements that are not stored (see
     docs/concepts/results.md). Statements are compiled, differentiable and transformable as `einsum` is.
 
     Args:
@@ -90,10 +90,12 @@ def evaluate(
             that pattern only. By default the result is sparse if every term is, by the rules of `einsum`.
         nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the operands' bound.
         semiring: a semiring as in `einsum`, for products of tensors without functions and numbers. `+` is its ⊕, so
-            that `A[i,j] + B[i,j]` by "min_plus" is the smaller entry where both are stored, and else the stored one.
+            that `A[i,j] + B[i,j]` by "min_plus" is the smaller entry where both store one, and the stored one
+            elsewhere.
         schedule: steps that the kernel has to have, as in `einsum`. If the statement has several terms with a kernel
             each, pass a list with a schedule or None for each term.
-        preferred_element_type: the dtype of the result, by default what tensors and numbers promote to; see `einsum`.
+        preferred_element_type: the dtype of the result, by default the dtype to which tensors and numbers promote; see
+            `einsum`.
 
     Returns:
         An array of the result's shape, or a SparseTensor.

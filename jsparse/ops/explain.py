@@ -60,9 +60,9 @@ def explain(
 ) -> Explanation | ProgramExplanation | Callable[..., ProgramExplanation]:
     """Explain how `einsum` (or, with named tensors, `evaluate`) computes these arguments. Nothing is computed.
 
-    The explanation shows formats, steps, the loop order with its cost, tiles, what is computed and moved, loop nest,
-    kernel and LLVM IR. Print it, read the attributes of one stage, or show it in a notebook. A statement with functions
-    is several operations, so it is explained like a Python function.
+    The explanation shows formats, steps, the loop order with its cost, tiles, the numbers of operations and of bytes
+    moved, the loop nest, the kernel and LLVM IR. Print it, read the attributes of one stage, or show it in a notebook.
+    A statement with functions is several operations, so it is explained like a Python function.
 
         >>> print(jsparse.explain("ij,jk->ik", A, X).summary)
         >>> jsparse.explain("y[i] = b[i] - A[i,j] * x[j]", b=b, A=A, x=x).llvm

@@ -14,7 +14,7 @@ __all__ = ["differ", "fingerprint", "is_other"]
 
 
 def differ(a: SparseTensor, b: SparseTensor) -> bool:
-    """Whether two patterns are known to differ. Patterns with traced index arrays are not."""
+    """Whether two patterns are known to differ. For traced index arrays this is not known."""
     if not (isinstance(a.pattern, DynamicPattern) and isinstance(b.pattern, DynamicPattern)):
         return a.pattern != b.pattern
     if a.pattern.type != b.pattern.type:
@@ -27,7 +27,7 @@ def differ(a: SparseTensor, b: SparseTensor) -> bool:
 
 
 def fingerprint(pattern: DynamicPattern) -> jax.Array:
-    """A uint32 for each pattern of a batch. Different index arrays have equal ones in one case of 2³².
+    """A uint32 hash of the index arrays of each pattern of a batch. Different ones have equal hashes in 1 of 2³² cases.
 
     Raises LeafError for the pattern of a tangent, which has no index arrays.
     """
@@ -50,7 +50,7 @@ def _fingerprint(arrays: tuple[jax.Array, ...]) -> jax.Array:
 
 
 def _bits(array: jax.Array) -> jax.Array:
-    """The 32 bits of each index; of 64 bits, both halves."""
+    """Each index as 32 bits; an index of 64 bits is hashed with both halves."""
     if array.dtype.itemsize < 8:
         return array.astype(jnp.uint32)
     return array.astype(jnp.uint32) ^ _mixed((array >> np.asarray(32, array.dtype)).astype(jnp.uint32))
@@ -63,7 +63,7 @@ def _mixed(x: jax.Array) -> jax.Array:
 
 
 def is_other(stored: jax.Array, pattern: DynamicPattern, message: str) -> jax.Array | bool:
-    """Whether the fingerprint of a pattern is another one than `stored`: a traced bool array, or False.
+    """Whether the fingerprint of a pattern differs from `stored`: a traced bool array, or False.
 
     Raises PatternError with `message` if both are known and differ.
     """

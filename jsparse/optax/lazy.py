@@ -40,9 +40,10 @@ def lazy_adam(
         v[r] = b2 · v[r] + (1 - b2) · g[r]²
         table[r] -= rate · (m[r] / (1 - b1ᵗ)) / (√(v[r] / (1 - b2ᵗ) + eps_root) + eps)
 
-    All other rows of m, v and the table stay as they are, where Adam would decay m and v and step by m. This is the
-    meaning of LazyAdam of TensorFlow Addons and SparseAdam of PyTorch, which put `eps` beside √v. t counts all steps,
-    whichever rows they have. Where each gradient has all rows, and for gradients that are arrays, it is Adam.
+    All other rows of m, v and the table stay as they are, where Adam would decay m and v and step by m. LazyAdam of
+    TensorFlow Addons and SparseAdam of PyTorch step in this way, too, but add `eps` to √v before the correction of v. t
+    counts all steps, whichever rows they have. Where each gradient has all rows, and for gradients that are arrays, it
+    is Adam.
 
     Args:
         learning_rate, b1, b2, eps, eps_root, mu_dtype, nesterov: as in optax.adam.

@@ -66,16 +66,16 @@ def values_only(transformation: Any) -> Any:
     and step them. Here its state has arrays of values only, and in its updates the index arrays are integer zeros, so
     `optax.apply_updates` leaves a pattern as it is. Updates are 0 in padding. Let this be the outermost wrapper.
 
-    Where the gradient of an array has rows, as `jsparse.grad(loss, rows=...)` gives it, the optimizer sees these rows:
-    of the gradient, of the moments and of the parameter. What it computes of whole arrays, such as norms, it computes
-    of these. Updates have the same rows, moments of all others stay as they are, and counts are of all steps. Apply
-    such updates by `jsparse.optax.apply_updates`.
+    Where the gradient of an array has rows, as `jsparse.grad(loss, rows=...)` gives it, the optimizer sees only these
+    rows of the gradient, of the moments and of the parameter. Functions of whole arrays, such as norms, are computed
+    from these rows. Updates have the same rows, the moments of all other rows stay as they are, and step counts count
+    all steps. Apply such updates by `jsparse.optax.apply_updates`.
 
     Moments belong to the pattern that the parameters had. The moments of dynamic tensors are in a `PatternedState`. If
     they are used with another pattern, PatternError is raised; if that is found only while a program runs, all updates
     of floats are NaN. `restrict_state` moves the state.
 
-    Gradients of `equinox.filter_grad`, which lack the index arrays, will do if the parameters have them.
+    Gradients by `equinox.filter_grad`, which lack the index arrays, are accepted if the parameters have index arrays.
 
     Args:
         transformation: any optax.GradientTransformation, with or without extra arguments. An extra argument

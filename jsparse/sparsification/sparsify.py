@@ -57,12 +57,13 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
         nse: the capacity in entries of each product of two tensors whose pattern is only known at run time.
 
     Returns a function of the same arguments, in which SparseTensors may stand for arrays. Results that have the entries
-    of tensors are SparseTensors, all others arrays. It works under jit, grad and vmap; without a SparseTensor among the
-    arguments it is `fn`. Nothing is made dense that `fn` does not make from dense arrays alone.
+    of tensors are SparseTensors, all others arrays. The function works under jit, grad and vmap; without a SparseTensor
+    among the arguments it calls `fn`. A dense array is made only where `fn` makes it from dense arrays alone.
 
     Shapes and dtypes of results are those that `fn` gives for dense arrays. Raises PatternError where a result would be
-    dense and larger than any array, NotYetSupportedError where an operation has no rule; further errors of jsparse's
-    operations that compute it. All name the operation and the caller's line, not one of a library that it calls.
+    dense and larger than any array, NotYetSupportedError where an operation has no rule, and the errors of
+    the jsparse operation that computes it. Messages name the operation and the line in the caller's code, rather than a
+    line of a library that the caller uses.
     """
 
     capacity = checked_nse(nse, "jsparse.sparsify")

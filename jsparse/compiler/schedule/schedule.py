@@ -34,7 +34,7 @@ __all__ = ["Schedule"]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Transformations of a loop nest, in order, beside the storage orders of its operands.
+    """Transformations of a loop nest, in order, and the storage orders of its operands.
 
         >>> schedule = jsparse.Schedule().reorder("i k j").split("k", 64).vectorize("k").parallelize("i")
         >>> jsparse.einsum("ij,jk->ik", A, X, schedule=schedule)
@@ -80,15 +80,16 @@ class Schedule:
 
             Schedule().store("A", "j i")
 
-        A static pattern has a transposed index then, which is made once; a dynamic one is sorted in the program. The
-        entries of a table k[p] may be stored by blocks of rows first, here of 512 rows o[p] of the target:
+        For a static pattern, a transposed index is made once; a dynamic pattern is sorted in the program.
+        An order may begin with row blocks. Here the entries of a table k[p] are stored by blocks of 512 rows o[p] of
+        the target:
 
             Schedule().store("P2", "o[p]/512 k[p] p").reorder("o[p]0 k[p] p …")
         """
         return Schedule(self.steps, self.layout.with_order(operand, _names(order)))
 
     def reorder(self, loops: str | Iterable[str], term: int | None = None) -> Schedule:
-        """Put the loops in this order, outermost first. All of them are named, once.
+        """Put the loops in this order, outermost first. The order names each loop once.
 
         In the assembly of a sparse result, `term` selects the loops of one term inside the shared loops.
         """
@@ -99,7 +100,7 @@ class Schedule:
         return self.then(Split(loop, size))
 
     def pos(self, loop: str) -> Schedule:
-        """Take the iterations of a loop over a sparse level as positions, which a later split divides."""
+        """Let a loop over a sparse level count positions, not coordinates. A later split divides the positions."""
         return self.then(Pos(loop))
 
     def fuse(self, outer: str, inner: str) -> Schedule:
@@ -107,12 +108,13 @@ class Schedule:
         return self.then(Fuse(outer, inner))
 
     def vectorize(self, loop: str, lanes: int = 0) -> Schedule:
-        """Run a dense index variable in vector lanes, the coordinates of a panel at once; or work on `lanes` positions
-        of a loop over stored entries at a time."""
+        """Run the loop of a dense index variable in vector lanes, all coordinates of a panel at once. In a loop over
+        stored entries, work on `lanes` positions at a time.
+        """
         return self.then(Vectorize(loop, lanes))
 
     def precompute(self, loops: str | Iterable[str]) -> Schedule:
-        """Compute the sum over these loops before the factors that lack their variables are multiplied in."""
+        """Compute the sum over these loops first, then multiply it by the factors that lack their index variables."""
         return self.then(Precompute(_names(loops)))
 
     def promote(self) -> Schedule:
@@ -124,11 +126,11 @@ class Schedule:
         return self.then(CacheRead(tensor, loop))
 
     def workspace(self, loop: str) -> Schedule:
-        """Let the terms of an assembly add to a row over the innermost index of the result."""
+        """Let the terms of an assembly add to a workspace: a row of the result, over its innermost index."""
         return self.then(MakeWorkspace(loop))
 
     def merge_by(self, loop: str, leader: str) -> Schedule:
-        """Walk the pattern `leader`, such as P0, where several meet, and look its coordinates up in the others."""
+        """In a loop over several patterns, walk `leader`, such as P0, and look its coordinates up in the others."""
         return self.then(MergeBy(loop, leader))
 
     def scatter(self, level: str) -> Schedule:
@@ -140,7 +142,7 @@ class Schedule:
         return self.then(Unroll(loop))
 
     def unroll_and_jam(self, loop: str, copies: int) -> Schedule:
-        """Run several iterations of a loop at a time, which read the same rows."""
+        """Run `copies` iterations of a loop at a time, with their inner loops fused, so that they share rows."""
         return self.then(UnrollAndJam(loop, copies))
 
     def specialize(self, to: Known, what: str, lanes: int = 0) -> Schedule:
@@ -152,8 +154,9 @@ class Schedule:
         return self.then(Parallelize(loop, race, grain))
 
     def prefetch(self, loop: str, distance: int) -> Schedule:
-        """Request the rows that stored entries select `distance` entries ahead. For a loop over panels of positions,
-        the distance is 1: the rows that the next panel's entries select are requested."""
+        """Prefetch the rows that the stored entry `distance` entries ahead selects. For a loop over panels of
+        positions, the distance is 1: the rows that the next panel's entries select are prefetched.
+        """
         return self.then(Prefetch(loop, distance))
 
     def widen(self) -> Schedule:

@@ -36,18 +36,18 @@ def cheb_conv(
         (6, 2)
 
     Defferrard et al., "Convolutional neural networks on graphs with fast localized spectral filtering", 2016. L̂ is
-    2 L / λ - 1 for the Laplacian L = 1 - D^-1/2 A D^-1/2, whose eigenvalues are in [0, 2], and is not built. There are
-    K - 1 sparse products, over the narrower one of x and the result, and over the result if x is sparse. A row of the
-    result depends on nodes at most K - 1 edges away.
+    2L / λ - 1 for the Laplacian L = 1 - D^-1/2 A D^-1/2, whose eigenvalues are in [0, 2]; L̂ is not built. There are
+    K - 1 sparse products with the narrower one of x and the result; with the result if x is sparse. A row of the result
+    depends on nodes at most K - 1 edges away.
 
     Args:
-        graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic, symmetric and without self-loops where the
-            eigenvalues are to be as they are said.
+        graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. The eigenvalues are in that range if the
+            graph is symmetric and has no self-loops.
         x: features (nodes, in), sparse or dense.
         kernel: (K, in, out).
         bias: (out,), or None.
         normalize: whether the Laplacian is normalized; otherwise it is L = D - A.
-        lambda_max: λ, its largest eigenvalue, or a bound of it; by default 2 if the Laplacian is normalized.
+        lambda_max: λ, the Laplacian's largest eigenvalue, or an upper bound; by default 2 if it is normalized.
 
     Returns an array (nodes, out).
 
@@ -128,7 +128,7 @@ class ChebConv(Layer):
         order: the number K of polynomials: nodes at most K - 1 edges away contribute.
         use_bias: whether there is a bias.
         normalize: whether the Laplacian is normalized; otherwise it is D - A.
-        lambda_max: its largest eigenvalue, or a bound of it; by default 2 if it is normalized.
+        lambda_max: the Laplacian's largest eigenvalue, or an upper bound; by default 2 if it is normalized.
 
     Raises ShapeError for sizes that are not positive integers.
     """

@@ -36,15 +36,15 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
         >>> jsparse.nn.edge_conv(P, points, jnp.tanh).shape
         (20, 6)
 
-    Wang et al., "Dynamic graph CNN for learning on point clouds", 2019. Since the function may be any, it is called
+    Wang et al., "Dynamic graph CNN for learning on point clouds", 2019. Since `mlp` may be any function, it is called
     with an array of all edges, (nse, 2 · features): this layer takes memory for each entry and feature.
 
     Args:
         graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
-            edges whose weights were added count once, and those that are kept as often as they occur.
+        edges count once if their weights were added, and as often as they occur if they were kept.
         x: features (nodes, features), or a pair (sources, features), (targets, features).
-        mlp: a function of an array (edges, 2 · features) that treats edges alike and gives (edges, out). In the
-            padding of a dynamic pattern it is given the first edge again, and nothing is taken from there.
+        mlp: a function of an array (edges, 2 · features) that treats edges alike and gives (edges, out). For the
+            padding of a dynamic pattern it gets the first edge again, and its results there are not used.
         reduction: "max", "mean" or "sum".
 
     Returns an array (targets, out), 0 for nodes without neighbours.
@@ -102,7 +102,7 @@ def _without_padding(features: jax.Array, is_edge: jax.Array) -> jax.Array:
 class EdgeConv(Layer):
     """A reduction of mlp([x[i], x[j] - x[i]]) over neighbours j, as `jsparse.nn.edge_conv` computes it.
 
-    Wang et al., 2019. The function has two linear layers, and relu between them.
+    Wang et al., 2019. `mlp` has two linear layers, and relu between them.
 
         >>> layer = jsparse.nn.EdgeConv(4, 2)
         >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))

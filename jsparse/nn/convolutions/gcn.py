@@ -38,8 +38,8 @@ def gcn_conv(
         (6, 2)
 
     Kipf and Welling, "Semi-supervised classification with graph convolutional networks", 2017. A + I is not built: with
-    s = D^-1/2 each row is s[i] (Σ A[i, j] s[j] x[j] + s[i] x[i]). The sums are over the narrower one of x and x W, and
-    over x W if x is sparse.
+    s = D^-1/2 each row is s[i] (Σ A[i, j] s[j] x[j] + s[i] x[i]). The
+    sums are over the narrower one of x and x W; over x W if x is sparse.
 
     Args:
         graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. It is differentiable in its weights.
@@ -47,7 +47,7 @@ def gcn_conv(
         kernel: (in, out).
         bias: (out,), or None.
         self_loops: whether I is added. An existing self-loop adds to it.
-        normalize: whether there are the factors D^-1/2, which are 0 for a degree of 0, and NaN for a negative one.
+        normalize: whether the factors D^-1/2 are applied. They are 0 for a degree of 0, and NaN for a negative one.
 
     Returns an array (nodes, out).
 
@@ -110,7 +110,7 @@ class GCNConv(Layer):
         out_features: the number of features of the result.
         use_bias: whether there is a bias.
         self_loops: whether I is added; an existing self-loop adds to it.
-        normalize: whether there are the factors D^-1/2.
+        normalize: whether the factors D^-1/2 are applied.
 
     Raises ShapeError for sizes that are not positive integers.
     """

@@ -35,7 +35,7 @@ def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], e
         mlp: a function of arrays (targets, in).
         eps: ε, a number.
 
-    Returns what the function gives.
+    Returns the result of `mlp`.
 
     Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
     """
@@ -51,7 +51,7 @@ def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], e
 class GINConv(Layer):
     """mlp((1 + ε) x + Σ over neighbours), as `jsparse.nn.gin_conv` computes it (Xu et al., 2019).
 
-    The function has two linear layers, and relu between them.
+    `mlp` has two linear layers, and relu between them.
 
         >>> layer = jsparse.nn.GINConv(4, 2)
         >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))

@@ -73,18 +73,18 @@ def gat_conv(
 
     Args:
         graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
-            edges whose weights were added count once, and those that are kept have a score each.
+        edges have one score if their weights were added, and a score each if they were kept.
         x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         kernel: W, (in, heads, dim).
         attention_source, attention_target: s and t, (heads, dim).
         bias: (heads · dim,), or (dim,) without `concat`; or None.
-        kernel_target: the kernel of the targets, (target_in, heads, dim), if it is another.
-        edges: features of edges, to which the score adds e[h] · (f[i, j] E[h]). Self-loops have the mean of the
-            features of the edges that end at the node.
+        kernel_target: the kernel of the targets, (target_in, heads, dim), if it differs from `kernel`.
+        edges: features f of edges, their kernel E and their attention e, which add e[h] · (f[i, j] E[h]) to the score.
+            Self-loops have the mean of the features of the edges that end at the node.
         concat: whether the heads are side by side; otherwise their mean is the result.
         negative_slope: the slope of leaky_relu for negative scores.
-        self_loops: whether each node is its own neighbour. Of a graph with more sources than targets the first sources
-            are the targets, as in samples of neighbours.
+        self_loops: whether each node is its own neighbour. In a graph with more sources than targets, the first
+            sources are the targets, as in samples of neighbours.
         dropout_rate, dropout_key: dropout of the weights.
 
     Returns an array (targets, heads · dim), or (targets, dim). Nodes without neighbours have the bias.

@@ -62,7 +62,7 @@ def gatv2_conv(
         >>> jsparse.nn.gatv2_conv(P, jnp.ones((6, 4)), kernel, kernel, jnp.ones((2, 3))).shape
         (6, 6)
 
-    Brody et al., "How attentive are graph attention networks?", 2022. It is one fused chain.
+    Brody et al., "How attentive are graph attention networks?", 2022. The layer is one fused chain.
 
     Args:
         graph: as in `gat_conv`.
@@ -72,7 +72,7 @@ def gatv2_conv(
         bias: (heads · dim,), or (dim,) without `concat`; or None.
         bias_source, bias_target: (heads, dim), added to x S and to x T; or None.
         edge_features, edge_kernel: features (nse, edge_in) and their kernel (edge_in, heads, dim), whose product is
-            added inside of leaky_relu. Self-loops have the mean of the edges that end at the node.
+            added inside of leaky_relu. Self-loops have the mean of the features of the edges that end at the node.
         concat, negative_slope, self_loops, dropout_rate, dropout_key: as in `gat_conv`.
 
     Returns an array (targets, heads · dim), or (targets, dim). Nodes without neighbours have the bias.

@@ -66,13 +66,14 @@ def transformer_conv(
         >>> jsparse.nn.transformer_conv(P, jnp.ones((6, 4)), *projections).shape
         (6, 6)
 
-    Shi et al., "Masked label prediction: unified message passing model for semi-supervised classification", 2021. It
-    is one fused chain.
+    Shi et al., "Masked label prediction: unified message passing model for semi-supervised classification", 2021. The
+    layer is one fused chain.
 
     Args:
         graph: as in `gat_conv`.
         x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
-        query, key, value: kernels (in, heads, dim) with biases (heads, dim) or None; the query's is of the targets.
+        query, key, value: kernels (in, heads, dim), (target_in, heads, dim) for the query, with biases (heads, dim) or
+            None.
         root: a kernel (target_in, out) with a bias (out,) or None; out is heads · dim, or dim without `concat`.
         gate: (3 · out,), for (1 - β) m + β r in place of m + r, with β = sigmoid([m, r, m - r] · gate), where m is the
             sum over neighbours and r = x R.
@@ -154,7 +155,7 @@ def _attended(
 
 @dataclass(frozen=True, slots=True)
 class TransformerConv(AttentionLayer):
-    """Attention of products of queries and keys, plus x R, as `jsparse.nn.transformer_conv` computes it.
+    """Attention by products of queries and keys, plus x R, as `jsparse.nn.transformer_conv` computes it.
 
     Shi et al., 2021.
 
@@ -168,7 +169,7 @@ class TransformerConv(AttentionLayer):
         out_features: the number of features of one head.
         heads: the number of heads.
         concat: whether heads are side by side; otherwise their mean is the result.
-        beta: whether a gate chooses between neighbours and x R.
+        beta: whether a gate weighs the sum over neighbours against x R.
         use_root: whether x R is added.
         edge_features: the number of features of edges; None without them.
         use_bias: whether there are biases.

@@ -100,8 +100,9 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
             dynamic. Without it, each call of the layer passes a mask, as `layer(x, mask=pattern)`.
         scale: the factor of the scores; by default dim ** -0.5.
 
-    Returns a function that compares equal to others of the same static pattern. Precision is ignored: kernels multiply
-    in float32. Calls raise ShapeError for shapes that do not fit, NotYetSupportedError for `sow_weights=True`.
+    Returns a function that compares equal to other such functions of the same static pattern and scale. Precision is
+    ignored: kernels multiply in float32. Calls raise ShapeError for shapes that do not fit, NotYetSupportedError for
+    `sow_weights=True`.
 
     Raises ShapeError if the mask is not sparse.
     """

@@ -38,8 +38,8 @@ def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> Sp
         k: the diagonal: 0 for the main one, above it positive, below it negative.
         format: the format of the matrix, by default csr (dcsr if there are many more rows than entries).
 
-    Returns a SparseTensor for a vector, an array for a matrix.
-    Raises ShapeError for other ranks, FormatError for the format, DTypeError unless `v` holds numbers.
+    Returns a SparseTensor for a vector, an array for a matrix. Raises ShapeError for other ranks, FormatError for an
+    unsuitable format, DTypeError unless `v` holds numbers.
     """
     given = as_sparse_operand(v, "jsparse.diag")
     if not isinstance(given, SparseTensor):

@@ -38,7 +38,7 @@ def eye(
         dtype: by default JAX's float.
         format: by default csr (dcsr if there are many more rows than entries).
 
-    Raises PatternError for negative sizes, FormatError for the format, DTypeError for the dtype.
+    Raises PatternError for negative sizes, FormatError for an unsuitable format, DTypeError for an invalid dtype.
     """
     shape = sizes_of((n, n if m is None else m))
     by = as_integer(k, "the k of jsparse.eye")
@@ -60,7 +60,7 @@ def zeros(
         dtype: by default JAX's float.
         format: by default csr for matrices (dcsr if there are many rows), else all levels compressed.
 
-    Raises PatternError for the shape, FormatError for the format, DTypeError for the dtype.
+    Raises PatternError for an invalid shape, FormatError for an unsuitable format, DTypeError for an invalid dtype.
     """
     sizes = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
     return _constant(0, [np.zeros(0, np.int32)] * len(sizes), sizes, dtype, format)
@@ -72,7 +72,7 @@ def full(
     dtype: DTypeLike | None = None,
     format: Format | str | None = None,
 ) -> SparseTensor:
-    """Make a tensor of one value. A value other than 0 fits a format that stores every element only.
+    """Make a tensor of one value. A value other than 0 needs a format that stores every element.
 
         >>> jsparse.full((2, 3), 7.0, format="dense").todense()
 
@@ -102,7 +102,7 @@ def full(
 def ones(
     shape: int | Sequence[int], dtype: DTypeLike | None = None, format: Format | str | None = None
 ) -> SparseTensor:
-    """Make a tensor of ones, which fits a format that stores every element only. See `full`.
+    """Make a tensor of ones, in a format that stores every element. See `full`.
 
     >>> jsparse.ones((2, 3), format="dense").nse
     6
@@ -112,23 +112,23 @@ def ones(
 
 @of_any_array("zeros_like", jnp.zeros_like)
 def zeros_like(A: SparseTensor, dtype: DTypeLike | None = None) -> SparseTensor:
-    """Make a tensor of zeros on the pattern of A, so that `A` may be updated by it. `jsparse.zeros` stores nothing.
+    """Make a tensor of explicit zeros, with the pattern of A. `jsparse.zeros` stores nothing.
 
         >>> jsparse.zeros_like(A).nse == A.nse
         True
 
-    `jnp.zeros_like(A)` makes a dense array. Raises DTypeError for the dtype.
+    `jnp.zeros_like(A)` makes a dense array. Raises DTypeError for an invalid dtype.
     """
     return full_like(A, 0, dtype)
 
 
 @of_any_array("full_like", jnp.full_like)
 def full_like(A: SparseTensor, fill_value: complex, dtype: DTypeLike | None = None) -> SparseTensor:
-    """Make a tensor of one value with the shape of A, on its pattern: of 0, or of any value if A stores everything.
+    """Make a tensor of one value on the pattern of A. A value other than 0 requires that A stores every element.
 
         >>> jsparse.full_like(jsparse.ones((2, 3), format="dense"), 7).todense()
 
-    Raises PatternError for another value: `A.map(lambda v: x)` has it at the stored entries.
+    Raises PatternError for any other value; `A.map(lambda v: x)` has the value x at the stored entries.
     """
     if fill_value and not A.format.is_dense:
         raise PatternError(
@@ -142,7 +142,7 @@ def full_like(A: SparseTensor, fill_value: complex, dtype: DTypeLike | None = No
 
 @of_any_array("ones_like", jnp.ones_like)
 def ones_like(A: SparseTensor, dtype: DTypeLike | None = None) -> SparseTensor:
-    """Make a tensor of ones with the shape of A, which has to store everything. See `full_like`.
+    """Make a tensor of ones with the shape of A, which has to store every element. See `full_like`.
 
     >>> jsparse.ones_like(jsparse.ones((2, 3), format="dense")).nse
     6

@@ -38,7 +38,8 @@ def block_diag(mats: Iterable[SparseLike], *, format: Format | str | None = None
         mats: tensors of at most two dimensions, of any sizes.
         format: the format of the result, by default the format of the matrices if they share one, else the default.
 
-    Raises ShapeError for no matrices and for more dimensions, DTypeError for dense arrays, FormatError for the format.
+    Raises ShapeError for no matrices and for more dimensions, DTypeError for dense arrays, FormatError for an
+    unsuitable format.
     """
     given = as_tensors(mats, "block_diag")
     if any(tensor.ndim > 2 for tensor in given):
@@ -69,7 +70,7 @@ def kron(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) ->
         format: the format of the result, by default the format of the operands if they share one, else the default.
 
     Sizes multiply. Dtypes promote as in jnp. Raises ShapeError if positions exceed int64, DTypeError for operands
-    without numbers, FormatError for the format.
+    without numbers, FormatError for an unsuitable format.
     """
     left, right = (_operand(x, "kron") for x in (a, b))
     if not isinstance(left, SparseTensor) and not isinstance(right, SparseTensor):
@@ -97,7 +98,7 @@ def _format_of_kron(
 
 
 def outer(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) -> SparseTensor | jax.Array:
-    """Compute the outer product of two vectors, sparse or dense, as jnp.outer does. Other tensors are raveled before.
+    """Compute the outer product of two vectors, sparse or dense, as jnp.outer does. Other tensors are raveled first.
 
     The result is sparse if an operand is. It then stores the product of every two entries, and has a dense level for a
     dense operand. Two arrays give an array. If both are sparse and one is dynamic, the capacity is the product of both
@@ -109,7 +110,7 @@ def outer(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) -
         format: the format of the result, by default inferred as in `jsparse.einsum`.
 
     Vectors of sizes m and n give the shape (m, n). Dtypes promote as in jnp. Raises DTypeError for operands without
-    numbers, FormatError for the format.
+    numbers, FormatError for an unsuitable format.
     """
     left, right = (_operand(x, "outer") for x in (a, b))
     if not isinstance(left, SparseTensor) and not isinstance(right, SparseTensor):

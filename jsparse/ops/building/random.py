@@ -60,8 +60,8 @@ def random(
         sampler: a function `sampler(key, (nse,), dtype)` that gives the values. The default samples floats uniformly
             from [0, 1), complex numbers with such parts, integers from their whole range; bools are True.
 
-    Raises ShapeError for numbers that do not fit, PatternError for the shape, FormatError for the format, DTypeError
-    for the dtype, or if int64 is needed but x64 is off.
+    Raises ShapeError for numbers that do not fit, PatternError for an invalid shape, FormatError for an unsuitable
+    format, DTypeError for an invalid dtype, or if int64 is needed but x64 is off.
     """
     sizes = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
     count, kind = _count(sizes, nse, density), float_or(dtype)

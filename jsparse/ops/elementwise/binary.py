@@ -21,7 +21,7 @@ __all__ = ["clip", "maximum", "minimum", "pow", "power", "where"]
 
 
 def maximum(A: TensorLike, B: TensorLike) -> Any:
-    """Compute the larger of two operands elementwise, where entries that are not stored are 0, as numpy does.
+    """Compute the larger of two operands elementwise, as numpy does. Elements that are not stored are 0.
 
     Args:
         A, B: SparseTensors, arrays and numbers that broadcast. For two tensors the result stores the union of their
@@ -74,13 +74,12 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
 
     The result is a SparseTensor if it is 0 wherever none of the tensors stores an entry: if the condition is a
     SparseTensor and y is a SparseTensor or a known 0, or if both x and y are SparseTensors. In the first case it has
-    the entries of the condition and of y, in the second those of x and of y. Otherwise it is an array, if an operand is
-    an array of its shape.
+    the entries of the condition and of y, in the second the entries of x and of y. Otherwise it is an array, if an
+    operand is an array of the result's shape.
 
-    Its dtype is what x and y promote to. Raises DTypeError without x and y, for which numpy gives coordinates (see
-    `nonzero`), ShapeError if the operands do not broadcast, PatternError if the
-    result would be dense and larger than any array among the operands: for stored entries only write
-    `condition.map(jnp.where, x, y)`.
+    Its dtype is the dtype to which x and y promote. Raises DTypeError without x and y (numpy gives coordinates then, as
+    `nonzero` does), ShapeError if the operands do not broadcast, PatternError if the result would be dense and larger
+    than any array among the operands: for stored entries only write `condition.map(jnp.where, x, y)`.
     """
     if y is None:
         raise DTypeError(

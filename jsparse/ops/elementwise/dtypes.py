@@ -33,7 +33,7 @@ def result_type(*operands: TensorLike | DTypeLike) -> np.dtype:
     >>> jsparse.result_type(A, jnp.float16, 1.5)
     dtype('float32')
 
-    Raises TypeError for what has no dtype, and DTypeError for dtypes that do not promote.
+    Raises TypeError for an operand without a dtype, and DTypeError for dtypes that do not promote.
     """
     return np.dtype(jnp.result_type(*(x.values if isinstance(x, SparseTensor) else x for x in operands)))
 
@@ -53,7 +53,7 @@ def can_cast(
         to: a dtype.
         casting: what may happen: "safe" keeps all numbers, "same_kind" may round them; see np.can_cast.
 
-    Raises TypeError for what is no dtype, and has none, ValueError for another casting.
+    Raises TypeError for an argument that neither is nor has a dtype, ValueError for an unknown `casting`.
     """
     own = getattr(from_, "dtype", None)  # of numpy's scalar types it is a descriptor
     return bool(jnp.can_cast(own if isinstance(own, np.dtype) else from_, to, casting))

@@ -49,7 +49,7 @@ def _of_entries(row: Function, name: str) -> Callable[..., Any]:
         return SparseTensor._unchecked(_values(row.function, A, args, options), A.pattern)
 
     rest = (
-        "As it is 0 at 0, the result equals that of the dense array."
+        "The function is 0 at 0, so the result equals the function of the dense array."
         if row.is_zero_at_zero
         else "Only stored entries are mapped: where A stores nothing, the result stores nothing and counts as 0."
     )
@@ -63,7 +63,7 @@ def _of_entries(row: Function, name: str) -> Callable[..., Any]:
         A: a SparseTensor of any shape and format; an array is passed to the function of JAX itself.
         args, options: the further arguments of JAX's function of this name, numbers or flags.
 
-    Returns a SparseTensor on the pattern of A, so of its shape, of the dtype that the function of JAX gives, and
+    Returns a SparseTensor on the pattern of A, and so of its shape. It has the dtype that JAX's function gives, and is
     differentiable in the values. Raises LeafError if the leaves of A do not fit its pattern, TypeError as JAX does.
     """
     return applied
@@ -76,11 +76,11 @@ def _of_two(row: Function, name: str) -> Callable[..., Any]:
         return called(row.name, f"jsparse.{name}(A, B)", (A, B))
 
     rest = (
-        "Of two SparseTensors the result is one, on the entries where it may differ from 0."
+        "The result of two SparseTensors is a SparseTensor of the entries where it may differ from 0."
         if row.is_zero_at_zero
-        else "It is not 0 at two zeros, so that the result is an array, if an operand is one of its shape."
+        else "The function is not 0 at two zeros: the result is an array, and an operand has to be one of its shape."
     )
-    applied.__doc__ = f"""Compute {row.formula} elementwise, where entries that are not stored are 0, as numpy does.
+    applied.__doc__ = f"""Compute {row.formula}, for the elements x of A and y of B. Those that are not stored are 0.
 
     {rest}
 
@@ -89,8 +89,8 @@ def _of_two(row: Function, name: str) -> Callable[..., Any]:
     Args:
         A, B: SparseTensors, arrays and numbers that broadcast.
 
-    Dtypes are those of {row.path}. Raises ShapeError if the operands do not broadcast, PatternError if the result may
-    differ from 0 where nothing is stored, unless an operand is an array of its shape.
+    The dtype is the one that {row.path} gives. Raises ShapeError if the operands do not broadcast, PatternError if the
+    result may differ from 0 where nothing is stored, unless an operand is an array of its shape.
     """
     return applied
 

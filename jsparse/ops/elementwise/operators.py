@@ -265,7 +265,7 @@ def bitwise_and(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
 
 
 def bitwise_or(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
-    """Compute `A | B` elementwise: a SparseTensor on the entries that either stores, or an array if one is dense.
+    """Compute `A | B` elementwise: a SparseTensor on the entries that either stores, or an array if either is dense.
 
         >>> A = jsparse.asarray([[0, 3], [-2, 0]])
         >>> ((A > 1) | (A < -1)).todense()
@@ -310,7 +310,7 @@ def bitwise_invert(A: SparseTensor, /) -> Never:
 
 @of_any_array("logical_not", jnp.logical_not)
 def logical_not(A: SparseTensor, /) -> Never:
-    """Whether elements are 0, of an array. Raises DTypeError for a tensor: it is True where nothing is stored.
+    """Whether each element of an array is 0. Raises DTypeError for a tensor: `not 0` is True where nothing is stored.
 
     >>> jsparse.logical_not(jnp.arange(2)).tolist()
     [True, False]

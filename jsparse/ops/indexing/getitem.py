@@ -98,11 +98,12 @@ def take_along_axis(self: SparseTensor, indices: ArrayLike, axis: int = -1) -> j
         (1000, 1)
 
     Args:
-        indices: an array of integers with as many dimensions as A, of one size in the others. Known ones count from the
-            end if they are negative; of traced ones those out of range, negative ones included, read 0.
+        indices: an array of integers with as many dimensions as A, and with the size of A, or 1, in all dimensions but
+            `axis`. Known indices count from the end if they are negative. Traced indices that are out of range,
+            negative ones included, read 0.
 
-    Returns an array of the shape of `indices`, differentiable in the values. Raises ShapeError for other shapes and for
-    known indices out of range, DTypeError for indices that are no integers.
+    Returns an array of the shape of `indices`, broadcast in the other dimensions, differentiable in the values. Raises
+    ShapeError for other shapes and for known indices out of range, DTypeError for indices that are no integers.
     """
     at = as_axis(axis, self.ndim, "take_along_axis")
     given = jax_array(indices, "the indices of jsparse.take_along_axis to be integers")

@@ -36,7 +36,7 @@ def window(
         format: a format that stores these entries and nothing else. `jsparse.pattern.RUNS` takes memory in proportion
             to n; the dilation has to be 1 then.
 
-    Raises PatternError for sizes, ShapeError for the other numbers, FormatError for the format.
+    Raises PatternError for invalid sizes, ShapeError for other invalid numbers, FormatError for an unsuitable format.
     """
     shape = sizes(n, m)
     left = as_count(before, "before", "window")
@@ -65,7 +65,7 @@ def causal(n: int, m: int | None = None, *, before: int | None = None, format: F
         before: the most keys that a query sees before its own, i + (m - n); by default all.
         format: by default `jsparse.pattern.RUNS`, which stores two integers for each row and no coordinates.
 
-    Raises PatternError for sizes, ShapeError for another `before`, FormatError for the format.
+    Raises PatternError for invalid sizes, ShapeError for another `before`, FormatError for an unsuitable format.
     """
     shape = sizes(n, m)
     left = None if before is None else min(as_count(before, "before", "causal"), shape[1])
@@ -87,7 +87,7 @@ def strided(n: int, stride: int, *, local: int | None = None, format: FormatLike
         local: the number of keys before the query's own key, by default the stride, as in the paper.
         format: a format that stores these entries and nothing else.
 
-    Raises PatternError for n, ShapeError for the other numbers, FormatError for the format.
+    Raises PatternError for an invalid n, ShapeError for other invalid numbers, FormatError for an unsuitable format.
     """
     shape = sizes(n)
     step = min(as_count(stride, "stride", "strided", 1), shape[0] + 1)

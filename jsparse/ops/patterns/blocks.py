@@ -30,7 +30,8 @@ def block_diagonal(
         format: a format that stores these entries and nothing else. `jsparse.pattern.RUNS` takes memory in proportion
             to the rows.
 
-    Raises PatternError for sizes, ShapeError for more or fewer widths than heights, FormatError for the format.
+    Raises PatternError for invalid sizes, ShapeError for more or fewer widths than heights, FormatError for an
+    unsuitable format.
     """
     rows = sizes_of(heights)
     columns = rows if widths is None else sizes_of(widths)
@@ -62,7 +63,7 @@ def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
         format: a format that stores these entries and nothing else. `butterfly(n // b).extended((b, b))` is a pattern
             of dense blocks, of shape (n // b, n // b, b, b).
 
-    Raises PatternError for n, ShapeError for the block, FormatError for the format.
+    Raises PatternError for an invalid n, ShapeError for an invalid block size, FormatError for an unsuitable format.
     """
     shape = sizes(n)
     size = min(as_count(block, "block", "butterfly", 1), max(n, 1))
@@ -79,7 +80,7 @@ def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
 def random_blocks(
     key: jax.Array, n: int, block: int, per_row: int, m: int | None = None, *, format: FormatLike = "csr"
 ) -> Pattern:
-    """Random blocks, as BigBird has them together with a window and global tokens (Zaheer et al., 2020).
+    """Random blocks, which BigBird combines with a window and global tokens (Zaheer et al., 2020).
 
         >>> jsparse.pattern.random_blocks(jax.random.key(0), 64, 8, 3).nse
         1536
@@ -93,7 +94,8 @@ def random_blocks(
         m: the number of columns, by default n.
         format: a format that stores these entries and nothing else.
 
-    Raises PatternError for sizes and for a traced key, ShapeError for the other numbers, FormatError for the format.
+    Raises PatternError for invalid sizes and for a traced key, ShapeError for other invalid numbers, FormatError for an
+    unsuitable format.
     """
     shape = sizes(n, m)
     size = min(as_count(block, "block", "random_blocks", 1), max(*shape, 1))

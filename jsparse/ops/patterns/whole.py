@@ -30,11 +30,12 @@ def global_(n: int, tokens: int | Sequence[int], m: int | None = None, *, format
         36
 
     Args:
-        tokens: the numbers of the tokens, in any order; or an integer n, for the first n tokens.
+        tokens: the numbers of the tokens, in any order; or an integer, for as many first tokens.
         m: the number of columns, by default n. Rows and columns are aligned at their starts.
         format: a format that stores these entries and nothing else.
 
-    Raises PatternError for sizes, ShapeError for tokens that do not exist, FormatError for the format.
+    Raises PatternError for invalid sizes, ShapeError for tokens that do not exist, FormatError for an unsuitable
+    format.
     """
     shape = sizes(n, m)
     chosen = _tokens(tokens, min(shape))
@@ -83,7 +84,7 @@ def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pat
         format: by default csr for a matrix, else all levels compressed. Dense levels store nothing, and
             `jsparse.pattern.RUNS` two integers for each row.
 
-    Raises PatternError for the shape, FormatError for the format.
+    Raises PatternError for an invalid shape, FormatError for an unsuitable format.
     """
     dims = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
     layout = default_format(len(dims)) if format is None else Format.of(format, len(dims))
@@ -105,8 +106,8 @@ def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:
         mask: an array of bools or numbers, of any rank, known while tracing.
         format: by default csr for a matrix, else all levels compressed. It has to store these entries and nothing else.
 
-    Raises PatternError for a traced mask, DTypeError for one that is sparse or holds no numbers, FormatError for the
-    format.
+    Raises PatternError for a traced mask, DTypeError for one that is sparse or holds no numbers, FormatError for an
+    unsuitable format.
     """
     if isinstance(mask, jax.core.Tracer):
         raise PatternError(

@@ -50,8 +50,9 @@ def var(
         ddof: the sum is divided by N - ddof, for N elements. The array API calls it `correction`.
         keepdims: keep the reduced dimensions, with size 1.
 
-    It is NaN or infinite where N - ddof is 0, as in numpy; with `stored=True` it is NaN where nothing is stored. Narrow
-    floats are rounded once, at the end. Raises ShapeError for an axis out of range, DTypeError for the dtype.
+    The variance is NaN or infinite where N - ddof is 0, as in numpy; with `stored=True` it is NaN where nothing is
+    stored. Narrow floats are rounded once, at the end. Raises ShapeError for an axis out of range, DTypeError for an
+    invalid dtype.
     """
     check_leaves(self, "the operand of jsparse.var")
     reduced = reduced_axes(axis, self.ndim)

@@ -60,7 +60,7 @@ def nanmean(
     keepdims: bool = False,
     stored: bool = False,
 ) -> jax.Array:
-    """Compute the mean over `axis` of what is not NaN; NaN where there is nothing else. See `mean`.
+    """Compute the mean over `axis` of the elements that are not NaN; it is NaN if all are. See `mean`.
 
     >>> jsparse.nanmean(A, axis=0).shape
     (800,)
@@ -79,7 +79,7 @@ def nanmean(
 
 @of_any_array("nanmax", jnp.nanmax)
 def nanmax(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
-    """Compute the maximum over `axis` of what is not NaN; NaN where there is nothing else. See `max`.
+    """Compute the maximum over `axis` of the elements that are not NaN; it is NaN if all are. See `max`.
 
     >>> jsparse.nanmax(A, axis=1).shape
     (1000,)
@@ -89,7 +89,7 @@ def nanmax(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, sto
 
 @of_any_array("nanmin", jnp.nanmin)
 def nanmin(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
-    """Compute the minimum over `axis` of what is not NaN; NaN where there is nothing else. See `max`.
+    """Compute the minimum over `axis` of the elements that are not NaN; it is NaN if all are. See `max`.
 
     >>> jsparse.nanmin(A, axis=1).shape
     (1000,)

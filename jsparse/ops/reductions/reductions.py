@@ -132,7 +132,7 @@ def prod(
 
     The product is 0 where an element is not stored; with `stored=True` it is 1 where no entry is stored. The gradient
     is exact for any entries. Second and higher derivatives are not exact where two or more entries are 0: they are 0
-    there. Of complex numbers the product is exact, too. See `sum` for the arguments and errors.
+    there. The product of complex numbers is exact, too. See `sum` for the arguments and errors.
     """
     check_leaves(self, "A in A.prod")
     reduced = reduced_axes(axis, self.ndim)
@@ -159,7 +159,7 @@ def any(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax
 
 @of_any_array("all", jnp.all)
 def all(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
-    """Whether all elements along `axis`, or all stored entries, are not 0, as a bool array. See `max`.
+    """Whether no element along `axis` (or with `stored=True`: no stored entry) is 0, as a bool array. See `max`.
 
     >>> A.all(stored=True)
     Array(True, dtype=bool)

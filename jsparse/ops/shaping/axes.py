@@ -62,12 +62,12 @@ def matrix_transpose(self: SparseTensor, /) -> SparseTensor:
 
 @of_any_array("unstack", jnp.unstack)
 def unstack(self: SparseTensor, /, *, axis: int = 0) -> tuple[SparseTensor | jax.Array, ...]:
-    """Split into one tensor for each coordinate of a dimension, which the tensors lack. The inverse of `stack`.
+    """Split a tensor along `axis`: one tensor, without that dimension, for each coordinate. The inverse of `stack`.
 
         >>> len(jsparse.unstack(T)), jsparse.unstack(T)[0].shape
         (20, (30, 40))
 
-    Of a vector the elements are arrays of shape (). Raises ShapeError for an axis out of range.
+    The parts of a vector are arrays of shape (). Raises ShapeError for an axis out of range.
     """
     at = as_axis(axis, self.ndim, "unstack")
     return tuple(self[(slice(None),) * at + (n,)] for n in range(self.shape[at]))

@@ -67,8 +67,8 @@ def cumulative_sum(
         dtype: the dtype of the sums, by default the dtype of jnp.cumulative_sum.
         include_initial: whether the sums begin with 0, one more than there are elements.
 
-    Along any other dimension the sums after an entry differ from 0, so the result would be dense: PatternError says
-    what to call. Raises ShapeError for an axis out of range.
+    Along any other dimension the sums after an entry differ from 0, so the result would be dense: a PatternError says
+    what to call instead. Raises ShapeError for an axis out of range.
     """
     tensor = as_tensor(a, "cumulative_sum")
     if axis is None and tensor.ndim > 1:

@@ -41,8 +41,8 @@ def concatenate(
         axis: the dimension; None joins the `ravel` of each tensor.
         format: the format of the result, by default the format of the tensors if they share one, else the default.
 
-    Raises ShapeError for no tensors and for shapes that do not fit, DTypeError for dense arrays, FormatError for the
-    format.
+    Raises ShapeError for no tensors and for shapes that do not fit, DTypeError for dense arrays, FormatError for an
+    unsuitable format.
     """
     given = as_tensors(tensors, "concatenate")
     if axis is None:
@@ -93,8 +93,8 @@ def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str 
         axis: the place of the new dimension in the result.
         format: the format of the result.
 
-    Raises ShapeError for no tensors and for shapes that differ, DTypeError for dense arrays, FormatError for the
-    format.
+    Raises ShapeError for no tensors and for shapes that differ, DTypeError for dense arrays, FormatError for an
+    unsuitable format.
     """
     given = as_tensors(tensors, "stack")
     first = given[0]

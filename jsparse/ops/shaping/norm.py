@@ -23,7 +23,7 @@ __all__ = ["norm"]
 
 
 def norm(a: SparseLike, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> jax.Array:
-    """Compute the norm of a vector or a matrix, or of each one along `axis`, as jnp.linalg.norm does. Gives an array.
+    """Compute the norm of a vector or a matrix, or of each one along `axis`, as an array, like jnp.linalg.norm.
 
         >>> jsparse.norm(A)            # the root of the sum of squares
         >>> jsparse.norm(A, 1)         # the largest column sum of absolute values

@@ -86,13 +86,13 @@ def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: boo
 
 
 def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> jax.Array:
-    """The indices that sort the elements along `axis`, as an array, of a tensor that stores all elements.
+    """Find the indices that sort the elements along `axis`, as an array. The tensor has to store all elements.
 
         >>> jsparse.argsort(jsparse.asarray([[3, 1, 2]], format="dense")).tolist()
         [[1, 2, 0]]
 
-    Of any other tensor the array would be dense: PatternError says what to call. Raises ShapeError for an axis out of
-    range, DTypeError for complex numbers.
+    For any other tensor the array would be dense: a PatternError says what to call instead. Raises ShapeError for an
+    axis out of range, DTypeError for complex numbers.
     """
     tensor = as_tensor(a, "argsort")
     at = _ordered(tensor, axis, "argsort")

@@ -31,7 +31,7 @@ __all__ = ["Reshaped", "ravel", "reshape", "reshaped"]
 
 
 def reshape(a: SparseLike, shape: int | Sequence[int], order: str = "C") -> SparseTensor | jax.Array:
-    """Reshape in C order, or in Fortran order ("F"), as jnp.reshape does. One size may be -1: what is left.
+    """Reshape in C order, or in Fortran order ("F"), as jnp.reshape does. One size may be -1 (inferred).
 
     Every stored entry is kept, and nothing dense is made. The formats coo and csf stay. A matrix in another named
     format keeps it if it stays a matrix. Dense levels for the last dimensions stay dense as far as the shape keeps

@@ -30,7 +30,7 @@ def prune(
     threshold: ArrayLike | None = None,
     nse: int | None = None,
 ) -> SparseTensor:
-    """Drop stored entries: all but the largest, all but those that a mask names, or all below a threshold.
+    """Drop stored entries, except the largest, the ones that a mask selects, or the ones at or above a threshold.
 
         >>> A.prune(keep=1000)  # the 1,000 entries of largest magnitude
         >>> A.prune(threshold=1e-3)

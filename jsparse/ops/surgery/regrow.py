@@ -28,7 +28,7 @@ __all__ = ["regrow"]
 
 
 def regrow(self: SparseTensor, scores: Any, k: jax.Array | int, *, nse: int | None = None) -> SparseTensor:
-    """Add the `k` coordinates with the largest scores that are not stored yet, with value 0.
+    """Of the coordinates that are not stored yet, add the `k` with the largest scores, with value 0.
 
         >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
 
