@@ -85,7 +85,7 @@ def asarray(
 
 
 def _check_is_dense(x: object) -> None:
-    """Raise DTypeError, which says what to write, for lists of tensors and for sparse tensors of other libraries."""
+    """Raise DTypeError, which says what to write instead, for lists of tensors and other libraries' sparse tensors."""
     if isinstance(x, list | tuple) and any(isinstance(one, SparseTensor) for one in x):
         raise DTypeError(
             "Expected an array for jsparse.asarray, but got a sequence of SparseTensors. Join them by jsparse.stack or "
@@ -108,7 +108,7 @@ def _check_is_dense(x: object) -> None:
 def as_sparse_operand(x: Any, text: str) -> Any:
     """Convert an operand that is a BCOO, BCSR or scipy.sparse array by `jsparse.asarray`. Others stay as they are.
 
-    Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, which belong into `jax.vmap`.
+    Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, which are for `jax.vmap`.
     """
     # Eager calls take this path: a tuple of types is four times as fast as a union of them, and jax.Array is slow.
     if isinstance(x, (SparseTensor, str, np.ndarray, jax.Array)) or not (is_scipy(x) or is_jax_sparse(x)):

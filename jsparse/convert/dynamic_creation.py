@@ -113,8 +113,8 @@ def given_coordinates(coords: npt.ArrayLike) -> Array:
 def index_like(coords: npt.ArrayLike, sizes: tuple[int, ...], n: int | None = None) -> Array:
     """Convert coordinates to int32 or int64 without wrapping: numbers out of range stay out of range.
 
-    Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError if they do not
-    number `n`, which None leaves open.
+    Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError if there are
+    not `n` of them; with None, any number will do.
     """
     coords = given_coordinates(coords)
     check_constant(coords.shape, "coordinates")
@@ -135,7 +135,7 @@ def index_like(coords: npt.ArrayLike, sizes: tuple[int, ...], n: int | None = No
 def index_numbers(x: Any, size: int) -> Array:
     """Convert integers to int32, or int64 if they are wide, so that integers out of [0, size) stay out of it.
 
-    Arrays of jax stay such arrays; numpy's are of int32 unless `size` needs more.
+    Arrays of jax stay arrays of jax; arrays of numpy become int32 unless `size` needs int64.
     """
     if isinstance(x, jax.Array):
         if x.dtype.itemsize < 4 or jnp.issubdtype(x.dtype, jnp.unsignedinteger):
@@ -174,7 +174,7 @@ def from_traced_coords(coords: Array, values: Array, type_: DynamicType) -> Spar
 def _assembled(
     coords: Array, values: Array, core: DynamicType, type_: DynamicType, already: DynamicPattern | None = None
 ) -> SparseTensor:
-    """Make a tensor of that type from entries of its core: without the dense levels that blocks of values have."""
+    """Make a tensor of that type from entries of its core, which lacks the dense levels that store blocks."""
     match assembled_on_host(coords, values, core):
         case int() as count:
             raise _overflow(type_, count * (type_.nse // core.nse if core.nse else 1))
@@ -226,7 +226,7 @@ def assembled(coords: Array, values: Array, type_: DynamicType, already: Dynamic
     Args:
         coords: (ndim, n) of the index dtype of a pattern. Coordinates out of range are padding.
         values: (n,).
-        already: a pattern that the entries come from: if it overflowed, then so does the result.
+        already: the pattern that the entries come from. If it has overflowed, the result has overflowed, too.
 
     Raises PatternError if a concrete count exceeds the capacity.
     """
@@ -234,7 +234,7 @@ def assembled(coords: Array, values: Array, type_: DynamicType, already: Dynamic
 
 
 def converted_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
-    """Convert a dynamic pattern to another format or capacity. If it overflowed, the result has, too."""
+    """Convert a dynamic pattern to another format or capacity. If it has overflowed, the result has overflowed, too."""
     made = assemble(expand(pattern.arrays, pattern.type), type_)
     return _checked_pattern(DynamicPattern(type_, made.arrays), pattern)
 
@@ -278,7 +278,7 @@ def _derived(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -
 
 
 def _checked(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
-    """Make the tensor, with values of NaN if it overflowed. Raises PatternError if a concrete count says so."""
+    """Make the tensor, with values of NaN if it overflowed. Raises PatternError if the overflow is known."""
     pattern = _checked_pattern(pattern, already)
     return SparseTensor._unchecked(pattern.poisoned(values), pattern)
 
@@ -307,13 +307,13 @@ def _overflow(type_: DynamicType, count: int) -> PatternError:
 def assembled_on_host(
     coords: Array, values: Array, type_: DynamicType
 ) -> tuple[jax.Array, tuple[jax.Array, ...]] | int | None:
-    """The values and index arrays of entries on a pattern of that type: what `assemble` and sums of values give.
+    """The values and index arrays of entries on a pattern of that type, as `assemble` and sums of values give them.
 
     Args:
         coords: integers of shape (dimensions, n). Those out of range are padding.
         values: numbers of shape (n, ...).
 
-    Returns the number of slots alone if it exceeds the capacity, and None where a program has to do it.
+    Returns only the number of slots if it exceeds the capacity, and None where a program has to assemble the entries.
     """
     if not is_on_host(coords, values) or not stores_any(type_.format):
         return None
@@ -335,7 +335,7 @@ def assembled_on_host(
 
 
 def stores_any(format: Format) -> bool:
-    """Whether a format can store any set of entries. A unique level above a singleton has one entry a coordinate."""
+    """Whether a format can store any set of entries. A unique level above a singleton has one for each coordinate."""
     return not any(
         level.unique and below.kind.is_branchless
         for level, below in zip(format.levels, format.levels[1:], strict=False)

@@ -54,7 +54,8 @@ class Compressed:
     def of(x: Any, outer: int, inner: int, ndim: int) -> Compressed:
         """Check the parts of `outer` compressed rows (columns for csc) with indices below `inner`.
 
-        `data` has `ndim` dimensions: 1, or 3 for blocks. One pass detects faults; only then do others locate them.
+        `data` has `ndim` dimensions: 1, or 3 for blocks. One pass detects faults; other passes locate them, if there
+        are any.
 
         Raises PatternError with the part that is wrong, and where.
         """

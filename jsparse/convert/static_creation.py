@@ -23,7 +23,7 @@ def static_tensor(
     """Make a static tensor of values of shape (n, ...) at coordinates `rows`, one array (n,) for each dimension.
 
     Further axes of the values are the last dimensions, which dense levels at the end store in order. Duplicates are
-    summed. `expected` is the expectation that messages about the values state.
+    summed. `expected` is the text that error messages about the values begin with.
     """
     outer = len(rows)
     known = is_on_host(values)
@@ -39,7 +39,7 @@ def static_tensor(
 
 
 def _of_own(summed: np.ndarray, values: Array, pattern: Pattern, expected: str) -> SparseTensor:
-    """The tensor of sums that nothing else refers to, so that jax may share their memory."""
+    """The tensor of these sums. Nothing else refers to the sums, so jax may share their memory."""
     if isinstance(values, jax.Array):
         return SparseTensor(on_device([summed], [values])[0], pattern)
     return SparseTensor(device_array(summed, expected, fresh=True), pattern)

@@ -42,7 +42,7 @@ class OutsideError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """Index arrays in a format's flat order, and the slot of each of `count` inputs.
+    """Index arrays, outermost level first, and the slot of each of `count` inputs.
 
     Inputs with equal coordinates form a group and share a slot. Groups are numbered in storage order. `first` is the
     first input of each group (None: group n is input n), and `group_slots` is the slot of each group (None: group n has
@@ -111,7 +111,7 @@ def _taken(values: np.ndarray, first: np.ndarray) -> np.ndarray:
 
 
 def sum_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype of sums of values: float64 for floats. The kind of JAX's narrow floats is V."""
+    """The dtype of sums of values: float64 for floats, also for JAX's narrow floats, whose dtypes have the kind V."""
     if dtype.kind == "c":
         return np.dtype(np.complex128)
     return np.dtype(np.float64) if dtype.kind in "fV" else dtype
@@ -142,7 +142,7 @@ def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:
 
 
 def level_tuples(shape: Sequence[int], format: Format) -> list[tuple[int, int, int, int]]:
-    """(kind, dimension, unique, size) of each level, which is how the extension takes a format."""
+    """A tuple (kind, dimension, unique, size) for each level: the form in which the extension takes a format."""
     return [(level.kind.code, level.dim, int(level.unique), shape[level.dim]) for level in format.levels]
 
 
@@ -228,7 +228,7 @@ def _sorted_suffix(format: Format, sorted_by: Sequence[int]) -> int:
 
 
 def compare_neighbours(keys: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each tuple is lexicographically less than the next one, and whether both are equal."""
+    """Whether each tuple is lexicographically less than the next one, and whether it equals the next one."""
     before, after = keys[0][:-1], keys[0][1:]
     less, equal = before < after, before == after
     for key in keys[1:]:
@@ -286,7 +286,7 @@ def build_sorted(
     """The index arrays of entries, the number of slots, and the slot of each entry (None: entry n has slot n).
 
     `rows` has one array (n,) for each dimension. The entries are distinct, within the shape, and sorted
-    lexicographically by the dimensions in storage order. The result is None where only a general build serves: for
+    lexicographically by the dimensions in storage order. The result is None where only the general `build` works: for
     levels that are neither dense nor have coordinates, and for more positions than int64 counts.
     """
     if not all(level.kind.is_full or level.kind.has_coordinates for level in format.levels):
@@ -314,7 +314,7 @@ def build_sorted(
 
 
 class _Positions:
-    """The position of each entry in a level. If `numbers` is None, it is 0, or n for entry n with `is_entry`."""
+    """The position of each entry in a level. If `numbers` is None, all are 0, or with `is_entry` n for entry n."""
 
     def __init__(self, numbers: np.ndarray | None, is_entry: bool = False) -> None:
         self.numbers, self.is_entry = numbers, is_entry

@@ -1,7 +1,7 @@
 """The types of dynamic patterns: shape, format and capacity, which are static.
 
-Some functions give another type of the same index arrays. They are what `core_of`, `Pattern.extended` and
-`Pattern.transposed` are for patterns.
+The last functions give another type for the same index arrays. They do for types what `core_of`, `Pattern.extended` and
+`Pattern.transposed` do for patterns.
 """
 
 from __future__ import annotations
@@ -91,8 +91,10 @@ class DynamicType:
 
     @cached_property
     def limit(self) -> tuple[int, int] | None:
-        """(array, capacity): the number of the index array whose last element counts the positions in use, and the most
-        positions that fit. None if no level has pointers: then every slot is in use.
+        """A pair (array, capacity); None if no level has pointers, so that every slot is in use.
+
+        `array` is the number of the index array whose last element counts the positions in use, `capacity` the largest
+        count that fits.
         """
         last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
         return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
@@ -177,8 +179,8 @@ def padded_arrays(
     """New index arrays of a type with the contents of shorter ones.
 
     Args:
-        shared: the arrays that other objects refer to, which are copied; by default all. Other arrays are used as they
-            are, if they have the right length and dtype.
+        shared: the arrays that other objects refer to, by default all; they are copied. Other arrays are used without a
+            copy if they have the right length and dtype.
     """
     padded = []
     for (_, role), array, length in zip(type_.format.arrays, arrays, type_.array_lengths, strict=True):
@@ -239,5 +241,5 @@ def extended_type(type_: DynamicType, sizes: Sequence[int]) -> DynamicType:
 
 
 def transposed_type(type_: DynamicType, axes: Sequence[int]) -> DynamicType:
-    """The type of the logically transposed tensor: its dimension d is `axes[d]` of this."""
+    """The type of the transposed tensor: its dimension d is dimension `axes[d]` of `type_`."""
     return DynamicType(tuple(type_.shape[axis] for axis in axes), type_.format.transposed(axes), type_.nse)

@@ -12,7 +12,7 @@ MOST_DIMENSIONS = 64  # the limit of numpy's arrays and of the extension's layou
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A dimension expression: the coordinate in dimension `dim` itself, the only expression yet.
+    """A dimension expression. So far there is only one: the coordinate in dimension `dim` itself.
 
     MLIR's sparse encodings have others, such as `d0 floordiv 4` and `d0 mod 4`, for blocks.
 
@@ -31,7 +31,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Level:
-    """A storage level: its kind, what it stores, and whether its coordinates are unique within their parent.
+    """A storage level: its kind, the dimension that it stores, and whether coordinates are unique within their parent.
 
     Args:
         kind: the kind.

@@ -393,7 +393,7 @@ def find_pattern(digest: str) -> Pattern | None:
 
 
 def core_of(pattern: Pattern) -> Pattern:
-    """The part of a pattern that loops walk: its levels but for trailing dense ones, with dimensions named by level.
+    """The part of a pattern that loops walk: its levels without trailing dense ones, with dimensions named by level.
 
     A tensor, its logical transposes and its extensions by dense levels share one core.
     """

@@ -165,7 +165,7 @@ def _made(source: Pattern, format: Format) -> Relayout:
 def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
     """The format of a pattern's transposed index in a storage `order`: dense where that is cheap, else compressed.
 
-    A level is dense if its dimension is stored by a trailing dense level before and after, or if it is outermost and
+    A level is dense if a trailing dense level stores its dimension in both formats, or if it is the outermost level and
     its size is at most 4 nse + 64.
     """
     inner = pattern.format.trailing_dims

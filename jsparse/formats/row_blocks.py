@@ -1,4 +1,4 @@
-"""Tables with row blocks: each entry also stores the block of rows that another table sends its point to."""
+"""Tables with row blocks: each entry also stores the block of the row to which another table sends its point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["in_row_blocks", "is_table"]
 
 
 def is_table(pattern: Pattern) -> bool:
-    """Whether a pattern has exactly one entry for each point of all of its dimensions but the last, as a table has."""
+    """Whether a pattern is a table: it has exactly one entry for each point of all of its dimensions but the last."""
     *outer, last = pattern.format.levels
     return (
         pattern.format.order == tuple(range(pattern.ndim))

@@ -17,7 +17,7 @@ from jsparse.formats.validate import sizes_of
 __all__ = ["pattern_bytes", "read_pattern", "read_type", "type_bytes"]
 
 _FAULTS = (JsparseError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError, zlib.error)
-"""What damaged bytes may raise."""
+"""The errors that damaged bytes may cause."""
 
 
 def pattern_bytes(pattern: Pattern) -> bytes:

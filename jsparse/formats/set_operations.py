@@ -3,13 +3,13 @@
 Every set operation says which of three kinds of entries it keeps: entries of the first operand alone, of both operands,
 and of the second operand alone. All algorithms take time linear in the entries, whatever the formats and dimensions:
 
-    runs        if both patterns have a run below each parent, only the ends of the runs are compared
-    filter      if one pattern has runs and none of its own entries is kept, the other's entries are tested one by one
-    rows        two matrices are merged row by row
-    assembly    otherwise the entries of both are assembled to one pattern, which shows which entries coincide
+    runs        if both patterns have a run below each parent, only the ends of the runs are compared filter      if one
+    pattern has runs and none of its own entries is kept, the other's entries are tested one by one rows        two
+    matrices are merged row by row assembly    otherwise the entries of both are assembled to one pattern, which shows
+    which entries coincide
 
-The result has the first operand's format if that stores the entries and nothing else. If not, range levels become
-compressed, and so do the dense levels at the end.
+The result has the first operand's format if that format can store these entries and nothing else. If not, range levels
+become compressed, and so do the dense levels at the end.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ KEPT = {
     "-": Kept(first=True, both=False, second=False),
     "^": Kept(first=True, both=False, second=True),
 }
-"""What each operator keeps."""
+"""The kinds of entries that each operator keeps."""
 
 SPARE_POINTERS = 4  # rows are merged if there are at most this many for each entry,
 SMALL = 64  # plus this many
@@ -109,7 +109,7 @@ def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
 
 
 def _shared_blocks(first: Stored, second: Stored) -> int:
-    """The number of dense levels at the end that both have, so that whole blocks are entries or not."""
+    """The number of dense levels at the end that both have. The operation then keeps or drops whole blocks."""
     if first.format.order != second.format.order:
         return 0
     return min(first.format.trailing_dense, second.format.trailing_dense, first.format.ndim - 1)
@@ -130,7 +130,7 @@ def _with_blocks(core: Stored, like: Stored, blocks: int) -> Stored:
 
 
 def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
-    """The result for two patterns with a run below each parent, of the same parents."""
+    """The result for two patterns with the same parents and a run below each parent."""
     if first.format.order != second.format.order or not (first.has_runs and second.has_runs):
         return None
     found = cut(first.runs, second.runs, kept)
@@ -211,7 +211,8 @@ def _assembled(kept: Kept, first: Stored, second: Stored) -> Stored:
 def _kept_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
     """Whether each entry of the union is kept.
 
-    The first `first_count` inputs are the first operand's. An entry of both operands is repeated by the second.
+    The first `first_count` inputs are the first operand's. The second operand's inputs repeat the entries that both
+    operands store.
     """
     inputs = np.arange(union.nse) if union.first is None else union.first
     stays = np.where(inputs < first_count, kept.first, kept.second)
@@ -221,7 +222,7 @@ def _kept_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
 
 
 def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
-    """Distinct entries, sorted by the dimensions in `order`, in the first of three formats that stores nothing else."""
+    """Distinct entries, sorted by the dimensions in `order`, in the first of three formats that stores no others."""
     count = len(rows[0])
     for format in (like.format, without_ranges(like.format), exact_format(like.format)):
         if format.is_dense and prod(like.shape) != count:
@@ -237,10 +238,10 @@ def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
 
 
 def exact_format(format: Format) -> Format:
-    """A format like this one that can store any entries and never stores others.
+    """A format like this one that can store any set of entries, and stores no other entries.
 
-    Range levels and the dense levels at the end become compressed, since they store what lies between entries. Only if
-    all levels are dense, and there are several, the outermost level stays dense: a dense matrix becomes csr.
+    Range levels and the dense levels at the end become compressed, since they also store elements between entries. Only
+    if all levels are dense, and there are several, the outermost level stays dense: a dense matrix becomes csr.
     """
     first = 1 if format.is_dense and format.ndim > 1 else format.ndim - format.trailing_dense
     levels = without_ranges(format).levels
@@ -253,7 +254,7 @@ def without_ranges(format: Format) -> Format:
 
 
 def _storable(kinds: list[LevelKind], levels: tuple[Level, ...]) -> Format:
-    """The format of these kinds that can store any entries: singletons below levels without coordinates do not."""
+    """The format of these kinds, with compressed levels for the singletons below levels without coordinates."""
     for n in range(1, len(kinds)):
         if kinds[n].is_branchless and kinds[n - 1].has_gaps:
             kinds[n] = COMPRESSED

@@ -65,7 +65,7 @@ def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
 
 
 def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> bool:
-    """Whether the index arrays are valid. If they are not, only the slower checks say why."""
+    """Whether the index arrays are valid. If they are not, the slower checks find out why."""
     stored = iter(arrays)
     size = 1
     for level in format.levels:

@@ -1,6 +1,6 @@
 """Dynamic patterns: their index arrays are data, so they may be traced, batched, and differ from call to call.
 
-In the paths of pytrees, a key names the metadata which a tensor's leaves belong to.
+In the paths of pytrees, a key names the metadata that a tensor's leaves belong to.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Derived:
     """The transposed index of a dynamic pattern: the same entries in another storage order.
 
     Attributes:
-        type: its levels and capacity. Dimension `d` is level `d` of the pattern that it is derived from.
+        type: its levels and capacity. Its dimension `d` is level `d` of the pattern from which it is derived.
         arrays: its index arrays.
-        gather: (nse,) for each slot of the transposed index the slot of the pattern, out of range if there is none.
-        scatter: (nse,) for each slot of the pattern the slot of the transposed index.
+        gather: (nse,) the pattern's slot for each slot of the transposed index, out of range if there is none.
+        scatter: (nse,) the transposed index's slot for each slot of the pattern.
     """
 
     type: DynamicType
@@ -90,7 +90,8 @@ class DynamicPattern(OfDynamicType, SetOperators):
         type: shape, format and capacity.
         arrays: the index arrays, outermost level first; leading axes are batch axes.
         derived: the transposed indices that were made.
-        mark: None, or for the pattern of a gradient the leaf that refuses arithmetic; see `tensor.gradient_index`.
+        mark: the leaf that refuses arithmetic, in the pattern of a gradient (see `tensor.gradient_index`); otherwise
+            None.
     """
 
     type: DynamicType
@@ -166,15 +167,16 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     @property
     def padding(self) -> Padding | None:
-        """How the slots in use are counted; None if all slots are always in use, or if that is not known."""
+        """How the slots in use are counted; None if all slots are always in use, or if the count is not known."""
         return None if self.is_tangent else padding_of(self.type)
 
     @property
     def is_tangent(self) -> bool:
         """Whether this is the pattern of a tangent of `jax.jvp`, of a rule of `jax.custom_jvp`, or of Equinox.
 
-        Tangents of integers have the dtype float0, and Equinox leaves None in the place of what is not differentiated,
-        so such a pattern has no coordinates of its own. The coordinates of the primal tensor are meant.
+        Tangents of integers have the dtype float0, and Equinox leaves None in place of leaves that are not
+        differentiated, so such a pattern has no coordinates of its own. It stands for the coordinates of the primal
+        tensor.
         """
         return self.arrays[0] is None or getattr(self.arrays[0], "dtype", None) == jax.dtypes.float0
 
@@ -214,7 +216,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
     def common(self, operands: Iterable[Any]) -> DynamicPattern:
         """This pattern as the pattern of a result: marked only if all operands with dynamic patterns are gradients.
 
-        So a parameter minus its gradient is a parameter, on whichever of their two equal patterns it was computed.
+        So a parameter minus its gradient is a parameter, whichever of the two equal patterns the result has.
         """
         if self.mark is None:
             return self

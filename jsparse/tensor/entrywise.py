@@ -86,7 +86,7 @@ def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array
 def _computed(
     function: Callable[..., Any], pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array]
 ) -> jax.Array:
-    """The values of an elementwise function on known arrays, whose length is new in most calls."""
+    """The values of an elementwise function on known arrays, whose length differs from call to call."""
     length = pattern.nse
     if isinstance(pattern, DynamicPattern):
         in_use = [pattern.in_use(x, neutral(x.dtype)) if x.ndim else x for x in arrays]

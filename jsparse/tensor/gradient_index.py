@@ -73,7 +73,7 @@ def _mark() -> jax.Array:
 
 @cache
 def _kind_of_keys() -> Any:
-    """A kind of random keys by which nothing is drawn. Messages of JAX show its tag as the dtype of the mark."""
+    """A kind of random keys from which no numbers are drawn. Messages of JAX show its tag as the dtype of the mark."""
     return jax.extend.random.define_prng_impl(
         key_shape=(1,), seed=_refused, split=_refused, random_bits=_refused, fold_in=_refused, name="jsparse", tag=_TAG
     )

@@ -166,7 +166,7 @@ def _leaf(tensor: Patterned, name: Name, what: str) -> str:
 
 
 def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
-    """The likely cause of an unfit leaf, and the remedy."""
+    """The likely cause why a leaf does not fit, and the remedy."""
     if getattr(leaf, "dtype", None) == jax.dtypes.float0:
         return (
             "It is a gradient of integers. jsparse.grad differentiates the values only; in a rule of jax.custom_jvp, a "

@@ -81,7 +81,7 @@ def _flatten(tensor: Valued) -> tuple[tuple[Any, ...], Pattern | None]:
 
 
 def register_for_export(cls: type[Any]) -> None:
-    """Register `cls`, which is a pytree already, and dynamic patterns. A static pattern travels with the tree."""
+    """Let `jax.export` write `cls`, which is a pytree already, and dynamic patterns. The tree holds static patterns."""
 
     jax.export.register_pytree_node_serialization(
         cls,

@@ -39,7 +39,7 @@ Axis: TypeAlias = int | Sequence[int] | None
 """The type of `axis`: one dimension, several, or all of them (None). Negative numbers count from the end."""
 
 PatternLike: TypeAlias = "SparseTensor | Pattern | DynamicPattern"
-"""What has a pattern, or is one."""
+"""A pattern, or a tensor with a pattern."""
 
 SparseLike: TypeAlias = "SparseTensor | JAXSparse | sparray | spmatrix"
 """A sparse array of any library."""
