@@ -44,7 +44,7 @@ _ALIGNMENT = 64
 
 
 def native(x: np.ndarray) -> np.ndarray:
-    """The array aligned and in the machine's byte order, as JAX and the extension require. No copy if it is."""
+    """The array aligned and in the machine's byte order, as JAX and the extension require; copied only if necessary."""
     return x if x.dtype.isnative and x.flags.aligned else x.astype(x.dtype.newbyteorder("="))
 
 
@@ -136,7 +136,7 @@ def _listed(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
 
 
 def cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The array in a dtype; itself if it has that. Every number is rounded once, and bool is `x != 0`.
+    """The array in a dtype; the array itself if it has that dtype. Every number is rounded once, and bool is `x != 0`.
 
     Other conversions to integers follow numpy and jnp, whatever the width of JAX's numbers.
     """
@@ -147,10 +147,10 @@ def cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _odd_float32(x: np.ndarray) -> np.ndarray:
-    """Numbers of 64 bits in float32. Where they are inexact, the last bit is odd.
+    """Numbers of 64 bits in float32, rounded to odd: where the result is inexact, its last bit is 1.
 
-    So a number between two of bfloat16 stays on its side of their middle, and a second rounding, which numpy's own cast
-    does, gives what one rounding from 64 bits gives (Boldo and Melquiond, 2008).
+    So a number between two numbers of bfloat16 stays on the same side of their midpoint. A second rounding, by numpy's
+    own cast, then gives the result of a single rounding from 64 bits (Boldo and Melquiond, 2008).
     """
     if x.dtype.kind in "iu":  # eleven bits more than a float64 has
         rest = np.asarray(2047, x.dtype)
@@ -202,7 +202,7 @@ _deletable: dict[type, bool] = {}  # whether arrays of a class own memory that c
 
 
 def is_deleted(x: Any) -> bool:
-    """Whether it is an array of jax that was deleted, or donated to a compiled function."""
+    """Whether an object is an array of jax that was deleted, or donated to a compiled function."""
     can_be = _deletable.get(type(x))
     if can_be is None:
         can_be = _deletable[type(x)] = isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
@@ -220,7 +220,7 @@ def check_alive(x: Any, expected: str | Callable[[], str]) -> None:
 
 
 def is_masked(x: Any) -> bool:
-    """Whether it is a masked array of numpy, or a list of such arrays. The check does not import numpy.ma."""
+    """Whether an object is a masked array of numpy, or a list of such arrays. The check does not import numpy.ma."""
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
     return isinstance(x, masked) or (type(x) in (list, tuple) and any(isinstance(part, masked) for part in x))
 
@@ -240,8 +240,8 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
 
     Args:
         expected: the expectation that messages state.
-        shared: jnp.asarray decides whether the result has memory of its own. If not, it has, and no program is
-            compiled for the shape of a numpy array.
+        shared: whether jnp.asarray decides if the result shares memory with `x`. Otherwise the result has memory of its
+            own, and no program is compiled for the shape of a numpy array.
 
     Raises DTypeError unless `x` holds numbers, NotYetSupportedError for a symbolic shape.
     """

@@ -66,9 +66,9 @@ def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: 
 
     Raises NotYetSupportedError as `check_constant` does.
 
-    XLA reports an array that it cannot allocate as an error. But if it does so while nobody waits, the process is
-    aborted when numpy reads the result. The message calls the array `what` and ends in `advice`. For an array without
-    elements the product of its nonzero sizes counts.
+    XLA reports an array that it cannot allocate as an error. But if no call waits for the result at that time, the
+    process is aborted when numpy reads the result. The message calls the array `what` and ends in `advice`. For an
+    array without elements the product of its nonzero sizes counts.
     """
     check_constant(shape, what)
     count = prod(size or 1 for size in shape) * np.dtype(dtype).itemsize
@@ -91,8 +91,8 @@ def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: 
 def check_memory(count: int, what: str, advice: str) -> None:
     """Raise ShapeError if `count` bytes are more than the machine's memory. The message calls them `what`.
 
-    Arrays that are larger than the free memory may be allocated all the same, and the system ends the process when it
-    writes to them. This check refuses requests that no state of the machine can serve.
+    Arrays that are larger than the free memory may still be allocated, and the system ends the process when it writes
+    to them. This check refuses requests that the machine could not serve even if all of its memory were free.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if count > memory and count > memory * jax.process_count():  # the processes of a job share an array

@@ -32,7 +32,7 @@ _memos: list[Memo[Any, Any] | WeakMemo[Any, Any]] = []
 
 
 class Owner:
-    """An object that lives as long as any tensor on certain index arrays. Its end removes their entries from memos."""
+    """An object that lives as long as any tensor on certain index arrays. When it dies, memos drop their entries."""
 
     __slots__ = ("__weakref__", "entries")
 
@@ -75,7 +75,7 @@ class Owned:
         raise NotImplementedError
 
     def owner(self) -> Owner:
-        """The owner, which a tensor refers to for as long as it lives. It is made if there is none."""
+        """The owner, to which a tensor refers for as long as the tensor lives. It is made if there is none."""
         found = self.living_owner()
         if found is None:
             found = _owners.setdefault(self.identity(), Owner())
@@ -94,7 +94,7 @@ class Owning:
     __slots__ = ()
 
     def owned(self) -> tuple[Owned, ...]:
-        """The `Owned` objects in it."""
+        """The `Owned` objects in this object."""
         raise NotImplementedError
 
 

@@ -154,7 +154,7 @@ def _closed(x: Any, of_gradients: bool = False) -> Any:
 
 
 def _is_table(rows: Any, argument: Any) -> list[bool]:
-    """For each leaf of an argument, where a tensor is one leaf, whether it is a table whose gradient has rows."""
+    """For each leaf of an argument, whether it is a table whose gradient has rows. A tensor is one leaf."""
     prefix = rows(argument) if callable(rows) else rows
     try:
         whole = jax.tree.map(lambda flag, part: jax.tree.map(lambda _: flag, part, is_leaf=is_tensor), prefix, argument)

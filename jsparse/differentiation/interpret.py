@@ -46,7 +46,7 @@ def interpret(
 
 
 def arrays(values: Sequence[Value], what: str) -> list[jax.Array]:
-    """The values, which have to be arrays: literals become such. Raises NotYetSupportedError for a table."""
+    """The values as arrays; literals become arrays. Raises NotYetSupportedError for a table."""
     for x in values:
         if isinstance(x, Table):
             raise NotYetSupportedError(
@@ -114,7 +114,7 @@ def scanned(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
 
 
 def branched(equation: Equation, reader: Reader, which: Value, *inputs: Value) -> list[Value]:
-    """Run one branch in `jax.lax.switch`. Lookups of the others read rows out of range, which are none."""
+    """Run one branch in `jax.lax.switch`. Lookups of the other branches get indices out of range: no rows."""
     branches = equation.params["branches"]
     tables: list[list[int]] = [[] for _ in branches]
     functions = [_inside(equation, closed, reader, own) for closed, own in zip(branches, tables, strict=True)]

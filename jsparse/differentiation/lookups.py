@@ -1,8 +1,8 @@
-"""Rules of the primitives that look up rows of a table, and of those that act on each row alone.
+"""Rules of the primitives that look up rows of a table, and of the primitives that act on each row alone.
 
-A rule gets the places of rows from the reader. So the same rules serve a pass that notes which rows are read from the
-whole table, and the evaluation on these rows alone, where numbers of rows become places among them. Places are in the
-order of numbers, so coordinates that are sorted and distinct remain so.
+A rule gets the places of rows from the reader. So the same rules serve a first pass, which notes the rows that are read
+from the whole table, and the evaluation on these rows alone, where the numbers of rows become places among them. Places
+are in the order of numbers, so coordinates that are sorted and distinct remain so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["RULES", "whole"]
 
 
 def whole(equation: Equation, *_: object) -> Never:
-    """Refuse an operation that reads a table in another way."""
+    """Refuse an operation that reads a table in another way than by rows."""
     raise equation.unsupported(
         "reads a table whose gradient is to have rows, but not by looking up rows",
         "Look up rows, table[ids]; or leave the table out of rows=, so that its gradient is an array.",
@@ -35,7 +35,7 @@ def whole(equation: Equation, *_: object) -> Never:
 
 
 def gathered(equation: Equation, reader: Reader, table: Value, indices: Value) -> jax.Array:
-    """Take rows at an array of indices, whole ones or elements of them."""
+    """Take rows at an array of indices: whole rows, or some elements of each."""
     params = equation.params
     numbers, modes = params["dimension_numbers"], jax.lax.GatherScatterMode
     is_lookup = 0 in numbers.start_index_map and params["slice_sizes"][0] == 1
@@ -55,7 +55,7 @@ def gathered(equation: Equation, reader: Reader, table: Value, indices: Value) -
 
 
 def sliced_at(equation: Equation, reader: Reader, table: Value, *starts: Value) -> jax.Array:
-    """Take one row at an index, which is clipped, or a part of it."""
+    """Take one row, or a part of it, at an index, which is clipped to the table."""
     first, *others = starts
     if not isinstance(table, Table) or isinstance(first, Table) or equation.params["slice_sizes"][0] != 1:
         whole(equation)
@@ -94,7 +94,7 @@ def reshaped(equation: Equation, _: Reader, table: Table) -> Table:
 
 
 def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
-    """Multiply rows that the coordinates of patterns name: embedding bags, indirect accesses, sparse times table."""
+    """Multiply the rows that coordinates of patterns select: embedding bags, indirect accesses, sparse times table."""
     spec: Spec = equation.params["spec"]
     given, index = spec.split(inputs)
     factors, arrays = list(given), list(index)

@@ -37,9 +37,9 @@ def pattern_of_rows(ids: Sequence[jax.Array], shape: Sequence[int]) -> DynamicPa
     """The pattern of the rows with these numbers, of a tensor of that shape.
 
     Args:
-        ids: arrays of any shape. Repeated numbers are one row; those out of range are none.
+        ids: arrays of any shape. Repeated numbers give one row, numbers out of range none.
 
-    It has a capacity for all of them, or for all rows if that is less.
+    The pattern has a capacity for as many rows as there are numbers, or for all rows if these are fewer.
     """
     size, *features = shape
     if 0 in shape:
@@ -75,8 +75,8 @@ def value_and_grad_of_rows(
 ) -> Callable[..., Any]:
     """Differentiate a function in all of its arguments, pytrees with tables, as `jax.value_and_grad` does.
 
-    `is_table` says of each leaf whether it is one. The gradient of a table is the SparseTensor of the rows that the
-    function looks up. First these rows are found; then the function is differentiated as one of these rows.
+    `is_table` says for each leaf whether it is a table. The gradient of a table is the SparseTensor of the rows that
+    the function looks up. First these rows are found; then the function is differentiated as a function of these rows.
     """
 
     def differentiated(*arguments: Any) -> tuple[Any, Any]:
@@ -111,7 +111,7 @@ def _known_rows(number: int, table: jax.Array, numbers: jax.Array) -> Table:
 
 
 def _patterns(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[DynamicPattern]:
-    """The pattern of the rows that a jaxpr looks up, of each table. Nothing else of it is computed."""
+    """For each table, the pattern of the rows that a jaxpr looks up. Nothing else of the jaxpr is computed."""
 
     def read(*inputs: Any) -> list[list[jax.Array]]:
         reader, values = Reader(), list(inputs)

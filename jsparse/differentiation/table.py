@@ -21,11 +21,11 @@ class Table:
     """A table while a jaxpr is interpreted.
 
     Attributes:
-        number: which one of the tables whose gradients have rows.
+        number: its number among the tables whose gradients have rows.
         size: the number of all rows.
-        rows: (size, ...) all rows, or (capacity, ...) those that are looked up.
+        rows: (size, ...) all rows, or (capacity, ...) the rows that are looked up.
         dtype: the dtype that the function sees. Rows of narrow floats are in float32, so that cotangents of the same
-            row are added in float32; they have values of this dtype.
+            row are added in float32; their values are representable in this dtype.
     """
 
     number: int
@@ -35,7 +35,7 @@ class Table:
 
     @staticmethod
     def of(number: int, size: int, rows: jax.Array) -> Table:
-        """The table whose rows in the function's dtype these are."""
+        """Make the table from its rows in the function's dtype."""
         return Table(number, size, rows.astype(unrounded(rows.dtype.name)), rows.dtype)
 
     @property
@@ -44,7 +44,7 @@ class Table:
         return self.rows.astype(self.dtype)
 
     def with_rows(self, rows: jax.Array) -> Table:
-        """The table that a function of each row gives."""
+        """The table with these rows, which a function of each row gave."""
         return Table.of(self.number, self.size, rows)
 
 
@@ -57,8 +57,8 @@ class Reader:
 
     Attributes:
         tables: the number of the table of each lookup so far.
-        ids: the numbers of the rows that each one reads, arrays of any shape. Those out of range read nothing.
-        is_first: whether the values are computed for these numbers alone, and once more for the results.
+        ids: the numbers of the rows that each lookup reads, arrays of any shape. Numbers out of range read nothing.
+        is_first: whether this pass computes values only to find these numbers; another pass computes the results.
     """
 
     is_first = True
@@ -91,10 +91,10 @@ class Reader:
 
 
 class Places(Reader):
-    """Answers lookups in the rows that all of them read.
+    """Answers lookups in the rows that all lookups read together.
 
     Attributes:
-        known: the sorted numbers of these rows, for each table; its size in padding.
+        known: for each table the sorted numbers of these rows; the table's size in padding.
     """
 
     is_first = False

@@ -1,4 +1,4 @@
-"""`jsparse.save` and `jsparse.load`: tensors in files, whose suffix says how."""
+"""`jsparse.save` and `jsparse.load`: tensors in files. The suffix of a file names its format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading a file may take in memory: a limit in bytes, and the bytes of a tensor in a format."""
+"""Limits of the memory that reading a file may take: a limit in bytes, and the bytes of a tensor in a format."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Limit:
 
     @staticmethod
     def of(path: Path, max_bytes: int | None) -> Limit:
-        """The limit that a caller has set; None is `LEAST` and `RATIO` times the file's size.
+        """The limit that a caller has set; for None it is `LEAST` plus `RATIO` times the file's size.
 
         Raises ShapeError unless it is a number of bytes, FileFormatError for a folder, a pipe or a device, and OSError
         if there is no file.
@@ -71,7 +71,7 @@ class Limit:
     ) -> None:
         """Raise FileFormatError if a tensor of `count` entries in that format takes too many bytes.
 
-        Without `rows` all entries may be anywhere: a dynamic tensor has room for that. `held` bytes are allocated
+        Without `rows` the worst case counts: a dynamic tensor has room for entries anywhere. `held` bytes are allocated
         already. The message names a format that takes fewer, if there is one.
         """
         size = np.dtype(dtype).itemsize
@@ -103,7 +103,7 @@ def _bytes(shape: Sequence[int], layout: Format, itemsize: int, rows: Sequence[n
     """The bytes of a tensor with these entries, or fewer if these are more than `most` already.
 
     The number of positions of a sparse level depends on the entries. The levels down to it are built to count them,
-    after a check of their index arrays. Only tensors whose upper bound is too large come here.
+    after a check of their index arrays. This is done only for tensors whose upper bound is too large.
     """
     parents, lengths = 1, [0]
     for chain in layout.chains:

@@ -114,7 +114,7 @@ def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int]
 
 
 def _checked(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarray:
-    """The coordinates from 0, which have to lie in the matrix. A symmetric one has one of two mirrored entries."""
+    """The coordinates, from 0, checked to lie in the matrix. A symmetric matrix has one of two mirrored entries."""
     coords = np.stack([column.astype(np.int64, copy=False) - 1 for column in columns])
     faults = [(((coords < 0) | (coords >= np.array(header.shape)[:, None])).any(axis=0), f"from 1 to {header.shape}")]
     if header.symmetry != "general":

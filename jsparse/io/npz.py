@@ -101,7 +101,7 @@ def _entries(limit: Limit) -> dict[str, np.ndarray]:
 
 
 def _array(data: bytes) -> np.ndarray:
-    """The array of an .npy file, which shares the memory of `data`. What its header claims is not allocated."""
+    """The array of an .npy file, which shares the memory of `data`. The size in its header is not allocated."""
     file = io.BytesIO(data)
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]

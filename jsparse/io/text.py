@@ -36,7 +36,7 @@ class Text:
     Bytes that are no ASCII stay as they are, as characters of Latin-1.
 
     Attributes:
-        limit: the file, and what reading it may take.
+        limit: the file, and the memory that reading it may take.
         comment: the character that a comment begins with, up to the end of its line.
         behind: the number, from 1, of the last line before this rest.
     """
@@ -51,7 +51,7 @@ class Text:
             yield from enumerate(block.split("\n"), first)
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """The number and the text of each line with more than a comment."""
+        """The number and the text of each line that is not blank or only a comment."""
         return ((number, stripped) for number, line in self.all_lines() if (stripped := self.content(line)))
 
     def content(self, line: str) -> str:

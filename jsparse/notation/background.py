@@ -1,4 +1,4 @@
-"""What an expression is where tensors store nothing: its background.
+"""The background of an expression: its value where tensors store nothing.
 
 A background is absent, a known number, or unknown. An *absent* value contributes nothing: a product is absent if one
 factor is, whatever the others are (NaN included); a sum if all terms are; a quotient, or a shift, if its first argument
@@ -83,7 +83,7 @@ def background(
 
 
 def _selected(condition: Background, *cases: Background) -> Background:
-    """The background of `where`, if the condition is known or all cases are equal."""
+    """The background of `where`, which is known if the condition is known or both cases are equal."""
     if condition is not UNKNOWN:
         chosen = cases[1] if is_zero(condition) else cases[0]
     elif all(map(is_zero, cases)):
@@ -96,13 +96,13 @@ def _selected(condition: Background, *cases: Background) -> Background:
 def dense_background(
     what: str, found: Background | None, advice: str = "", shape: Sequence[int] | None = None
 ) -> PatternError:
-    """The error for a result that is not known to be 0 where nothing is stored, though nothing asks for an array.
+    """The error for a result that may differ from 0 where nothing is stored, although nobody asked for an array.
 
     Args:
-        what: the operation that gives it.
-        found: its background, if one is known.
+        what: the operation that gives the result.
+        found: the result's background, if it is known.
         advice: a sentence on the cause, or on what else to do.
-        shape: the shape of the array that it would be.
+        shape: the shape of the array that the result would be.
     """
     number = found.real if isinstance(found, complex) and not found.imag else found
     known = number is not None and not isinstance(number, State)

@@ -28,7 +28,7 @@ def operand_name(position: int) -> str:
 
 
 def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignment:
-    """Read `subscripts` for operands of the given shapes. Other sizes than 1 are compared for `...` only.
+    """Read `subscripts` for operands of the given shapes. Sizes other than 1 are compared only for `...`.
 
     Raises:
         SubscriptError: text outside the grammar; the message points at the error. Or the numbers of terms and operands

@@ -1,4 +1,4 @@
-"""Broadcasting in einsum by letters of its own: of `...`, which becomes letters, and of letters.
+"""Broadcasting in einsum: `...` becomes letters, and dimensions that broadcast get letters of their own.
 
 The dimensions of `...` are aligned at the right. A dimension of size 1 that broadcasts to a larger size gets an index
 of its own, which is summed over its one element. If the result lacks `...`, its dimensions are summed, as in jax.numpy.
@@ -45,7 +45,7 @@ def without_ellipsis(
 
 
 def with_own_ones(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[str]:
-    """The terms, in which a dimension of size 1 has a letter of its own if its letter has a larger size elsewhere.
+    """The terms, with a new letter for each dimension of size 1 whose letter has a larger size elsewhere.
 
     A letter that an operand has twice stays: it is a diagonal. Raises NotYetSupportedError if no letters are left.
     """

@@ -33,8 +33,8 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
 
     Raises:
         SubscriptError: text outside the grammar; an index that appears twice in the target, or (unless `sized`) in no
-            term; a tensor with two ranks, or on both sides; an index that is summed, by '=', in calls only. The message
-            points at the error.
+            term; a tensor with two ranks, or on both sides; an index that is summed by '=' but occurs only in calls.
+            The message points at the error.
         NotYetSupportedError: too many terms or factors, or too deep a nesting of parentheses or accesses.
     """
     if not isinstance(text, str):
@@ -63,7 +63,7 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
 
 
 def _check_sums(expression: Expression, target: Access, products: Sequence[Product]) -> None:
-    """Raise SubscriptError if only calls carry an index that is summed: the sum may be meant to be in an argument."""
+    """Raise SubscriptError if only calls carry a summed index: the sum may have been meant for an argument."""
     for product in products:
         outside = {v for factor in product.factors if not factor.is_call for v in factor.variables()}
         for factor in filter(lambda factor: factor.is_call, product.factors):

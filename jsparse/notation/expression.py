@@ -7,9 +7,9 @@
     factor  := number | access | call | "(" value ")"
     call    := function "(" value ("," value)* ")"
 
-A power of a tensor is taken element by element. Outside of calls, products are distributed over sums, as far as powers
-and divisors allow it. These become factors of their own, as calls: a sum to a power that is not a whole number above 0,
-a divisor that is a sum, a comparison, and a function with its arguments. In arguments nothing is multiplied out.
+A power of a tensor is taken element by element. Outside of calls, products are distributed over sums, except for the
+following, which become factors of their own, as calls: a sum to a power that is not a whole number above 0, a divisor
+that is a sum, a comparison, and a function with its arguments. In arguments nothing is multiplied out.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Expression:
         return self.checked(read_number(token.text) * (-1 if sign else 1), token)
 
     def raised(self, terms: Terms, exponent: Number, token: Token, start: Token) -> Terms:
-        """The power of terms: of each factor of a product, or of a sum, which begins at `start`."""
+        """The power of terms. In a product each factor is raised; a sum, which begins at `start`, is one factor."""
         is_whole = isinstance(exponent, Fraction) and exponent.denominator == 1 and exponent >= 1
         if len(terms) > 1 and is_whole and not self.depth:
             return self.multiplied_out(terms, int(exponent), token)

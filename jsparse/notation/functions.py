@@ -1,8 +1,8 @@
 """The table of elementwise functions, with the names of jax.numpy and jax.nn.
 
-A function that is added here is a function of statements, `evaluate("C[i,j] = hypot(A[i,j], B[i,j])", …)`, and one of
-tensors, `jsparse.hypot(A, B)`, once `jsparse/__init__.py` exports it. `sparsify` and kernels read functions of JAX
-anyway, as jaxprs of the primitives that these are made of.
+A function that is added here is a function of statements, `evaluate("C[i,j] = hypot(A[i,j], B[i,j])", …)`, and a
+function of tensors, `jsparse.hypot(A, B)`, once `jsparse/__init__.py` exports it. `sparsify` and kernels need no row:
+they read JAX's functions as jaxprs.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ class Function:
 
     Attributes:
         name: the name in statements, and in `jsparse`.
-        path: the function of JAX; one that takes two numbers combines as many as are given.
-        formula: what it computes of x, or of x and y.
+        path: the function of JAX. A function of two numbers combines any number of arguments, one after the other.
+        formula: the value as text, a function of x, or of x and y.
         arity: the least and the largest number of arguments in statements.
         is_zero_at_zero: whether it is 0 if all arguments are 0. Then the result stores nothing where tensors do not.
-        takes_floats: whether it has to be given floats: integers and conditions become such.
+        takes_floats: whether integers and conditions are converted to floats first.
         takes_integers: whether it is for integers and conditions only.
-        divides: whether it divides by y, so that it is NaN at two zeros, though JAX has a number for integers there.
+        divides: whether it divides by y, so that it counts as NaN at two zeros, although JAX gives a number for
+            integers.
     """
 
     name: str

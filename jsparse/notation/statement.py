@@ -73,9 +73,9 @@ class Statement:
     Attributes:
         target: the access that is written.
         terms: the terms.
-        operator: the combination of values that are written to one element, and with its previous content. `=` writes
-            an element once and replaces its content; the others add, or keep the smallest or the largest.
-        calls: the calls, those in arguments of others before them.
+        operator: how values that are written to one element are combined with each other and with its previous content.
+            `=` writes an element once and replaces its content; the others add, or keep the smallest or the largest.
+        calls: the calls. A call in an argument of another comes before it.
     """
 
     target: Access

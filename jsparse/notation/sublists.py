@@ -1,4 +1,4 @@
-"""The parser of einsum's other form in numpy: each operand is followed by a list of integers, its indices.
+"""The parser of numpy's other form of einsum: each operand is followed by a list of integers, its indices.
 
 The last list is the result's:
 

@@ -36,7 +36,7 @@ def scaled(terms: Terms, scale: Number) -> Terms:
 
 
 def times(left: Terms, right: Terms) -> Terms:
-    """Multiply two sums: the product of sums as a sum of products."""
+    """Multiply two sums. The result is a sum of products."""
     return [(a * b, (*factors, *others)) for a, factors in left for b, others in right]
 
 

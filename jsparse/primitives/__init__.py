@@ -1,3 +1,3 @@
-"""The JAX primitives of jsparse. Each has one file with all of its rules, but for its lowerings (`lowerings.py`)."""
+"""The JAX primitives of jsparse. Each has one file with all of its rules, except lowerings (`lowerings.py`)."""
 
 import jsparse.primitives.lowerings  # noqa: F401

@@ -71,7 +71,7 @@ class OutputPattern:
         return replace(counting, statements=statements, ordered=True)
 
     def term_plans(self) -> list[Plan]:
-        """The cheapest plan for each term alone. Its loops may reach coordinate tuples in any order, and repeatedly."""
+        """The cheapest plan for each term alone. The loops may reach coordinate tuples in any order, and repeatedly."""
         taken = ([self.walks[n] for n in term] for term in self.terms)
         return [plan(_counting(self, t), stored_patterns(walks)) for t, walks in zip(self.terms, taken, strict=True)]
 
@@ -107,8 +107,9 @@ def ordered_assembly(reached: OutputPattern, chosen: Plan) -> AssemblyPlan:
 
 
 def assembly_order(reached: OutputPattern, result: Pattern | DynamicType) -> tuple[IndexVar, ...]:
-    """The index variables of a result as it stores them; none if a program cannot append entries to its levels, so
-    that it has to sort them."""
+    """The index variables of a result in storage order; none if a program has to sort the entries.
+
+    It has to sort them if it cannot append entries to the result's levels."""
     if isinstance(result, DynamicType) and not result.format.appends:
         return ()
     return tuple(reached.kept[dim] for dim in result.format.order)
@@ -133,7 +134,7 @@ def assemble_coordinates(
 ) -> tuple[list[np.ndarray], bool]:
     """The coordinates of the entries, one array for each of `kept`, and whether they are sorted and distinct.
 
-    All patterns are static: the kernels run on the host now.
+    All patterns have to be static: the kernels run on the host, while the program is traced.
     """
     found = plan_assembly(reached, order)
     parts = [assembled_columns(chosen, index_dtype.name, config.backend) for chosen in found.plans]
@@ -153,8 +154,8 @@ def assemble_with(
 ) -> tuple[Any, ...]:
     """The index arrays of a pattern of that type, and optionally its values, by the assembly `found`.
 
-    If the pattern overflows, or a pattern that is walked has, its true count says so, and values are NaN. Only
-    lowerings call it.
+    If the pattern overflows, or a walked pattern has overflowed, the true count exceeds the capacity, and values are
+    NaN. Only lowerings call this function.
 
     Args:
         index: as in `entries.assemble_arrays`.
@@ -185,7 +186,7 @@ def assemble_with(
 
 
 def _source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]], type_: DynamicType) -> list[Any]:
-    """The largest `true_count` of the patterns that are walked; empty if none of them, or not the result, has one."""
+    """The largest `true_count` of the walked patterns; empty if none of them has one, or if the result has none."""
     counts = [
         true_count(arrays[walk.pattern.limit[0]][..., -1], walk.pattern, type_)
         for walk, arrays in zip(walks, index, strict=True)

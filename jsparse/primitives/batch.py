@@ -2,8 +2,8 @@
 
 With one exception, no array is copied to move its batch axis. A dense array keeps the axis where it is. Values on a
 pattern have it before or after their positions. The exception: if the pattern itself is batched, the batch axis has to
-come before the positions, and values that have it elsewhere are transposed. The result gets the axis where the largest
-batched factor has it.
+come before the positions, and values that have it elsewhere are transposed. The result has the batch axis where the
+largest batched factor has it.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _lead(term: Term, spec: Spec) -> tuple[IndexVar, ...]:
 def _like_a_factor(result: Term, name: IndexVar, grown: Spec) -> Term:
     """The result's term with the batch index variable in the same order as in the largest batched factor.
 
-    The variable comes first if it does in that factor, else after the variables that precede it there. If patterns are
-    batched, it stays before the positions, because each member may overflow on its own.
+    The batch variable comes first if it comes first in that factor, else after the variables that precede it there. If
+    patterns are batched, it stays before the positions, because each member may overflow on its own.
     """
     having = [term for term in grown.factors if name in term.before or name in term.behind]
     if not having or name in _lead(result, grown):
@@ -104,7 +104,7 @@ def _one_by_one(
 ) -> jax.Array:
     """The result computed member by member.
 
-    This is for patterns that are concordant only by transposed indices, which batched patterns cannot use.
+    This is for patterns that loops can walk only by transposed indices, which batched patterns cannot use.
     """
     stacked = [jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True) if axis is not None]
 

@@ -1,4 +1,4 @@
-"""`einsum`: a product of arrays, some of them values on one pattern, summed into an array or into values on it.
+"""`einsum`: a product of arrays and of values on patterns, summed into an array or into values on one pattern.
 
     R = Σ  X₁ · X₂ · … · Xₙ
 
@@ -27,16 +27,16 @@ equally, as in `jnp.max`. If none attains it (an empty reduction, or NaN), the d
 
     dR = R · Σ dX / X  (over X ≠ 0)  +  N · Σ dX  (over X = 0)  where Z = 1
 
-The first derivative is exact for any entries. Higher ones are exact unless two or more factors are 0: they are then 0.
+The first derivative is exact for any entries. Higher derivatives are exact unless two or more factors are 0: then they
+are 0.
 
-The derivative of min and max is made of einsums under a condition, which is around the innermost product
-(`semiring.EqualityMask`):
+The derivative of min and max is made of einsums with a condition on the innermost product (`semiring.EqualityMask`):
 
     R = Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · Yₘ
 
-With T = min or max of X₁ ⊗ … ⊗ Xₙ over the summed index variables, the mask selects the combinations that attain T, and
-no Y counts them. X and T are only compared, so R is piecewise constant in them. It is linear in each Y, with the JVP
-and the transpose above under the same mask.
+With T = min or max of X₁ ⊗ … ⊗ Xₙ over the summed index variables, the mask selects the combinations that attain T.
+Without any Y, R is their number. X and T are only compared, so R is piecewise constant in them. It is linear in each Y,
+with the JVP and the transpose above under the same mask.
 
 Results have a checkpoint name, by which policies of `jax.checkpoint` save them instead of recomputing them.
 """
@@ -80,7 +80,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
 
 
 def _tangent(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec, first: int = 0) -> Any:
-    """The tangent dR = Σₙ X₁ · … · dXₙ · … over the factors from number `first` on; a symbolic zero if all dXₙ are."""
+    """The tangent dR = Σₙ X₁ · … · dXₙ · … over the factors from number `first` on; symbolic zero if all dXₙ are."""
     parts = [
         einsum_p.bind(*_compat.same_varying((*primals[:n], change, *primals[n + 1 :])), spec=spec)
         for n, change in enumerate(spec.split(tangents)[0])
@@ -110,7 +110,7 @@ def transposed(cotangent: Any, *operands: Any, spec: Spec) -> Any:
 
 
 def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:
-    """The number of the one factor in which a product is transposed."""
+    """The number of the single factor in which a product is transposed."""
     if any(map(_compat.is_undefined, index)):
         raise pattern_is_unknown()
     if not spec.semiring.is_linear:

@@ -45,13 +45,13 @@ Avals = Sequence[jax.ShapeDtypeStruct]
 
 @dataclass(frozen=True, eq=False)
 class ElementwiseFunction:
-    """A function of numbers: one from each argument gives one result. It is compared by identity.
+    """A function of scalars: one element of each argument gives one element of the result. It is compared by identity.
 
     Attributes:
         jaxpr: a closed jaxpr of scalars, without constants.
         name: the name in messages and jaxprs.
-        is_compiled: whether a call outside of jit runs as one compiled program. Else it runs step by step, as functions
-            of jax.numpy do, since compiling a new function takes longer than running it.
+        is_compiled: whether a call outside of jit runs as one compiled program. Otherwise it runs step by step, as
+            functions of jax.numpy do, since compiling a new function takes longer than running it.
     """
 
     jaxpr: Any
@@ -98,7 +98,7 @@ class ElementwiseFunction:
         return self._derive(("tangent", active), tangent, (*self.jaxpr.in_avals, *avals), f"d {self.name}")
 
     def transposed(self, unknown: int) -> ElementwiseFunction:
-        """For a function linear in argument number `unknown`: (the others, cotangent) ↦ the argument's cotangent."""
+        """The function (other arguments, cotangent) ↦ cotangent of argument `unknown`, in which this one is linear."""
         aval = self.jaxpr.in_avals[unknown]
 
         def transpose(*args: Any) -> Any:
@@ -115,7 +115,7 @@ class ElementwiseFunction:
         return self._derive(("transposed", unknown), transpose, avals, f"{self.name} transposed")
 
     def without(self, zeros: tuple[int, ...]) -> ElementwiseFunction:
-        """The function of the other arguments, where those numbered `zeros` are 0."""
+        """The function of the other arguments if the arguments numbered `zeros` are 0."""
         kept = [aval for n, aval in enumerate(self.jaxpr.in_avals) if n not in zeros]
 
         def restricted(*args: Any) -> Any:

@@ -1,11 +1,11 @@
-"""`entries`: a sum of products on exactly the entries that it reaches. One kernel finds the pattern and the values.
+"""`entries`: a sum of products, on exactly the entries that the products reach. One kernel finds pattern and values.
 
     R = Σₜ cₜ Σ X₁ · … · Xₙ
 
-The sum is linear in each factor, and its pattern does not depend on their values. So its JVP is a sum of `einsum`s on
-that pattern (for semirings other than (+, ·) see `primitives.einsum`). Its transpose finds the pattern once more,
-and transposes the `einsum` of each term on it. Without terms there are no values, and the result is the pattern, which
-has no derivative. Batches are computed in these two steps (`apart`).
+The sum is linear in each factor, and its pattern does not depend on the factors' values. So its JVP is a sum of
+`einsum`s on that pattern (for semirings other than (+, ·) see `primitives.einsum`). Its transpose finds the pattern
+once more, and transposes the `einsum` of each term on it. Without terms there are no values, and the result is the
+pattern, which has no derivative. Batches are computed in these two steps (`apart`).
 """
 
 from __future__ import annotations

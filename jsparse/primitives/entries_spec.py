@@ -27,13 +27,13 @@ __all__ = ["Entries", "entries_plan"]
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Entries:
-    """A sum of products on the entries that it reaches; or where these are, without terms.
+    """A sum of products on the entries that it reaches; without terms, the pattern of these entries alone.
 
     Attributes:
         reached: the coordinates that are reached, and the patterns that reach them.
         coefficients: the number that multiplies each term.
-        specs: each term as an einsum on the result's pattern. That pattern is the last of its walks; the ones before
-            are the ones of `reached.terms`. There may be none, for index arrays without values.
+        specs: each term as an einsum on the result's pattern. That pattern is the last of the spec's walks; the walks
+            before it are the patterns of `reached.terms`. There are no specs for index arrays without values.
         result: a static pattern, so that the primitive returns values only; or the type of a dynamic pattern, so that
             it returns index arrays and values.
         schedule: steps that the kernel has to have; None if the scheduler decides everything.
@@ -56,7 +56,7 @@ class Entries:
     def is_fused(self) -> bool:
         """Whether loops reach the result's entries in storage order, and leave no index variable to vector lanes.
 
-        Chunk offsets of a static pattern are int32, so that a larger result is not fused.
+        A result too large for the int32 chunk offsets of a static pattern is not fused.
         """
         if isinstance(self.result, Pattern) and self.result.nse >= 2**31:
             return False
@@ -86,7 +86,7 @@ class Entries:
         return parts[: len(self.specs)], parts[len(self.specs) :]
 
     def check_operands(self, operands: Sequence[Any]) -> None:
-        """Raise LeafError unless shapes and dtypes are those that the specs require, as `Spec.check_operands` does."""
+        """Raise LeafError unless operands have the shapes and dtypes that specs require, as `Spec.check_operands`."""
         factors, index = self.split(operands)
         for spec, arrays in zip(self.specs, factors, strict=True):
             for n, (x, stored) in enumerate(zip(arrays, spec.factors, strict=True)):

@@ -123,7 +123,7 @@ def _flattened_operands(spec: Spec, operands: tuple[Any, ...]) -> tuple[Spec, tu
 
 
 def real_products(factors: Sequence[np.dtype], dtype: np.dtype) -> tuple[np.dtype, list[np.dtype], int]:
-    """A complex product is a sum of real ones: the dtype of each, the dtypes of their factors, and their number.
+    """The real products that a complex product is a sum of: their dtype, the dtypes of their factors, and their number.
 
     Args:
         factors, dtype: the dtypes of the factors and of the product.
@@ -160,16 +160,16 @@ def complex_as_real(
 def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> Any:
     """A bool array of shape (): whether an unbatched pattern overflowed. None if none can, or the dtype has no NaN.
 
-    A pattern with more entries than its capacity lacks some of them, so every result on it would be wrong, and is NaN.
-    The flag is part of the pattern's index arrays (the true count). Every product of a derivative walks the same
-    pattern, so gradients are NaN, too. `index` are the operands of each walk.
+    A pattern that overflowed lacks some of its entries, so every result on it would be wrong. It is NaN instead. The
+    pattern's index arrays contain the flag (the true count). Every product of a derivative walks the same pattern, so
+    gradients are NaN, too. `index` are the operands of each walk.
     """
     found = _flags(spec, dtype, index, batches=False)
     return reduce(or_, (flag for _, flag in found)) if found else None
 
 
 def poisoned(out: Any, spec: Spec, index: Sequence[Sequence[Any]]) -> Any:
-    """The result with NaN for each member of a batch whose pattern overflowed; everywhere if it sums over members."""
+    """The result, NaN for each member of a batch whose pattern overflowed; all of it NaN if it sums over members."""
     before = spec.result.before
     for lead, flag in _flags(spec, out.dtype, index, batches=True):
         summed = tuple(n for n, v in enumerate(lead) if v not in before)
@@ -214,7 +214,7 @@ def execute_entries(*operands: Any, work: Entries) -> list[Any]:
 
 
 def _assembled(operands: Sequence[Any], work: Entries) -> list[Any]:
-    """The pattern without values: loops list the coordinates, which are sorted if the loops are in another order."""
+    """The pattern without values: loops list the coordinates. Unless they come in storage order, they are sorted."""
     reached, result = work.reached, work.result
     assert isinstance(result, DynamicType)
 

@@ -1,7 +1,7 @@
 """`fused`: several operations as one, which becomes one kernel.
 
-Its parameter is a closed jaxpr. The jaxpr as it is written is differentiated and batched, with the custom rules of
-functions inside:
+Its parameter is a closed jaxpr. Transformations differentiate and batch this jaxpr as the user wrote it, with the
+custom rules of functions inside:
 
     JVP        (R, statistics) = fused(J')(x),  dR = fused(dJ)(x, statistics, dx)
     transpose  the transpose of the jaxpr in its linear arguments, fused again
@@ -39,7 +39,7 @@ __all__ = ["as_chain", "evaluate_fused", "execute_fused", "fused_p", "run_fused"
 def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
     """Evaluate a closed jaxpr, with chains of its operations fused.
 
-    Policies of `jax.checkpoint` see one operation. Its results have the checkpoint names that they have in the chain.
+    Policies of `jax.checkpoint` see one operation, whose results have the checkpoint names that users gave them.
     """
 
     def run(chain: Any, given: Sequence[Any]) -> list[Any]:
@@ -78,7 +78,7 @@ def execute_fused(*operands: Any, closed: Any) -> list[Any]:
 
 
 def as_chain(primitive: Any, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """The lowering on CPU of an operation that consists of others: one kernel, or `otherwise` if it is no chain."""
+    """The CPU lowering of an operation that consists of others: one kernel, or `otherwise` if these are no chain."""
 
     def execute(*operands: Any, **params: Any) -> Any:
         closed = jax.make_jaxpr(lambda *x: primitive.bind(*x, **params))(*operands)

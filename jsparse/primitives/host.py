@@ -1,4 +1,4 @@
-"""Work on known arrays, done on the host, since XLA would compile a program for each length.
+"""Work on known arrays, which the host does, since XLA would compile a program for each length.
 
 Only preparation is done here: making, converting and joining tensors. Its arrays have a new length in most calls.
 """
@@ -43,7 +43,7 @@ def is_on_host(*arrays: Any) -> bool:
 
 
 def is_in_memory(x: Any) -> bool:
-    """Whether the elements of an array are known, of a dtype that numpy's arrays have, and in memory of one CPU."""
+    """Whether the elements of an array are known, have a dtype that numpy has, too, and are in memory of one CPU."""
     if type(x) is np.ndarray:
         return True
     if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer) or x.weak_type:
@@ -105,7 +105,7 @@ def is_rare(work: Hashable, lost: float) -> bool:
     most twice the time of the better choice.
 
     Args:
-        work: what the program would be compiled for.
+        work: the key of the work for which the program would be compiled.
         lost: the seconds that it would save, compared with the host.
     """
     spent = _spent.pop(work, 0.0) + lost

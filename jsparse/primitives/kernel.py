@@ -50,7 +50,7 @@ def call_kernels(
     patterns: tuple[Pattern, ...],
     invalid: Any = None,
 ) -> list[Any]:
-    """Run a call with several results, of these shapes and dtypes. If the operands are known it runs immediately."""
+    """Run a call with several results of these shapes and dtypes. If the operands are known, it runs at once."""
     if invalid is not None:
         operands, call = (*operands, _as_array(invalid)), call.with_validity
     known = run_call(call, operands, results, patterns) if is_on_host(*operands) else None
@@ -124,7 +124,7 @@ def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *keepalive:
 class _KeepAlive:
     """The objects that a program keeps alive.
 
-    It is empty after a pickle's round trip: a serialized executable resolves its calls where it is loaded.
+    It is empty after pickling and unpickling, because a serialized executable finds its calls again where it is loaded.
     """
 
     def __init__(self, *keepalive: object) -> None:

@@ -1,4 +1,4 @@
-"""Transposes that cost nothing, since XLA chooses the layouts between them.
+"""Transposes that cost nothing, because XLA chooses the layouts of the arrays between them.
 
 A layer x W with the batch in front transposes x and the product. The routine `swap` is faster than XLA's transpose. But
 XLA removes two transposes with only elementwise operations between them: it stores the arrays between them in the other
@@ -65,7 +65,7 @@ class _Search:
         self.seen: set[Any] = set()
 
     def follow(self, value: Any, calls: tuple[Any, ...] = ()) -> bool:
-        """Whether a value comes from swaps and transposes only. What is broadcast does not count: it has no layout yet.
+        """Whether a value comes from swaps and transposes only. Broadcast values do not count: they have no layout yet.
 
         Args:
             calls: the calls of functions that the value is inside of.

@@ -53,12 +53,12 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
 
 
 def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
-    """A function that a lowering traces, as one of known arrays, for `_compat.run_once`.
+    """The function that a lowering traces, as a function of known arrays, for `_compat.run_once`.
 
-    With arrays of numpy the function calls kernels and routines at once.
+    Given arrays of numpy, the function calls kernels and routines at once.
 
-    It gives None where a program has to do the work: also for complex numbers, whose parts XLA takes, and where each
-    program is searched for NaN.
+    It returns None where a program has to do the work: also for complex numbers, since XLA splits them into parts, and
+    where `jax.debug_nans` searches each program for NaN.
     """
 
     def computed(*operands: Any, **params: Any) -> Any:
@@ -80,11 +80,12 @@ ONCE: dict[Primitive, Callable[..., Any]] = {
     einsum_p: _on_host(execute),
     entries_p: _on_host(execute_entries, multiple_results=True),
 }
-"""What is computed without a program when it is first called outside jit. Most calls may have a new pattern, and a
-program for each would take long to compile."""
+"""The primitives that are computed without a program at their first call outside jit.
+
+Most calls may have a new pattern, and a program for each would take long to compile."""
 
 IN_PLACE = (einsum_p, fused_p, routine_p)
-"""Their lowering asks where operands come from (`layouts.py`)."""
+"""The primitives whose lowering asks where their operands come from (`layouts.py`)."""
 
 
 def _refuse(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> NoReturn:

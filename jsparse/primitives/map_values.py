@@ -74,7 +74,7 @@ def _over_axes(function: Callable[..., Any], arguments: Sequence[Any], shape: tu
 
 
 def neutral(dtype: np.dtype) -> complex:
-    """The value that padding gets before a function: a Python number, which promotes no dtype."""
+    """The value that padding gets before a function is applied: a Python number, which promotes no dtype."""
     return NEUTRAL if jnp.issubdtype(dtype, jnp.inexact) else 1
 
 

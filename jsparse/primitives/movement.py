@@ -1,8 +1,8 @@
 """Operands in the storage order that a kernel requires: patterns with the values on them, and dense arrays.
 
-The order in which loops walk a pattern may differ from the tensor's storage order. Then they walk other index arrays,
-and values are permuted to their order. The index arrays of a static pattern are bound to the call by name; the index
-arrays of a dynamic pattern are operands.
+The order in which loops walk a pattern may differ from the tensor's storage order. Then the loops walk other index
+arrays, and values are permuted to the loops' order. The index arrays of a static pattern are bound to the call by name;
+the index arrays of a dynamic pattern are operands.
 """
 
 from __future__ import annotations

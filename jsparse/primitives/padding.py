@@ -50,7 +50,7 @@ def in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
 
 
 def _is_one(values: Any, pointers: Any) -> bool:
-    """Whether these are known values of a single pattern."""
+    """Whether these are known values on a single pattern, not on a batch."""
     return np.ndim(values) == np.ndim(pointers) == 1 and is_on_host(values, pointers)
 
 
@@ -123,8 +123,8 @@ def nan_where(condition: Any, x: Any) -> Any:
 def true_count(end: Any, source: DynamicType, result: DynamicType) -> Any:
     """The count that marks a result as overflowed if its source has overflowed; 0 if the source has not.
 
-    It is the source's true count, converted to positions that the result's last pointers count, and at least one more
-    than their capacity.
+    It is the source's true count, converted to the positions that the result's last pointers count, but at least one
+    more than the result's capacity.
 
     Args:
         end: the last element of the source's last pointers, for each pattern of a batch.

@@ -24,7 +24,7 @@ __all__ = ["permute_values", "permute_values_p"]
 
 
 def permute_values(values: Any, relayout: Relayout, inverse: bool = False, axis: int = 0) -> Any:
-    """Move values from the slots of `relayout.source` to those of `relayout.target`, or back with `inverse`.
+    """Move values from slots of `relayout.source` to slots of `relayout.target`, or back with `inverse`.
 
     Args:
         values: an array of any dtype. Its axis `axis` runs over the slots of the source (target with `inverse`).

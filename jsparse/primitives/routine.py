@@ -1,6 +1,6 @@
 """`routine`: calls of the extension's routines, which make and check the index arrays of dynamic patterns.
 
-Their results are integers, and depend on integers or on which elements are zero. So they have no derivative.
+Their results are integers, which depend on integers, or on which elements are zero. So routines have no derivative.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Assembled:
 
 
 def assemble(coords: Any, type_: DynamicType) -> Assembled:
-    """Assemble a pattern of entries at `coords`, an integer array of shape (ndim, n) in any order.
+    """Assemble a pattern of the entries at `coords`, an integer array of shape (ndim, n). The entries are in any order.
 
     Duplicates share a slot. Entries out of range, and those beyond the capacity, get no slot.
     """
@@ -178,7 +178,7 @@ def lower_routine(
 def _directly(
     *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], keepalive: tuple[object, ...]
 ) -> list[Any] | None:
-    """Run a routine on the host. Where it fails, the program says why. Only lowerings assemble by kernels."""
+    """Run a routine on the host. If it fails, a program runs, and says why. Only lowerings assemble by kernels."""
     if not is_on_host(*operands):
         return None
     if isinstance(routine, AssemblyCall):

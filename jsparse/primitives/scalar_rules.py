@@ -28,13 +28,13 @@ class NoCounterpartError(Exception):
 
 
 class Builder(Protocol):
-    """What rules may do besides making scalars."""
+    """The interface that rules use to make local names."""
 
     def named(self, value: Scalar) -> Scalar:
         """A local name for a value."""
 
     def fresh(self) -> str:
-        """A local name that nothing else has."""
+        """A new local name."""
 
 
 Rule: TypeAlias = Callable[[Builder, Any, list[Scalar]], Scalar]
@@ -124,7 +124,7 @@ def _clamped(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
 
 
 def _rounded(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    """Round to the nearest integer. A fraction of exactly ½ goes to the even one, or away from zero."""
+    """Round to the nearest integer. A fraction of exactly ½ is rounded to the even integer, or away from zero."""
     if int(equation.params["rounding_method"]) == 1:
         return Apply("round", (operands[0],))
     x = builder.named(operands[0])

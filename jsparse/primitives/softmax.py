@@ -101,9 +101,9 @@ def _widened(values: Any) -> Any:
 def compute_softmax(
     values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes: bool, has_padding: bool = True
 ) -> Any:
-    """Compute by einsums the softmax, or with `are_slopes` the slopes of logsumexp: they differ at infinite entries.
+    """Compute the softmax by einsums, or with `are_slopes` the slopes of logsumexp, which differ at infinite entries.
 
-    Without `has_padding`, values in padding may be anything, since one kernel does all of it and visits no padding.
+    Without `has_padding`, values in padding may be anything, since one kernel does all the work and visits no padding.
     """
     _, powers, sums = _exponentials(_widened(values), index, spec, over, has_padding, are_slopes)
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
@@ -113,7 +113,9 @@ def compute_softmax(
 def compute_logsumexp(
     values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...], has_padding: bool = True
 ) -> Any:
-    """Compute the logarithm of row sums by einsums. It is -inf where nothing is stored. `has_padding` is as above."""
+    """Compute the logarithm of row sums by einsums. It is -inf where nothing is stored.
+
+    `has_padding` is as in `compute_softmax`."""
     on_values = replace(spec, result=spec.factors[0])
     maxima, _, sums = _exponentials(_widened(values), index, on_values, over, has_padding, of_sums=True)
     return (maxima + jnp.log(sums)).astype(values.dtype)

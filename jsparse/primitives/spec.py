@@ -27,8 +27,8 @@ __all__ = ["PatternAccess", "Spec", "Term", "check_shape", "problem_of", "split_
 class Term:
     """The index variables of an array's axes.
 
-    A dense array has shape (before…). Values on pattern number `on` have shape (before…, slots · behind…): slots and
-    the dense levels `behind` share one flat axis, as in `SparseTensor.values`.
+    A dense array has shape (before…). Values on pattern number `on` have shape (before…, slots · behind…): the slots
+    and the dense levels with the index variables `behind` share one flat axis, as in `SparseTensor.values`.
     """
 
     before: tuple[IndexVar, ...]
@@ -205,8 +205,9 @@ class Spec:
 def stored_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
     """Patterns that are walked together, as the scheduler takes them.
 
-    A static pattern with a level of repeated coordinates, as in coo, gets pointers for it if another pattern has the
-    level's index variable: loops then find a segment by its pointers, not by a search. The order of entries stays.
+    A static pattern with a level of repeated coordinates, as in coo, gets pointers for that level if another pattern
+    has the level's index variable: loops then find a segment by its pointers, not by a search. The order of entries
+    stays.
     """
     return tuple(_with_pointers(n, walks) for n in range(len(walks)))
 

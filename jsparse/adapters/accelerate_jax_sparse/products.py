@@ -6,8 +6,8 @@ k. An index out of range contributes nothing (see `planning.desugaring`). So the
     C[i, n] = Σ R₀(p, i) · R₁(p, j) · data[p] · B[j, n]
 
 for entries in any order, with duplicates and padding. Batch dimensions are leading axes of the tables, and dense
-dimensions are axes of the data, whichever of them are summed. The sampled product is the transpose in the data: in it
-the tables only gather.
+dimensions are axes of the data, whichever of them are summed. The sampled product is the transpose in the data: there
+the tables are only read by gathers.
 
 These functions are traced in the lowering of JAX's primitives, after JAX's rules of differentiation and batching.
 Negative indices count from the end, as in JAX.

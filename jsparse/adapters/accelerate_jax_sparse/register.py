@@ -73,7 +73,7 @@ def accelerated() -> Iterator[None]:
 
 
 def _either(name: str, product: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A function that replaces JAX's lowering rule by one that lowers to `product` if there are kernels for it."""
+    """A function that turns JAX's lowering rule into a rule that lowers to `product` where there are kernels for it."""
     ours = _compat.lower_as(product)
 
     def make(theirs: Callable[..., Any]) -> Callable[..., Any]:

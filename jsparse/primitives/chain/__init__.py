@@ -4,6 +4,6 @@
 
 `expand` takes calls apart, `variables` finds out which axes run over the same coordinates, `drafts` holds statements
 before their index variables have names, `equations` makes drafts of equations, `inline` merges those that need no array
-of their own, `translate` puts it together, and `execute` calls the kernel. `grouping` cuts a jaxpr into chains, and
-`recomputation` says which values two of them compute.
+of their own, `translate` puts these steps together, and `execute` calls the kernel. `grouping` cuts a jaxpr into
+chains, and `recomputation` decides which values two chains both compute.
 """

@@ -65,7 +65,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """`tensor[nodes] ⊕= value` over the entries of some walks. Indices of accesses are nodes, as text.
+    """The statement `tensor[nodes] ⊕= value` over the entries of some walks. Indices of accesses are nodes, as text.
 
     Attributes:
         dtype: the tensor's dtype.
@@ -145,7 +145,7 @@ class Drafts:
 
 
 def read(drafts: Drafts, view: View, nodes: tuple[Node | None, ...]) -> Access:
-    """The access to an array by the nodes of an equation. They are united with the nodes of its home if possible.
+    """The access to an array by an equation's nodes. These are united with the nodes of the array's home if possible.
 
     Raises ChainError if slots of a pattern are read at other entries than they were written.
     """
@@ -177,12 +177,12 @@ def node_of(index: object) -> Node:
 
 
 def vanishes(value: Scalar, zeros: Collection[str]) -> bool:
-    """Whether an expression is 0 wherever the tensors and local names `zeros` are, as far as its form tells."""
+    """Whether the form of an expression shows that it is 0 wherever the tensors and local names `zeros` are 0."""
     return is_zero(_background(value, dict.fromkeys(zeros, ABSENT)))
 
 
 def _background(value: Scalar, known: Mapping[str, Background]) -> Background:
-    """The value of an expression where the tensors and local names have known values."""
+    """The value of an expression, given known values of tensors and local names."""
     match value:
         case Number(value=number):
             return number or ABSENT

@@ -106,7 +106,7 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
 
 
 class _Terms:
-    """The index variables of a spec and its walks, as nodes and walks of a chain."""
+    """A spec's index variables as nodes of a chain, and its patterns as walks of the chain."""
 
     def __init__(self, drafts: Drafts, spec: Spec, index: Sequence[tuple[str, ...]]) -> None:
         self.drafts, self.spec, self.sizes = drafts, spec, dict(spec.sizes)
@@ -194,7 +194,7 @@ def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Va
 
 
 def _check_arithmetic(closed: Any, result: np.dtype) -> None:
-    """Raise ChainError unless a function can compute in the one dtype that a statement computes in.
+    """Raise ChainError unless a function can compute in the single dtype in which a statement computes.
 
     A statement computes in the widest dtype that it reads or writes. Bools do not count.
     Integers may not be compared, since the condition may become part of any other statement.
@@ -226,7 +226,7 @@ def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
 def _axis(drafts: Drafts, views: Sequence[View], number: int, size: int) -> Node | None:
     """The node of an axis of an elementwise result: its node in an operand that the chain computes, or a new one.
 
-    None for an axis of size 1.
+    The result is None for an axis of size 1.
     """
     if size == 1:
         return None
@@ -329,7 +329,7 @@ RULES: dict[str, Rule] = {
     "reduce_min": _reduction,
     "dot_general": _dot,
 }
-"""The rule of each primitive. Elementwise primitives that are not listed make one statement each."""
+"""The rule of each primitive. Each equation of an elementwise primitive that is not listed makes one statement."""
 
 
 def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:

@@ -83,7 +83,7 @@ def _order(type_: TensorType, ndim: int) -> tuple[int, ...]:
 
 
 def _overflowed(chain: Chain, operands: Any) -> dict[int, Any]:
-    """By number of the pattern, whether it overflowed, for each dynamic pattern that may overflow."""
+    """A dictionary: number of a dynamic pattern that may overflow → whether it overflowed."""
     flags = {}
     for number, (walk, arrays) in enumerate(zip(chain.walks, chain.index, strict=True)):
         flag = overflow(walk.pattern, [operands[n] for n in arrays])
@@ -118,7 +118,7 @@ def _placed(result: Result, found: list[Any], operands: Any) -> Any:
 
 
 def with_moved_operands(problem: Problem) -> Problem:
-    """The problem in which dense operands are stored as the one dense product that reads them prefers.
+    """The problem in which a dense operand of just one dense product is stored in the order that this product prefers.
 
     A moved operand has the axes of the given operand in another order.
     """

@@ -1,10 +1,11 @@
 """Grouping: which equations of a jaxpr become one kernel.
 
-Equations are taken in program order. An equation may join any group from the last one that computes an operand of it
-on. It joins the first such group that remains a chain whose statements share loops; if there is none, it begins a new
-group at the end. An equation that cannot begin a kernel and reads no result of a group runs before all groups. A
-broadcast number, such as `jnp.ones_like(x)`, becomes part of every group that reads it, where it needs no array.
-Several groups may compute the same values of stored entries, if that is cheaper than to store them (`recomputation`).
+Equations are taken in program order. An equation may join the last group that computes one of its operands, or any
+later group. It joins the first such group that remains a chain whose statements share loops; if there is none, it
+begins a new group at the end. An equation that cannot begin a kernel and reads no result of a group runs before all
+groups. A broadcast number, such as `jnp.ones_like(x)`, becomes part of every group that reads it, where it needs no
+array. Several groups may compute the same values of stored entries, if that is cheaper than to store them
+(`recomputation`).
 """
 
 from __future__ import annotations
@@ -93,9 +94,9 @@ class _Group:
     Attributes:
         equations: the equations, in program order.
         chain: the translation of the equations; None if no further equation may join.
-        reason: why the first equation that tried to join in vain could not; "" if none did.
+        reason: why the first equation that was refused could not join; "" if none was refused.
         copies: the ids of the equations that other groups compute, too.
-        moves: whether patterns may be walked in another order than they are stored in.
+        moves: whether patterns may be walked in another order than their storage order.
     """
 
     equations: list[Any]
@@ -176,7 +177,7 @@ class _Grouping:
         return (begins and self.begin(equation, parts)) or (bool(needed) and self.alone(equation))
 
     def begin(self, equation: Any, parts: Any) -> bool:
-        """Begin a group with an equation, after what is recomputed for it. False if that gives no chain."""
+        """Begin a group with an equation, after the equations recomputed for it. False if these are no chain."""
         self.groups.append(_Group([], Translation()))
         if self.join(len(self.groups) - 1, equation, parts) is None:
             return True
@@ -190,7 +191,7 @@ class _Grouping:
         return True
 
     def join(self, number: int, equation: Any, parts: Any, moves: bool = False) -> str | None:
-        """Add an equation to a group if the group remains a chain; else return the reason why not.
+        """Add an equation to a group if the group remains a chain; otherwise return the reason why it would not.
 
         The values of entries that the equation reads are recomputed in the group, if that pays. Broadcast numbers that
         it reads become part of the group. With `moves`, the group may walk patterns in another order than stored.
@@ -215,7 +216,7 @@ class _Grouping:
     def is_movable(self, number: int, equation: Any) -> bool:
         """Whether only this equation and the group itself read the group's values of entries.
 
-        Then the group may walk a pattern in another order: values that others read have to be in storage order.
+        If so, the group may walk a pattern in another order. Values that others read have to be in storage order.
         """
         group = self.groups[number]
         assert group.chain is not None
@@ -251,10 +252,10 @@ class _Grouping:
         return reason
 
     def settled(self, group: _Group, wanted: Collection[Any]) -> list[tuple[_Group, bool]]:
-        """The longest prefix of a group that is a chain with all wanted results, and its later equations one by one.
+        """The longest prefix of a group that is a chain with all wanted results, then each later equation alone.
 
-        Each comes with whether it runs as one kernel. A group may lose equations at its end because a result that other
-        groups read takes part in no shared loops.
+        Each part comes with a bool: whether it runs as one kernel. A group may lose equations at its end because a
+        result that other groups read takes part in no shared loops.
         """
         behind: list[_Group] = []
         wanted = set(wanted)
@@ -268,7 +269,7 @@ class _Grouping:
         return [*([(group, fused)] if names else []), *((other, False) for other in behind)]
 
     def refusal(self, group: _Group, wanted: Collection[Any]) -> str | None:
-        """Why a group is no kernel that returns all wanted variables; None if it is one."""
+        """Why a group cannot be a kernel that returns all wanted variables; None if it can."""
         assert group.chain is not None
         try:
             return _refusal(group.chain.chain([v for v in group.own if v in wanted]))
@@ -289,11 +290,11 @@ class _Grouping:
 
 
 def _starts(name: str) -> bool:
-    """Whether an operation makes a group worth a kernel. A group begins with one of these, or a function of entries."""
+    """Whether an operation is worth a kernel. A group begins with such an operation, or with a function of entries."""
     return name == "jsparse_einsum" or name in COMPOSED
 
 
 def _unread(equations: Sequence[Any]) -> list[Any]:
-    """The variables that the equations compute and none of them reads."""
+    """The variables that the equations compute, but that none of them reads."""
     used = {v for e in equations for v in read(e)}
     return [v for e in equations for v in e.outvars if v not in used]

@@ -3,8 +3,8 @@
     S[i, j] = A[i, j] - m[i]
     E[i, j] = exp(S[i, j])        →        E[i, j] = exp(A[i, j] - m[i])
 
-A reader that sums over further variables would compute the element again and again, so it keeps reading the array. A
-copy, such as the elements of a dense array at stored entries, becomes part of all of its readers.
+A reader that sums over further variables would compute each element many times, so it keeps reading the array. A copy,
+such as the elements of a dense array at stored entries, becomes part of all of its readers.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Statement:
     """A draft with the representatives of all nodes, and with the walks of the slots that it runs over.
 
     Attributes:
-        uses: how often its value has each access.
+        uses: how often each access occurs in its value.
         points: the nodes of all index variables that it loops over.
         depth: the depth of its value.
     """
@@ -129,14 +129,14 @@ class _Statement:
         return self.points == frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
 
     def stays_apart(self, drafts: Drafts) -> bool:
-        """Whether it calls a function that kernels have in float32 only, since its readers may compute in float64."""
+        """Whether it has to stay a statement: it calls a function that kernels have in float32 only, not in float64."""
         names = operations_of(self.draft.value)
         return "float64" in drafts.dtypes and any(OPERATIONS[name].is_narrow for name in names)
 
     def fits(self, reader: _Statement) -> bool:
-        """Whether the reader computes at the same points, in a dtype that loses nothing, and reads the element there.
+        """Whether the reader computes at the same points, in a dtype that loses nothing, and reads this element there.
 
-        A statement that walks no pattern, or another one, also reads the zeros between the entries of a dense target.
+        A reader that walks no pattern, or another one, also reads the zeros between the entries of a dense target.
         """
         own, other = self.draft, reader.draft
         alike = all(access == own.access for access in reader.uses if access.tensor == own.tensor)
@@ -191,7 +191,7 @@ def _is_product(value: Scalar) -> bool:
 
 
 def _keeps(first: str, second: str) -> bool:
-    """Whether the second dtype represents all results of arithmetic in the first. Conditions have no dtype."""
+    """Whether the second dtype represents all results of arithmetic in the first. A condition has the dtype None."""
     if "bool" in (first, second):
         return True
     a, b = (np.dtype(accumulator(x)) for x in (first, second))

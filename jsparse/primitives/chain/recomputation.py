@@ -11,7 +11,8 @@ Recomputation pays if it reads at most as many bytes of dense rows as storing an
     bytes of the rows that recomputation reads  <=  MOVES · bytes of the values
 
 It pays for scores that add the features of both ends of an edge before a function is applied (GATv2), since there is a
-value for each entry and feature. It does not pay for the product of two rows of features, which is one value an entry.
+value for each entry and feature. It does not pay for the product of two rows of features, which is one value for each
+entry.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Recomputation:
                 self.sums.setdefault(key, []).append(equation)
 
     def of(self, equation: Any, is_there: Callable[[Any], bool]) -> list[Any]:
-        """Equations to recompute so that `equation` can join a group, in program order; empty if not worth it.
+        """The equations to recompute so that `equation` can join a group, in program order; none if that does not pay.
 
         All sums over the same levels are judged together, since they will share their loops.
 
@@ -112,7 +113,7 @@ def _spec(equation: Any) -> Spec | None:
 def _summed_levels(equation: Any) -> tuple[Any, tuple[int, ...]] | None:
     """The pattern whose entries an equation sums into a dense array, and the numbers of the levels it sums over.
 
-    None for any other equation, and for sums over all levels or none.
+    The result is None for any other equation, and for sums over all levels or over none.
     """
     spec = _spec(equation)
     if spec is None or spec.result.on is not None or len(spec.walks) != 1:
@@ -125,7 +126,7 @@ def _summed_levels(equation: Any) -> tuple[Any, tuple[int, ...]] | None:
 def _compares(equation: Any) -> bool:
     """Whether an equation compares two variables.
 
-    Recomputed values may differ in their last bit from the values that the maximum was taken over, so a comparison with
+    Recomputed values may differ in the last bit from the values of which the maximum was computed, so a comparison with
     the maximum could fail.
     """
     mapped = [equation.params["function"].jaxpr] if equation.primitive.name == "jsparse_map" else []

@@ -34,7 +34,7 @@ class Operand:
 
     Attributes:
         number: the number of the argument.
-        shape: the shape in which it is passed: slots and all later axes are one axis.
+        shape: the shape in which it is passed. The axis of slots and all later axes are merged into one.
     """
 
     number: int
@@ -70,7 +70,7 @@ class Chain:
         operands: how each operand of the problem is passed.
         index: for each walk, the numbers of the arguments that are its index arrays.
         shapes: the shape of each of the kernel's results, one axis for each of its nodes.
-        buffers: the shapes that the kernel writes: slots and all later axes are one axis.
+        buffers: the shapes that the kernel writes. The axis of slots and all later axes are merged into one.
         results: how each result of the chain is made from the kernel's results.
     """
 
@@ -85,7 +85,7 @@ class Chain:
 
     @property
     def is_reordered(self) -> bool:
-        """Whether a pattern is walked in another order than it is stored in."""
+        """Whether a pattern is walked in another order than its storage order."""
         return any(used != walk.stored for used, walk in zip(self.stored, self.walks, strict=True))
 
 
@@ -250,7 +250,7 @@ class _Named:
         return Statement(Access(draft.tensor, self.indices(draft.nodes)), value, draft.add, walks)
 
     def access(self, access: Access) -> Access:
-        """The access with names in place of nodes. An operand that is read on several walks is passed once for each."""
+        """The access with names in place of nodes. An operand that several walks read is passed once for each walk."""
         nodes = tuple(map(node_of, access.indices))
         tensor = access.tensor
         if tensor.startswith("A"):

@@ -1,10 +1,10 @@
 """Index variables of a chain: which axes of which arrays run over the same coordinates.
 
 Axes are nodes of a union-find forest (Tarjan, 1975). An equation names its axes by letters; different letters of one
-equation stay different variables, even if arrays that they index would unite them. A node may run over the slots of a
-pattern: then it consists of the nodes of the pattern's levels and of the dense axes after them. A node may be *divided*
-where an array is reshaped: it runs over all tuples of coordinates of its parts, the last part fastest. In the end its
-parts replace it.
+equation stay different variables, even where the arrays that they index would unite them. A node may run over the slots
+of a pattern: then it consists of the nodes of the pattern's levels and of the dense axes after them. A node may be
+*divided* where an array is reshaped: it runs over all tuples of coordinates of its parts, the last part fastest. In the
+end its parts replace it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Variables:
         return parts if self.unite([(node, self.merged(parts))]) else None
 
     def expanded(self, node: Node) -> tuple[Node, ...]:
-        """The representatives of a node's undivided parts, however deep; of the node itself if it is not divided."""
+        """The representatives of a node's undivided parts, at any depth; for an undivided node, of the node itself."""
         found = self.find(node)
         return (
             tuple(n for part in self._parts[found] for n in self.expanded(part)) if found in self._parts else (found,)
