@@ -1,8 +1,8 @@
-"""Collapse: two index variables that always occur at adjacent levels become one. `ijk,ijl->kl` is `pk,pl->kl`.
+"""Collapse: two index variables that always occur at adjacent levels become one. `ijk,ijl->kl` becomes `pk,pl->kl`.
 
-The tuples (i, j) that an operand stores are numbered, and the level of the number p takes the place of the two. Loops
-then have one level less, and a tuple is located by one look at its pointers. The entries and their order stay, so the
-values do, too. There are two cases, both of static patterns:
+The tuples (i, j) that an operand stores are numbered, and one level of the number p replaces the levels of i and j.
+Loops then have one level less, and a tuple is located by one lookup of its pointers. The entries keep their order, so
+the values stay as they are. There are two cases, both for static patterns:
 
     shared    (i, j) are the first two levels of several operands; p numbers the tuples of all of them, and its level
               is dense where others lie below it
@@ -47,7 +47,7 @@ class Collapsed:
 
 
 class _Held(NamedTuple):
-    """An operand whose levels `level` and `level + 1` have the two index variables."""
+    """An operand whose levels number `level` and `level + 1` have the two index variables."""
 
     number: int
     core: Pattern

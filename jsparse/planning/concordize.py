@@ -1,8 +1,8 @@
 """Conversions of dynamic operands before a product: the program sorts their entries into another order of levels.
 
 Patterns contradict each other if they store shared index variables in different orders, so that no order of loops walks
-all of them. Then some have to be sorted. Where a legal order of loops exists, it may still visit all pairs of rows, or
-locate rows by bisection. Sorting a pattern is then one of the alternatives that the scheduler prices
+all of them. Then some patterns have to be sorted. Where a legal order of loops exists, its loops may still visit all
+pairs of rows, or locate rows by bisection. Sorting a pattern is then one of the alternatives that the scheduler prices
 (`compiler.schedule.sorting`): it pays if the loops on sorted patterns are cheaper by more than the sorts cost.
 
 A static pattern is never converted: its transposed indices are made when a kernel needs them, and kept.
@@ -76,7 +76,7 @@ def cheapest_conversions(
 
 
 def fewest_conversions(work: TypedProduct, on: PatternRef | None) -> Conversions:
-    """The fewest conversions, and of those the smallest, that make all patterns and the result's concordant."""
+    """The fewest conversions, and among these the smallest, that make all patterns, also the result's, concordant."""
     if not _is_met(work, on) or _agree(work, on, {}):
         return ()
     dynamic = _dynamic(work)
@@ -139,7 +139,7 @@ def _sortable(work: TypedProduct, dtypes: Dtypes, on: PatternRef | None) -> Sort
 
 
 def _agree(work: TypedProduct, on: PatternRef | None, orders: Orders) -> bool:
-    """Whether a legal order of loops exists once operands are sorted in these orders. It includes the result."""
+    """Whether a legal order of loops over operands and result exists once operands are sorted in these orders."""
     walks = [walk for key, walk in work.walked(on).items() if key not in work.walks]
     of_operands = {n: work.walk_of(n) for n, x in enumerate(work.operands) if x.core is not None}
     walks += (_moved(walk, orders[n]) if n in orders else walk for n, walk in of_operands.items())

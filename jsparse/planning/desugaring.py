@@ -17,8 +17,8 @@ terms is a product of the semiring whose multiplication is addition (Kepner and 
     D[i] min= L[p] + d[j]        is        D[i] = ⊕ L[p] ⊗ d[j]     by min and +.
 
 A single term is a product by the semiring of min (or max) and ·. Numbers are factors like any other. Bare patterns only
-restrict the points: a term of bare patterns alone is the number 1 at their entries. If there are several terms, each
-term with several factors is computed first, as a tensor over all of its index variables.
+restrict the points at which a term is defined: a term of bare patterns alone is the number 1 at their entries. If there
+are several terms, each term with several factors is computed first, as a tensor over all of its index variables.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class DesugaredStatement:
 def desugared(
     text: str, statement: Statement, tensors: Mapping[str, Any], shape: Sequence[int] | None
 ) -> DesugaredStatement:
-    """Replace indirect accesses by index relations. `shape` is the target's; only an indirect target needs it.
+    """Replace indirect accesses by index relations. `shape` is the target's shape, which only an indirect target needs.
 
     Raises DTypeError if an index table is sparse or holds no integers, ShapeError if ranks do not agree,
     NotYetSupportedError for symbolic shapes.
@@ -105,7 +105,7 @@ class _Relations:
         """An access with index variables only, and the accesses to the relations that determine those variables.
 
         Args:
-            shape: the accessed tensor's.
+            shape: the shape of the accessed tensor.
             distinct: every index variable occurs once, as a target requires, even where two indices read one table.
         """
         if shape is not None and len(shape) != len(access.indices):
@@ -258,7 +258,7 @@ def _twice(relations: _Tables, target: tuple[IndexVar, ...]) -> tuple[tuple[Inde
 
 
 def _read(relations: _Tables) -> dict[IndexVar, np.ndarray]:
-    """The value of each index variable for every combination of the variables that no relation determines.
+    """The value of each index variable, for every combination of values of the variables that no relation determines.
 
     The value is -1 where a table is read out of range.
     """

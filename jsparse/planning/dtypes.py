@@ -1,15 +1,14 @@
 """Input, compute and result dtypes of a product.
 
-    promoted    what the operands promote to, by `jnp.result_type`
-    computed    the dtype of the values that the kernel stores: the result's, unless that would cut floats to integers,
-                or numbers to bools
+    promoted the dtype to which the operands promote, by `jnp.result_type` computed    the dtype of the values that the
+    kernel stores: the result's, unless that would cut floats to integers, or numbers to bools
     result      the promoted dtype, or `preferred_element_type`
 
 A kernel casts what it loads. So an operand keeps its dtype if the kernel then computes with the same numbers as if the
 operand were promoted first.
 
 Bare patterns have no dtype and promote nothing. A product of bare patterns alone counts entries, so it has the default
-integer dtype; or bool if the semiring multiplies bit by bit, since the one of such a semiring of integers is -1.
+integer dtype; or bool if the semiring multiplies bit by bit, since over integers the one of such a semiring is -1.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Dtypes:
         return given if given.name in DTYPES and self._is_same_promoted(given) else self.promoted
 
     def _is_same_promoted(self, given: np.dtype) -> bool:
-        """Whether casts in the kernel give the same numbers as if the operand were promoted first."""
+        """Whether a cast in the kernel gives the same numbers as promoting the operand first."""
         if is_complex(given) and not is_complex(self.promoted):
             return False
         if self.promoted.name in NARROW_FLOATS:
@@ -88,9 +87,9 @@ class Dtypes:
 
 
 def common_dtype(*given: Any) -> np.dtype:
-    """What dtypes, arrays and numbers promote to, by `jnp.result_type`.
+    """The dtype to which dtypes, arrays and numbers promote, by `jnp.result_type`.
 
-    Sums of narrow floats are float32, which is no implicit promotion: both give float32 in every mode of JAX.
+    Two different narrow floats promote to float32 in every mode of JAX, even where it forbids implicit promotion.
     """
     if any(getattr(x, "dtype", x) == np.float32 for x in given):
         given = tuple(x for x in given if getattr(getattr(x, "dtype", x), "name", "") not in NARROW_FLOATS)
@@ -129,7 +128,7 @@ def dtypes_of(
 
 
 def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dtype) -> None:
-    """Raise DTypeError, IntegerRangeError among them, for a coefficient that the dtype of a sum cannot represent.
+    """Raise DTypeError, or its subclass IntegerRangeError, for a coefficient that the dtype of a sum cannot represent.
 
     A bool has no negative. Integers are computed in the accumulator's dtype, which has 32 bits or more.
     """

@@ -29,8 +29,9 @@ REMEMBERED = 64
 def multiplies_matrices(product: TypedProduct) -> int | None:
     """The number of the operand whose entries multiply by matrices one by one; None if there is none.
 
-    It is the only sparse operand. Its static pattern has three levels or more, and most segments of its last level have
-    one entry. Some dense operand has an index of it, an index of the result, and a summed index that no pattern stores.
+    It is the only sparse operand. Its static pattern has three levels or more, and most segments of the last level have
+    one entry. Some dense operand has an index of this operand, an index of the result, and a summed index that no
+    pattern stores.
     """
     sparse = [n for n, x in enumerate(product.operands) if x.stored is not None]
     if len(sparse) != 1 or not product.semiring.is_linear:
@@ -71,7 +72,7 @@ def coordinates_of(pattern: Pattern, dim: int) -> Pattern:
 
 
 def entry_variable(product: TypedProduct) -> IndexVar:
-    """A name for the number of an entry that no index variable has."""
+    """A new name for the index variable that numbers the entries."""
     name = "p"
     while name in product.sizes:
         name += "'"

@@ -1,7 +1,7 @@
 """Executes plans on operands, instruction by instruction.
 
 A dense product by any semiring is plain jax.numpy over the whole iteration space. XLA fuses the product into the
-reduction, so that only derivatives store the product. The result is what the compiler's loops compute: an empty
+reduction, so that only derivatives store the product. The result equals the result of the compiler's loops: an empty
 reduction is the semiring's zero, and the factors that attain a minimum share its gradient.
 """
 
@@ -55,7 +55,7 @@ _MULTIPLY = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
 
 
 def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> Any:
-    """Run a plan on operands that have the signatures it was made for. The result is an array or a SparseTensor.
+    """Run a plan on operands with the signatures for which the plan was made. The result is an array or a SparseTensor.
 
     `out_format` is the caller's argument: the result may lie on its pattern.
     """

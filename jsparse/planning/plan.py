@@ -46,7 +46,7 @@ OUTPUT = -1  # stands for the result's own pattern where a value's number is exp
 
 @dataclass(frozen=True, slots=True)
 class PlannedProduct:
-    """A number times a product of values: one call of the primitive, or one of jnp.einsum if no pattern is walked.
+    """A number times a product of values: one call of the primitive, or of jnp.einsum if no pattern is walked.
 
     Attributes:
         coefficient: the number that the product is multiplied by.
@@ -55,8 +55,8 @@ class PlannedProduct:
         shape: the result's logical shape, dense or sparse.
         dtypes: the dtypes of operands, of the computation and of the result.
         operand_dtypes: for each factor its dtype before the prereduction; None for a bare pattern.
-        prereductions: for each factor the einsum that sums the index variables which it alone carries; None if there
-            are none.
+        prereductions: for each factor the einsum that sums the index variables which this factor alone carries; None if
+            it has none.
         spec: the parameter of the primitive; None if no sparse level is left to walk.
         index_sources: for each dynamic pattern that is walked, the number of a value that lies on it, or `OUTPUT`.
         result: the pattern of a sparse result, None for a dense one.
@@ -150,7 +150,7 @@ Output: TypeAlias = DenseOutput | OnPattern | AssembledPattern
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """The conversion of a value to another format, which is concordant with the other patterns, or can locate rows.
+    """The conversion of a value to another format: one that is concordant with other patterns, or can locate rows.
 
     Attributes:
         value: the number of the value.

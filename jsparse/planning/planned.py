@@ -40,7 +40,7 @@ Operand: TypeAlias = SparseTensor | BarePattern | jax.Array
 
 
 def as_array(x: Any, subscripts: str) -> jax.Array:
-    """Convert a dense operand to an array of numbers. Raises DTypeError if it is none."""
+    """Convert a dense operand to an array of numbers. Raises DTypeError if it does not hold numbers."""
     return jax_array(
         x, f"the operands of '{shortened(subscripts)}' to be arrays of numbers or SparseTensors, or Patterns"
     )
@@ -119,7 +119,7 @@ def plan_einsum(
     semiring: Semiring = PLUS_TIMES,
     schedules: Schedules = (),
 ) -> Planned:
-    """Plan an einsum on these operands. `preferred` is the dtype of the result, by default what operands promote to.
+    """Plan an einsum on these operands. `preferred` is the result's dtype, by default the one operands promote to.
 
     Raises:
         SubscriptError, ShapeError, DTypeError: the operands do not fit the subscripts, or each other.

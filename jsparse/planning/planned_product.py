@@ -47,7 +47,7 @@ def needed_ones(product: TypedProduct, dtype: np.dtype) -> list[tuple[Access, On
 
 
 def fused(assembly: Assembly, terms: Sequence[PlannedProduct]) -> Entries | None:
-    """The parameter for finding a sum's pattern and values together; None if the pattern should be found first."""
+    """The parameter of a primitive that finds a sum's pattern and values together; None if the pattern comes first."""
     specs = tuple(term.spec for term in terms if term.spec is not None)
     if not len(assembly.reached.terms) == len(specs) == len(terms):
         return None

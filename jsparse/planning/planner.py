@@ -62,7 +62,7 @@ SURPRISES = 3  # how often, at most, a path is chosen again by the entries that 
 
 
 class _Begun(NamedTuple):
-    """A snapshot of what is planned: the numbers of instructions, values and steps, and the values that were made."""
+    """A snapshot of the planner: the numbers of instructions, values and steps, and the values that were made."""
 
     instructions: int
     values: int
@@ -120,7 +120,7 @@ class _Planner:
     def entry_by_entry(self, term: TypedProduct) -> TypedProduct:
         """The term, in which entry values and coordinates replace an operand whose entries multiply by matrices.
 
-        The term itself if it has no such operand.
+        The result is the term itself if it has no such operand.
         """
         number = multiplies_matrices(term)
         if number is None:
@@ -220,7 +220,7 @@ class _Planner:
         )
 
     def _begun(self) -> _Begun:
-        """A snapshot of what is planned now."""
+        """A snapshot of the planner's present state."""
         return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.made), dict(self.converted))
 
     def _forget(self, begun: _Begun) -> None:
@@ -234,7 +234,7 @@ class _Planner:
         """The terms, split into steps where that is allowed, with their dtypes.
 
         Only a single product and the terms of a dense sum are split: a sparse sum needs all terms on one pattern. A
-        schedule is for one kernel, so what has schedules is not split.
+        schedule is for one kernel, so terms with schedules are not split.
         """
         if self.schedules:
             return [(term, dtypes if len(terms) == 1 and term.coefficient == 1 else dtypes.of_term) for term in terms]
@@ -269,7 +269,7 @@ class _Planner:
     def _along(
         self, steps: Sequence[Step], term: TypedProduct, dtypes: Dtypes, counts: dict[Result, float]
     ) -> tuple[TypedProduct, Dtypes] | None:
-        """Append the instructions of these steps. Returns what is left of the term, with its dtypes.
+        """Append the instructions of these steps. Returns the remaining term with its dtypes.
 
         If a result stores far more entries than expected, writes its count to `counts` and returns None.
         """
@@ -326,7 +326,7 @@ class _Planner:
     def _concordant(
         self, terms: Sequence[tuple[TypedProduct, Dtypes]], provisional: PatternRef | None
     ) -> list[tuple[TypedProduct, Dtypes]]:
-        """The terms with values in other formats, where no loop order walks all formats as stored, or where that pays.
+        """The terms, with values converted to other formats if no loop order walks all as stored, or if that pays.
 
         A schedule assumes operands as they are stored, so with schedules only discordant operands are converted.
         """
@@ -363,7 +363,7 @@ class _Planner:
     def _stored(
         self, terms: Sequence[TypedProduct], output: Stored | Format, nse: int | None
     ) -> tuple[PatternRef | None, Assembly | None]:
-        """The pattern that the result is stored on (None if dense), and its assembly if it is a new pattern."""
+        """The pattern on which the result is stored (None if dense), and its assembly if it is a new pattern."""
         if isinstance(output, PatternRef) or output is None:
             return output, None
         format = output if isinstance(output, Format) else None
@@ -402,7 +402,7 @@ def _stores_everything(pattern: Pattern) -> bool:
 
 
 def _known(term: TypedProduct, assembly: Assembly, is_step: bool, first: int) -> Stored:
-    """Where a result is stored if its new static pattern need not be assembled; else NEW_PATTERN.
+    """Where a result is stored, if its static pattern need not be assembled; otherwise NEW_PATTERN.
 
     The result of a step that stores everything is dense (None). If all entries of an operand are reached, the result
     lies on the operand's pattern. If nothing is summed and the result has few entries, loops look each of them up in
@@ -428,7 +428,7 @@ def _known(term: TypedProduct, assembly: Assembly, is_step: bool, first: int) ->
 
 @remembered(maxsize=64)
 def _steps_of_search(core: Pattern) -> float:
-    """The steps of a bisection for an entry in its segment of the last level, on average over the entries."""
+    """The number of steps of a bisection for an entry in its segment of the last level, on average over the entries."""
     if not core.format.levels[-1].kind.has_pointers:
         return 1.0
     lengths = np.diff(core.pointers(len(core.shape) - 1)).astype(float)

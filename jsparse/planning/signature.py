@@ -1,7 +1,7 @@
 """Signatures of operands, and requests for results. A plan depends on nothing else.
 
-A signature has the static, hashable properties of an operand. A request says what a caller wants of the result, which
-may be dense, in a given format, or on a given pattern.
+A signature has the static, hashable properties of an operand. A request says how the caller wants the result: dense, in
+a given format, or on a given pattern.
 """
 
 from __future__ import annotations
@@ -175,10 +175,10 @@ class Request:
     Attributes:
         output: where it is stored; None to follow the rules (`planning.output.rules`).
         nse: the capacity of a dynamic pattern, an upper bound for the entries of a static one; None if not given.
-        dtype: the result's dtype; None for the one that operands and numbers promote to.
+        dtype: the result's dtype; None for the dtype to which operands and numbers promote.
         shape: the result's shape; None if it follows from the operands.
-        schedules: the steps that kernels have to have: of the only kernel, or None or a schedule for each term. Empty
-            if the scheduler decides everything.
+        schedules: the steps that kernels have to have: one schedule for a single kernel, or a schedule or None for each
+            term. Empty if the scheduler decides everything.
     """
 
     output: OutputRequest = None

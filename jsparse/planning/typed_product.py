@@ -1,8 +1,8 @@
 """Products with the signatures of their operands and the checked sizes of their index variables.
 
-A pattern that is given for the result may lack dimensions of it, which dense levels then store. The pattern's
-dimensions belong to indices of the result, in the same order. Their sizes decide which indices these are, and must
-leave one choice only:
+A pattern that is given for the result may lack dimensions of the result, which dense levels then store. The pattern's
+dimensions belong to indices of the result, in the same order. The sizes decide to which indices, and must leave only
+one choice:
 
     ihd,jhd->ijh    a pattern of shape (n, n) has the indices i and j, if h has another size than n
     bijh            the pattern has the indices i and j, if neither b nor h has size n
@@ -95,7 +95,7 @@ class TypedProduct:
 
     @property
     def sums_apart(self) -> bool:
-        """Whether a sum over index variables of some factors may be computed before the product with the others.
+        """Whether a sum over index variables of some factors may be computed before the product with the other factors.
 
         Distributivity allows it for nonempty sums; for empty sums the semiring's zero has to be absorbing as well.
         """
@@ -322,7 +322,7 @@ def _first_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mappin
 
 
 def _last_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:
-    """The last indices that have these sizes; equal to the first choice if there is only one."""
+    """The last indices that have these sizes. They equal the first choice if there is only one choice."""
     found = _first_choice(names[::-1], shape[::-1], sizes)
     return None if found is None else found[::-1]
 

@@ -54,7 +54,7 @@ class Assembly:
         return [() if n is None else operands[n].pattern.operands() for n in self.sources]
 
     def pattern(self, operands: Sequence[Any], arrays: Sequence[Any] | None = None) -> DynamicPattern | None:
-        """The result's pattern if it is dynamic, None if it is static. It has overflowed if an operand's pattern has.
+        """The result's pattern if dynamic, None if static. It has overflowed if an operand's pattern has overflowed.
 
         Args:
             operands: the values whose patterns are walked.
@@ -114,7 +114,7 @@ def assembled(
 def provisional_output(
     text: str, products: Sequence[TypedProduct], output: Stored | Format, nse: int | None
 ) -> PatternRef | None:
-    """The pattern that a sum will be stored on, as far as planning needs it to make the patterns concordant.
+    """The pattern on which a sum will be stored, as far as planning has to know it to make the patterns concordant.
 
     A new dynamic pattern is provisional: its format may still change. None stands for a dense or a static result.
     """
@@ -171,7 +171,7 @@ def _source(product: TypedProduct, key: WalkKey, walk: PatternAccess) -> int | N
 
 
 def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products: Sequence[TypedProduct]) -> int:
-    """The slots for `capacity` entries: in dense levels at the end, each entry may fill a block of its own."""
+    """The slots for `capacity` entries. If dense levels are at the end, each entry may need a block of its own."""
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
     for dim in format.trailing_dims:
         capacity *= shape[dim] if products[0].kept[dim] in walked else 1

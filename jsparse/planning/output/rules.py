@@ -10,7 +10,7 @@ In case (a), if there is no other pattern, the result lies on that operand's pat
 index variables that the operand lacks. Otherwise it has a new pattern: exactly the coordinates that the operands'
 entries reach. A sum is sparse if all of its terms are, on the union of their patterns.
 
-The output of a program is what its caller requests if there is a request, else what the rules infer.
+The caller's request decides the output of a program; without a request, the rules do.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _of_product(product: TypedProduct) -> Stored:
 
 
 def _stores_nothing(product: TypedProduct, operand_index: int) -> bool:
-    """Whether a sparse operand without sparse levels stores nothing. No pattern that is walked shows that."""
+    """Whether a sparse operand with dense levels only stores nothing, which no walked pattern shows."""
     x = product.operands[operand_index]
     return x.core is None and 0 in x.shape
 

@@ -55,7 +55,7 @@ class Cells:
 
         Args:
             sizes: the size of each index of the cells.
-            degrees: how the combinations are spread, for the indices for which that is known.
+            degrees: how the combinations are spread, for the indices where that is known.
         """
         self.known = {v: degrees[v] for v in [v for v in sizes if v in degrees][:GROUPED]}
         even = np.array(float(prod([n for v, n in sizes.items() if v not in self.known])))
@@ -78,13 +78,13 @@ class Cells:
 
 
 class Binding(NamedTuple):
-    """What a loop over an index variable does.
+    """The effect of a loop over an index variable on the number of tuples.
 
     Attributes:
         factor: the tuples inside the loop for each tuple outside.
         fan: the coordinates in a segment of the shortest level, for each tuple outside.
         items: the number of items that have the variable.
-        stored: number of variables → the fewest distinct tuples of an item that has exactly so many bound variables.
+        stored: for a number n of variables, the fewest distinct tuples among the items with exactly n bound variables.
     """
 
     factor: float
@@ -182,7 +182,7 @@ class Estimates:
         return Binding(factor, fan, len(items), stored)
 
     def _met(self, items: tuple[Item, ...], var: IndexVar, inside: int) -> float:
-        """The ratio of the tuples at which items meet to the tuples if their entries were even and independent."""
+        """The ratio of the tuples at which items meet to the tuples if entries were spread evenly and independently."""
         factor, left = 1.0, [item for item in items if var in item.degrees]
         # A factor for every pair would count the same skew several times, so there is one for each edge of a tree.
         tree = left[:1]
@@ -197,8 +197,8 @@ class Estimates:
     def _met_within(self, first: Item, second: Item, var: IndexVar, inside: int) -> float:
         """The factor for two items whose entries lie within static operands with the same index variables.
 
-        It applies at the loop that binds the last of these variables. Of several such pairs of operands, the pair whose
-        factor is farthest from 1 counts.
+        The factor applies at the loop that binds the last of these variables. Of several such pairs of operands, the
+        pair whose factor is farthest from 1 counts.
         """
         masks = [[(x, self.mask(x)) for x in item.within] for item in (first, second)]
         ones, others = ([x for x, mask in of if mask & self.bits[var] and not mask & ~inside] for of in masks)
@@ -256,7 +256,7 @@ class Estimates:
         return self._skews[key]
 
     def _coincidence(self, first: Item, second: Item) -> float:
-        """The ratio of the entries that two operands share to the entries they would share if independent, by a sample.
+        """The ratio of the entries that two operands share to the number expected of independent ones, from a sample.
 
         The operands have the same index variables.
         """

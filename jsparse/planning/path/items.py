@@ -46,21 +46,21 @@ class Degrees:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """An operand or the result of a step. A search has one for each set of members and index variables.
+    """An operand or the result of a step. A search has one item for each set of members and index variables.
 
     Attributes:
-        members: the indices of the operands that it is a product of.
+        members: the indices of the operands whose product it is.
         indices: its index variables, each once.
         stored: the expected number of index tuples that its sparse levels store; 1 if it is dense.
         levels: the index variables of its sparse levels, in the order of storage; none if it is dense.
-        form: equal for items that have equal values, up to the names of their index variables.
-        spread: gives how the stored tuples are spread over each index variable, where that is known.
+        form: a key that is equal for items with equal values, up to the names of index variables.
+        spread: a function that returns how the stored tuples are spread over each index variable, where that is known.
         traced: its pattern is dynamic.
         relates: it is an index relation. Two of them are not multiplied, since their product would have values.
-        restricts: it has values, or loops walk it. Else it is a bare pattern that stores every entry.
+        restricts: it has values, or loops walk it. Otherwise it is a bare pattern that stores every element.
         repeats: an index variable stands for several of its dimensions.
         is_bare: it is a pattern without values.
-        is_list: its coordinates are a list, in which loops over other patterns do not find a row.
+        is_list: its coordinates are a list, in which loops over other patterns cannot locate a row.
         pattern: the static pattern of an operand, which has an index variable for each dimension.
         dims: the dimension of each index variable.
         bounds: the static operands of two or more dimensions whose patterns contain all entries of a result.

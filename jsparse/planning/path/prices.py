@@ -70,7 +70,7 @@ def nest(
 
 
 def _factors(items: Sequence[Item]) -> int:
-    """The multiplications for each index tuple; at least 1, for reading the factor."""
+    """The multiplications for each index tuple; at least 1, to account for reading the factor."""
     return max(sum([bool(item.indices) for item in items]) - 1, 1)
 
 
@@ -98,8 +98,8 @@ def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimat
 def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Estimates) -> tuple[float, float]:
     """The cost of the loops over sparse levels, with the entries to move, and the tuples inside the loops.
 
-    Two orders of loops are compared: the one that leaves the fewest tuples, for which values may have to be moved, and
-    the one that follows the storage orders as far as they agree.
+    Two orders of loops are compared: the order that leaves the fewest tuples, for which values may have to be moved,
+    and the order that follows the storage orders as far as they agree.
     """
     having: dict[IndexVar, list[Item]] = {}
     for item in items:

@@ -3,16 +3,12 @@
 A step computes the product of some values (operands, or results of earlier steps) and sums the index variables that
 neither the result nor another value has. The last step multiplies all remaining values in one loop nest. The steps are
 
-    a value alone          its index variables that no other value has are summed, or its diagonal is taken
-    two values
-    a sparse value and     all in one nest: `ij,ik,jk->ij`, where a product of the dense values alone would be large
-    several dense values
-    all values that have   all in one nest, which eliminates the variables (Dechter, Bucket elimination, 1999)
-    one or two given
-    summed index variables
-    such values and a      all in one nest, which computes the product only where the sparse value stores entries (a
-    sparse value that has  masked product in GraphBLAS): the first three values of `ij,il,lj,jk->ik`
-    indices of the product
+    a value alone its index variables that no other value has are summed, or its diagonal is taken two values a sparse
+    value and     all in one nest: `ij,ik,jk->ij`, where a product of the dense values alone would be large several
+    dense values all values that have   all in one nest, which eliminates the variables (Dechter, Bucket elimination,
+    1999) one or two given summed index variables such values and a      all in one nest, which computes the product
+    only where the sparse value stores entries (a sparse value that has  masked product in GraphBLAS): the first three
+    values of `ij,il,lj,jk->ik` indices of the product
 
 The search prices every sequence of steps: its states are partitions of the operands. Equal steps, such as the two
 products A·A in `ij,jk,kl,li->`, are computed once.
@@ -52,7 +48,7 @@ GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
 
 
 Result = tuple[frozenset[int], frozenset[IndexVar]]
-"""The operands that a result is a product of, and its index variables."""
+"""The operands whose product a result is, and the result's index variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +59,7 @@ class Step:
         operands: operand indices; numbers from the count of operands on are results of earlier steps.
         indices: the index variables of the step's result.
         is_dense: the result is a dense array.
-        members: the operands of the whole product that it is a product of.
+        members: the operands of the whole product whose product this step's result is.
         stored: the expected number of index tuples that its sparse levels store.
     """
 
@@ -90,7 +86,8 @@ def contraction_path(
     """The steps before the last step. There are none if one nest over all operands is cheapest.
 
     Args:
-        is_sparse: the result gets a pattern of its own. Every step then has to store exactly the entries it reaches.
+        is_sparse: whether the result gets a pattern of its own. Every step then has to store exactly the entries that
+            it reaches.
         counts: the number of index tuples that some results store, where it is known; others are estimated.
     """
     if not product.sums_apart:
@@ -149,9 +146,9 @@ class _Search:
     def cheapest(self) -> _Plan:
         """The cheapest of these plans.
 
-        Before other steps, the index variables that one operand has to itself are summed: for no operand, for all
-        operands, or for all but one. The last is tried if all sparse operands that are connected to that operand
-        are summed, so that no other sparse operand remains there.
+        The plans differ in the sums that come before all other steps. An index variable that only one operand has may
+        be summed first: for no operand, for all operands, or for all operands but one. The last is tried if all other
+        sparse operands that are connected to that operand are summed completely.
         """
         alone = [item for item in self.items if self._alone(item, self.items) is not None]
         plans = [self._from(self.items)]
@@ -178,8 +175,8 @@ class _Search:
     def _from(self, state: _State) -> _Plan:
         """The plan of a product of these values: greedy steps while there are many, then the best sequence of steps.
 
-        A greedy step minimizes its own cost plus the cost of one nest over all values that are left. It need not pay by
-        itself, so the plans that stop after each greedy step are compared, too.
+        A greedy step minimizes its own cost plus the cost of one nest over all values that are left. A greedy step need
+        not pay by itself, so the plans that stop after each greedy step are compared, too.
         """
         cost, merges = 0.0, tuple[_Merge, ...]()
         found: _Plan = (self.nest(state), ())
@@ -193,7 +190,7 @@ class _Search:
         return min(found, (cost + below, (*merges, *later)), key=lambda plan: plan[0])
 
     def _next(self, state: _State, most: float) -> tuple[float, _Merge, _State] | None:
-        """The step that minimizes its cost plus a nest over all values left; None if each step costs `most` or more."""
+        """The step whose cost plus a nest over all values left is least; None if each step costs `most` or more."""
         chosen, least = None, inf
         for step in sorted(self._steps(state), key=lambda step: step[0]):
             if step[0] >= min(least, most):
@@ -256,7 +253,7 @@ class _Search:
 
         Args:
             keeps_all: whether the result keeps all index variables, or only those that are needed later.
-            as_pattern: whether to price a sparse result where it is dense by the rules. It must then be mostly empty.
+            as_pattern: whether to price a sparse result where the rules say dense. It must then be mostly empty.
         """
         key = frozenset(factors), keeps_all, as_pattern
         if key not in self.merged:
@@ -318,7 +315,7 @@ class _Search:
 
     @staticmethod
     def _is_full(sparse: Sequence[Item], levels: tuple[IndexVar, ...]) -> bool:
-        """Whether the only sparse factor of a product is static and stores every coordinate of the only level."""
+        """Whether the only sparse factor of a product is static, and stores every coordinate of its only level."""
         if len(sparse) != 1 or len(levels) != 1 or sparse[0].pattern is None:
             return False
         return stores_every(sparse[0].pattern, sparse[0].dims[levels[0]])
@@ -329,7 +326,7 @@ class _Search:
         return any(item.levels for item in factors) and not any(item.traced for item in factors)
 
     def _item(self, made: Item) -> Item:
-        """The one object that stands for an item, however many orders of steps lead to it."""
+        """The single object for an item, however many orders of steps lead to it."""
         return self.made.setdefault((made.members, made.indices, bool(made.levels)), made)
 
     @staticmethod
@@ -341,8 +338,8 @@ class _Search:
     def _may_fill_empty_sums(self, walked: frozenset[IndexVar]) -> bool:
         """Whether a dense intermediate may store the semiring's zero where no product contributes.
 
-        The zero must vanish in later products, and must not become a stored entry of a sparse result. The latter cannot
-        happen if `walked`, the index variables of the intermediate that sparse factors have, is empty.
+        The zero must vanish in later products, and must not become a stored entry of a sparse result. It cannot become
+        one if `walked`, the index variables of the intermediate that sparse factors have, is empty.
         """
         return self.product.semiring.distributes_empty and not (self.is_sparse and walked)
 
@@ -366,8 +363,8 @@ class _Search:
 def _meetings(state: Sequence[Item]) -> list[tuple[Item, ...]]:
     """Groups of static operands whose common entries planning may find, before anything is summed.
 
-    A group is two operands, one of which has all index variables of the other, or all static operands. If they share
-    few entries, later loops visit only these, and do not merge segments in each call.
+    A group is two operands, one of which has all index variables of the other, or all static operands. If the operands
+    of a group share few entries, later loops visit only these, and do not merge segments in each call.
     """
     static = tuple([item for item in state if item.pattern is not None])
     found = list[tuple[Item, ...]]()
@@ -416,8 +413,8 @@ def _names(items: Sequence[Item]) -> set[IndexVar]:
 def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
     """The values that a step may multiply.
 
-    They are two values that share an index variable, all values that have one or two given summed index variables,
-    with or without sparse values that mask their product, or a sparse value and some dense values.
+    They are two values that share an index variable; all values that have one or two given summed index variables, with
+    or without sparse values that mask their product; or a sparse value and some dense values.
     """
     for pair in combinations(state, 2):
         left, right = pair
@@ -436,8 +433,8 @@ def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ..
 def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
     """Yield values that have one or two given summed index variables: multiplying them eliminates these.
 
-    A bucket is three or more values that have them. A sparse value is a mask of its product if that has all of the
-    value's index variables. Masks join a bucket of two values or more.
+    A bucket is three or more values that have these variables. A sparse value is a mask of a bucket if the bucket's
+    product has all of the value's index variables. Masks may also join a bucket of two values.
     """
     summed = list(dict.fromkeys(v for item in state for v in item.indices if v not in kept))
     found = dict[tuple[Item, ...], None]()
