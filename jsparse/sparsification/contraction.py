@@ -88,7 +88,7 @@ Factors = list[tuple[Any, str]]
 
 
 def _addends(equation: Equation, x: Value, letters: str) -> list[Factors]:
-    """Products whose sum is a value; a value repeats them along the indices that they lack."""
+    """The products whose sum is the value. Products are repeated along indices of the value that they lack."""
     if not isinstance(x, SparseValue):
         return [[(dense(x), letters)]]
     if x.background.is_zero:

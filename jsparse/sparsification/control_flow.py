@@ -29,7 +29,7 @@ __all__: list[str] = []
 
 @sparse_rule("scan")
 def scan(equation: Equation, *inputs: Value) -> list[Value]:
-    """Run the body in `jax.lax.scan`. Carries keep their pattern; what is scanned over is dense."""
+    """Run the body in `jax.lax.scan`. Carries keep their pattern; the arrays that are scanned over are dense."""
     params = equation.params
     constants, carries = _compat.scan_counts(params)
     consts, begin, xs = inputs[:constants], settled(inputs[constants:][:carries]), inputs[constants + carries :]
@@ -62,7 +62,7 @@ def _collectable(equation: Equation, x: Value) -> Value:
 
 
 def _stacked(x: Value, length: int) -> Value:
-    """The value of results of `length` steps along a new first dimension, which is a dense level at the end."""
+    """The value that stacks results of `length` steps along a new first dimension, stored by a last dense level."""
     if not isinstance(x, SparseValue):
         return x
     pattern, ndim = x.tensor.pattern, x.ndim
@@ -92,7 +92,7 @@ def loop(equation: Equation, *inputs: Value) -> list[Value]:
 
 @sparse_rule("cond")
 def branches(equation: Equation, which: jax.Array, *inputs: Value) -> list[Value]:
-    """Run one branch in `jax.lax.switch`. All of them give tensors on the same patterns."""
+    """Run one branch in `jax.lax.switch`. All branches have to give tensors on the same patterns."""
     opened = Opened.of(inputs)
 
     def branch(closed: ClosedJaxpr) -> Callable[..., list[Value]]:
@@ -191,11 +191,11 @@ def solved(equation: Equation, *inputs: Value) -> list[Value]:
 
 @sparse_rule("custom_jvp_call")
 def with_own_push(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret the function, and in its forward derivative the function's own."""
+    """Interpret the function, and for its forward derivative, the custom derivative of the function."""
     return with_push(equation, equation.called, inputs)
 
 
 @sparse_rule("custom_vjp_call", "custom_vjp_call_jaxpr")
 def with_own_pull(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret the function, and in its reverse derivative the function's own."""
+    """Interpret the function, and for its reverse derivative, the custom derivative of the function."""
     return with_pull(equation, equation.called, inputs)

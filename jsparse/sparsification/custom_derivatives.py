@@ -1,7 +1,7 @@
-"""Functions with derivatives of their own (`jax.custom_jvp`, `jax.custom_vjp`) of sparse values.
+"""Functions of sparse values with custom derivatives (`jax.custom_jvp`, `jax.custom_vjp`).
 
 The derivative is traced for dense arrays, as the function is, and interpreted when it is needed. Stored entries have
-derivatives, and a background that is an array; one that is a number is constant.
+derivatives, and so has a background that is an array; a background that is a number is constant.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["with_pull", "with_push"]
 
 
 def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Value]:
-    """Interpret a function whose forward derivative is its own."""
+    """Interpret a function with a custom forward derivative."""
     opened, active, function = _opened(equation, called, inputs)
 
     @jax.custom_jvp
@@ -42,7 +42,7 @@ def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Va
 
 
 def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[Value]:
-    """Interpret a function whose reverse derivative is its own."""
+    """Interpret a function with a custom reverse derivative."""
     opened, active, function = _opened(equation, called, inputs)
 
     @jax.custom_vjp
@@ -90,7 +90,7 @@ def _opened(
 
 
 def _simple(x: Any) -> Any:
-    """A tensor with repeated entries, whose background has one array at most, for its derivatives."""
+    """The value in a form for derivatives: entries are repeated, and the background has at most one array."""
     return replace(whole(x), background=x.background.without_products()) if isinstance(x, SparseValue) else x
 
 

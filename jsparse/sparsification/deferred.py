@@ -1,7 +1,8 @@
 """Arrays whose elements are computed where they are needed: at the entries of a sparse tensor, or all of them.
 
 `jnp.where(mask, Q @ K.T, 0)` needs the product at the entries of the mask only, and `A * x[:, None]` no repeated x. So
-the interpreter defers what makes arrays larger than its operands, and elementwise functions of such arrays.
+the interpreter defers operations whose results are larger than their operands, and elementwise functions of such
+results.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class Deferred:
         compute: computes all elements.
         sample: computes the elements at the slots of a tensor of this shape: an array (nse,), or a scalar if all are
             equal.
-        repeats: the array that this one only repeats, and its dimensions in this one; None for others.
-        products: the array as a sum of products of smaller ones, if it is known to be one.
+        repeats: the smaller array that this one repeats, and the dimensions of this one that it has; None if it repeats
+            none.
+        products: the array as a sum of products of smaller arrays, if it is known to be such a sum.
     """
 
     shape: tuple[int, ...]
@@ -85,7 +87,7 @@ class Deferred:
         )
 
     def _once(self, pattern: Pattern | DynamicPattern | None, compute: Callable[[], jax.Array]) -> jax.Array:
-        """Compute something once for a pattern, in each trace: arrays of a loop's body are unknown outside."""
+        """Compute something once for a pattern in each trace: arrays of a loop's body must not leave it."""
         trace = _compat.trace_state()
         for known, result in self._found:
             if known[0] is pattern and known[1] == trace:
@@ -142,7 +144,7 @@ def values_at(x: Deferred | Array, shape: tuple[int, ...], tensor: SparseTensor)
 
 
 def known_number(x: Any) -> Any:
-    """The number that all elements of an array are, as a numpy scalar, if that is known while tracing; else None."""
+    """The number that all elements of an array equal, as a numpy scalar, if it is known while tracing; else None."""
     array = x.repeats[0] if isinstance(x, Deferred) and x.repeats else x
     if isinstance(array, Deferred | jax.core.Tracer) or np.shape(array):
         return None

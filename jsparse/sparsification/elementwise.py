@@ -43,7 +43,7 @@ NAMES = sorted((ELEMENTWISE - OF_SHAPES) | {"add_any"})
 
 @deferred_rule(*NAMES)
 def elementwise_of_arrays(equation: Equation, *inputs: Any) -> Any:
-    """Compute numbers that are known while tracing; defer functions of deferred arrays, and those that broadcast."""
+    """Compute numbers that are known while tracing; defer functions that broadcast, or have deferred operands."""
     numbers = [known_number(x) for x in inputs]
     if all(x is not None for x in numbers):
         found = evaluated(equation, numbers)
@@ -101,7 +101,7 @@ def _is_whole(x: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _scalar(x: Value) -> Any:
-    """The array that a deferred one repeats: a scalar, say."""
+    """The smaller array that a deferred array repeats, such as a scalar."""
     return x.repeats[0] if isinstance(x, Deferred) and x.repeats else x
 
 
@@ -151,7 +151,7 @@ def background_of(equation: Equation, operands: Sequence[Value]) -> Background:
 
 
 def _products(equation: Equation, operands: Sequence[Value]) -> Products:
-    """The result where tensors store nothing as a sum of products, if all operands are such sums there."""
+    """The background of the result as a sum of products, if the backgrounds of all operands are such sums."""
     found: list[Products] = []
     for x, aval in zip(operands, equation.in_avals, strict=True):
         known = x.background.products if isinstance(x, SparseValue) else getattr(x, "products", ())
@@ -163,7 +163,7 @@ def _products(equation: Equation, operands: Sequence[Value]) -> Products:
 
 
 def _array(equation: Equation, operands: Sequence[Value]) -> jax.Array | None:
-    """The background as an array that broadcasts, if it is no larger than an operand."""
+    """The background of the result as an array that broadcasts, if that is no larger than an operand."""
     parts = []
     for x, aval in zip(operands, equation.in_avals, strict=True):
         part = _part(x, equation.shape, aval.dtype)
@@ -178,7 +178,7 @@ def _array(equation: Equation, operands: Sequence[Value]) -> jax.Array | None:
 
 
 def _part(x: Value, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array | None:
-    """What an operand is where a tensor stores nothing, as an array that broadcasts; None if that needs all of it."""
+    """An operand's elements where a tensor stores nothing, as an array that broadcasts; None if that is all of it."""
     if isinstance(x, SparseValue):
         return None if x.background.is_unknown else x.background.as_array(len(shape), dtype)
     if isinstance(x, Deferred) and x.repeats is not None:

@@ -83,7 +83,7 @@ class Equation:
         return _compat.closed(next(self.params[name] for name in names if name in self.params))
 
     def bind(self, *operands: jax.Array) -> jax.Array:
-        """Apply the primitive, one without functions as parameters, to arrays of any shape that it accepts."""
+        """Apply the primitive, which has no functions as parameters, to arrays of any shape that it accepts."""
         return self.source.primitive.bind(*operands, **self.params)
 
     def results(self, operands: Sequence[Any]) -> list[jax.Array]:
@@ -100,7 +100,7 @@ class Equation:
         return f"'{self.name}'{replace(origin, function='') if origin.function == self.name else origin}"
 
     def unsupported(self, why: str, instead: str) -> NotYetSupportedError:
-        """The error for an equation without a meaning for sparse tensors."""
+        """The error for an equation that is not supported for sparse tensors."""
         return NotYetSupportedError(f"{self} {why}. {instead}")
 
     def located(self, error: JsparseError) -> JsparseError:

@@ -1,7 +1,7 @@
-"""Rules of what depends on the order of elements: argmax, sort, the largest elements, and cumulative sums.
+"""Rules of operations that depend on the order of elements: argmax, sort, the largest elements, and cumulative sums.
 
-Elements that are not stored take part. There are as many of them before a stored one as its coordinate exceeds its
-rank by.
+Elements that are not stored take part. The number of them before a stored element is the element's coordinate minus its
+rank among the stored elements.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def arguments(equation: Equation, x: SparseValue) -> Value:
 def _first_unstored(tensor: SparseTensor, axis: int) -> jax.Array:
     """The smallest coordinate along `axis` that is not stored, for each part; the size where all of them are.
 
-    It is the number of stored coordinates that equal their rank in ascending order: all later ones exceed their rank.
+    It is the number of stored coordinates that equal their rank in ascending order, since all later coordinates exceed
+    their rank.
     """
     lines = Lines.of(tensor, axis)
     matches = (lines.missing == 0) & lines.is_used
@@ -120,7 +121,7 @@ def _first_unstored(tensor: SparseTensor, axis: int) -> jax.Array:
 
 @sparse_rule("sort")
 def sorts(equation: Equation, *inputs: Value) -> list[Value]:
-    """Sort a tensor alone: its stored entries move to the ends of each part, around what is not stored."""
+    """Sort a tensor alone: stored entries move to both ends of each line, around the elements that are not stored."""
     x = inputs[0]
     if len(inputs) > 1 or not isinstance(x, SparseValue):
         raise equation.unsupported(
@@ -172,9 +173,10 @@ def _largest_stored(tensor: SparseTensor, lines: Lines, axis: int, shape: tuple[
 
 
 def _first_places(lines: Lines, axis: int, shape: tuple[int, ...]) -> jax.Array:
-    """The first k coordinates of each line that are not stored, or beyond the last one.
+    """The first k coordinates of each line that are not stored, or past the end of the line.
 
-    The n-th is n plus the number of stored ones before it, which exceed their rank by at most n.
+    The n-th such coordinate is n plus the number of stored coordinates before it, each of which exceeds its rank by at
+    most n.
     """
     excess = jnp.where(lines.is_used, lines.missing, shape[-1])
     counted = jnp.zeros(shape, jnp.int32).at[(*lines.places(axis), excess)].add(1, mode="drop")
@@ -192,7 +194,7 @@ SCANS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "cummin": (jnp.minimum, lambda x, n: x),
     "cumlogsumexp": (jnp.logaddexp, lambda x, n: x + jnp.log(n)),
 }
-"""For each scan ⊕, and x ⊕ ... ⊕ x of n equal numbers."""
+"""For each scan, the operation ⊕, and the value of x ⊕ ... ⊕ x for n equal numbers."""
 
 
 @sparse_rule(*SCANS)

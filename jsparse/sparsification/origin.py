@@ -1,7 +1,8 @@
 """Where an equation comes from: a line of the user's code, and the library's function that it calls.
 
-Code is a library's if it is installed where Python keeps packages, or belongs to Python, JAX or jsparse. An equation of
-`optax.huber_loss` comes from the line that calls that function, and an equation of `loss` itself, below, from its own:
+Code is a library's if it is installed where Python keeps packages, or belongs to Python, JAX or jsparse. An equation
+inside `optax.huber_loss` comes from the line that calls that function. An equation of the function `loss` below comes
+from its own line:
 
     def loss(A):
         return optax.huber_loss(A).mean()
@@ -39,7 +40,7 @@ class Origin:
     Attributes:
         line: file, line and function of the user's code; empty if none is known.
         function: the library's function that the line calls; empty if the line has the operation itself.
-        is_call: whether it is of an equation that calls a jaxpr, and is asked for those in that jaxpr.
+        is_call: whether it is the origin of an equation that calls a jaxpr, used for the equations in that jaxpr.
     """
 
     line: str = ""
@@ -51,7 +52,7 @@ class Origin:
 
     @staticmethod
     def of_caller() -> Origin:
-        """The line that calls jsparse: the innermost one of the user's, outside of libraries, on Python's stack."""
+        """The line that calls jsparse: the innermost line on Python's stack that is in no library."""
         frame: FrameType | None = sys._getframe(1)
         frames: list[Frame] = []
         while frame is not None:
@@ -65,7 +66,8 @@ class Origin:
     def of(source: JaxprEqn, called_from: Origin) -> Origin:
         """The origin of an equation, whose jaxpr is called by the equation of `called_from`, or by the user.
 
-        A library's function that is traced once, for several lines, has no line of its own, so the call's is given.
+        A library's function that is traced once for several lines has no line of its own, so the line of the call is
+        given.
         """
         frames: Sequence[Frame] = _compat.traceback_frames(source)
         frames = _inside(frames) if called_from.is_call else frames
@@ -75,7 +77,7 @@ class Origin:
         return Origin(called_from.line, called_from.function or _function(frames))
 
     def calling(self, function: str) -> Origin:
-        """The origin of what is inside a function that this line calls; its name counts if the line calls no other."""
+        """The origin of equations inside a function that this line calls; it is named unless the line calls another."""
         named = "" if function.startswith(("_", "<")) else function
         return Origin(self.line, self.function or named, True)
 
@@ -85,7 +87,7 @@ def _shown(frame: Frame) -> str:
 
 
 def _inside(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """The frames inside the function that is traced: JAX leaves out those that call it, or they follow its tracer's."""
+    """The frames inside the traced function. JAX leaves out the frames that call it, or they follow the tracer's."""
     ends = (n for n, (file, _, name) in enumerate(frames) if file.startswith(JAX) and _is_tracer(name))
     return frames[: next(ends, len(frames))]
 
@@ -97,7 +99,7 @@ def _is_tracer(name: str) -> bool:
 def _function(inner: Sequence[Frame]) -> str:
     """The name of the layer or function of a library that a line calls, from the frames below the line.
 
-    JAX's own counts if the line calls it, not if a function of another library does.
+    A function of JAX counts if the line itself calls it, not if a function of another library calls it.
     """
     outermost_first = [(file, name) for file, _, name in reversed(inner) if not file.startswith(HERE)]
     others = [name for file, name in outermost_first if not file.startswith(JAX)]

@@ -1,4 +1,4 @@
-"""Rules of reductions, with numpy's meaning: what is not stored takes part as the background."""
+"""Rules of reductions, with numpy's meaning: elements that are not stored take part as the background."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def sums(equation: Equation, x: SparseValue) -> Value:
 
 
 def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
-    """Sum stored entries, and the background as often as nothing is stored.
+    """Sum stored entries, and the background for each element that is not stored.
 
-    A background b that varies along a summed dimension is summed over all elements, and only the entries' distances
-    from it are added: Σ b + Σ (x - b). Where the other summed dimensions leave an array of its size, these come first.
+    A background b that varies along a summed dimension is summed over all elements, and the entries' differences from
+    it are added: Σ b + Σ (x - b). The other summed dimensions come first where they leave an array no larger than b.
     """
     wide = np.dtype(unrounded(x.dtype.name))
     if (first := _constant_axes(x, axes)) is not None:
@@ -57,7 +57,7 @@ def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
 
 
 def _sums_with_products(x: SparseValue, axes: Sequence[int]) -> jax.Array:
-    """Sum a background that is a sum of products over all elements, and the entries' distances from it."""
+    """Sum a background that is a sum of products over all elements, and the entries' differences from it."""
     wide = np.dtype(unrounded(x.dtype.name))
     letters = letters_of(x.ndim)
     kept = [dim for dim in range(x.ndim) if dim not in axes]
@@ -73,9 +73,10 @@ def _sums_with_products(x: SparseValue, axes: Sequence[int]) -> jax.Array:
 
 
 def _constant_axes(x: SparseValue, axes: Sequence[int]) -> tuple[int, ...] | None:
-    """The axes to reduce first, along which the background is constant, so that it is counted.
+    """The axes to reduce first: the background is constant along them, so that it is multiplied by a count.
 
-    None if it varies along all axes, or if what they leave is larger than it and the tensor's entries.
+    None if it varies along all axes, or if the reduction over these axes leaves an array that is larger than the
+    background and than the tensor's entries.
     """
     shape = (1,) * x.ndim if x.background.array is None else x.background.array.shape
     first = tuple(dim for dim in axes if shape[dim] == 1)
@@ -99,15 +100,15 @@ def _unstored(tensor: SparseTensor, axes: Sequence[int], dtype: np.dtype) -> tup
 
 
 def as_number(count: int, dtype: DTypeLike) -> jax.Array:
-    """A number of elements, which may exceed int64. Integers wrap, as their sums do."""
+    """A number of elements, which may exceed int64, in a dtype. Integers wrap, as sums of integers do."""
     known = np.uint64(count % 2**64) if jnp.issubdtype(dtype, jnp.integer) else np.float64(count)
     return jnp.asarray(known.astype(dtype))
 
 
 def _repeated(x: SparseValue, axes: Sequence[int], dtype: np.dtype, repeat: Callable[..., Any]) -> jax.Array:
-    """The background of each part, repeated as often as nothing is stored by a product or power.
+    """The background of each part, combined with itself once for each element that is not stored: a product or a power.
 
-    An infinite one plays no part where everything is stored.
+    An infinite background does not count where everything is stored.
     """
     left, is_full = _unstored(x.tensor, axes, dtype)
     background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), tuple(axes)).astype(dtype)

@@ -16,7 +16,7 @@ SPARSE: dict[str, Rule] = {}
 """Rules for equations with a SparseValue among their inputs, by the primitive's name."""
 
 DEFERRED: dict[str, Rule] = {}
-"""Rules for equations of arrays that may defer their results. They return NotImplemented where they do not."""
+"""Rules for equations of arrays that may defer their results. They return NotImplemented where they do not defer."""
 
 
 def sparse_rule(*names: str) -> Callable[[Rule], Rule]:

@@ -113,7 +113,7 @@ def _taken(background: jax.Array, points: Array, axis: int) -> jax.Array:
 
 
 def _elements(equation: Equation, x: SparseValue, points: Array) -> jax.Array:
-    """The elements at points, which may be the background's. Batch dimensions are points of their own."""
+    """The elements at points, stored or of the background. Batch dimensions become coordinates of the points."""
     check_known(x, equation)
     index, outside = _index(equation, x.shape, points)
     tensor = whole(x).tensor

@@ -1,7 +1,7 @@
 """Arrays that are sums of products of smaller ones: a matrix u · g + b of a column u and rows g and b, as norms make.
 
-They broadcast to the array, so each has as many dimensions, and size 1 where it is constant. Sums over dimensions, and
-products with matrices, need no more memory than the smaller arrays.
+The smaller arrays broadcast to the array: each has as many dimensions, and size 1 where it is constant. Sums over
+dimensions, and products with matrices, need no more memory than the smaller arrays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_TERMS = 8
 
 
 def combined(name: str, operands: Sequence[Products], dtype: np.dtype) -> Products:
-    """What an elementwise primitive gives for such arrays. There are no terms if it is not linear, or too many."""
+    """The result of an elementwise primitive on such arrays; no terms if it is not linear, or has too many."""
     found: Products = ()
     first, *others = operands
     if name in ("add", "add_any"):
@@ -48,7 +48,7 @@ def _each(products: Products, function: Callable[[jax.Array], jax.Array]) -> Pro
 
 
 def _merged(factors: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-    """Factors whose product is no larger than the larger one are multiplied."""
+    """The factors, in which two factors are multiplied if the product is no larger than the larger of them."""
     found: list[jax.Array] = []
     for x in factors:
         for n, y in enumerate(found):
@@ -61,7 +61,7 @@ def _merged(factors: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
 
 
 def total(products: Products, read: Callable[[jax.Array], jax.Array]) -> jax.Array:
-    """The sum of the products of what is read of each factor: itself, say, or its elements at some points."""
+    """The sum of products of `read(factor)`, such as the factor itself or its elements at some points."""
     return reduce(jnp.add, (reduce(jnp.multiply, map(read, factors)) for factors in products))
 
 

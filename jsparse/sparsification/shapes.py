@@ -127,7 +127,7 @@ def reshaped(equation: Equation, x: SparseValue) -> Value:
 
 
 def regrouped(small: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
-    """The shape of an array that broadcasts to `wanted` as one of shape `small` does to `shape`; None if none does.
+    """The shape that broadcasts to `wanted` in the same way as `small` broadcasts to `shape`; None if there is none.
 
     Both shapes are cut into groups of dimensions with the same number of elements. In each the array has to vary along
     all dimensions, or along none.
@@ -206,7 +206,7 @@ def _completed(
     parts: Sequence[SparseValue],
     joined: Callable[[Sequence[SparseTensor]], SparseTensor],
 ) -> SparseValue:
-    """The value of tensors that `joined` joins. Dense levels store elements that no tensor stores: the background's."""
+    """The value of the tensors that `joined` joins. Dense levels also store elements of the background."""
     value = SparseValue(found, tuple(found.shape), tuple(range(found.ndim)), background)
     if background.is_zero or found.nse <= sum(x.tensor.nse for x in parts):
         return value
@@ -217,7 +217,7 @@ def _completed(
 
 
 def _joined(backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], found: SparseTensor) -> Background:
-    """The background of tensors that are joined, with these sizes along an axis: a small array along that."""
+    """The background of tensors with these sizes that are joined along an axis: an array that varies along the axis."""
     first = backgrounds[0]
     if all(x.value is not None and x.value == first.value for x in backgrounds):
         return first
@@ -236,7 +236,7 @@ def _joined(backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], 
 
 @sparse_rule("pad")
 def padded(equation: Equation, x: Any, fill: Value) -> Value:
-    """Add elements at both ends of dimensions that are the number where a tensor stores nothing, such as 0."""
+    """Add elements at both ends of dimensions. They have to equal the number of the background, such as 0."""
     config, number = equation.params["padding_config"], known_number(fill)
     is_equal = isinstance(x, SparseValue) and number is not None and x.background.value == number
     if not is_equal or any(low < 0 or high < 0 or interior for low, high, interior in config):

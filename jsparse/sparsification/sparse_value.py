@@ -46,7 +46,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Cause:
-    """The equation that made a background other than 0, for messages. All are equal, so that loops keep structures."""
+    """The equation that made a background other than 0, for messages.
+
+    All causes compare equal, so that the pytrees of loops keep their structure."""
 
     text: str = field(default="", compare=False)
 
@@ -60,12 +62,12 @@ class Background:
     """The elements that a tensor does not store. They are unknown if there is neither a number nor an array.
 
     Attributes:
-        value: the number that all of them are, if it is known while tracing.
-        cause: the equation that made them so.
+        value: the number that all of these elements equal, if it is known while tracing.
+        cause: the equation that made them differ from 0.
         array: an array of as many dimensions as the tensor, which broadcasts to its shape: `-A.mean(0)[None]` in
             `A - A.mean(0)`. It is None if there is a number.
         products: the background as a sum of products of such arrays, if it has neither a number nor an array. Sums and
-            products of matrices read it; to all else the background is unknown.
+            products of matrices read it; for all other operations the background is unknown.
     """
 
     value: Any
@@ -80,11 +82,11 @@ class Background:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nothing is known of them."""
+        """Whether nothing is known about these elements."""
         return self.value is None and self.array is None
 
     def as_array(self, ndim: int, dtype: DTypeLike) -> jax.Array:
-        """The background, not an unknown one, as an array of `ndim` dimensions that broadcasts."""
+        """The background, which must be known, as an array of `ndim` dimensions that broadcasts."""
         return jnp.full((1,) * ndim, self.value, dtype) if self.array is None else self.array
 
     def through(self, function: Callable[[jax.Array], jax.Array]) -> Background:
@@ -93,7 +95,7 @@ class Background:
         return replace(self, array=None if self.array is None else function(self.array), products=products)
 
     def without_products(self) -> Background:
-        """The background, an unknown one if it is a sum of products."""
+        """The background; an unknown background if it is a sum of products."""
         return replace(self, products=())
 
 
@@ -107,9 +109,9 @@ class SparseValue:
 
     Attributes:
         tensor: the stored entries.
-        dims: the dimension of the array that each dimension of the tensor is, ascending. The array repeats the tensor
-            along all others.
-        background: what the array has where the tensor stores nothing.
+        dims: for each dimension of the tensor, the dimension of the array that it is, ascending. The array repeats the
+            tensor along all other dimensions.
+        background: the elements of the array where the tensor stores nothing.
     """
 
     tensor: SparseTensor
@@ -194,7 +196,7 @@ def as_array(x: SparseValue) -> jax.Array:
 
 
 def centred(x: SparseValue) -> SparseTensor:
-    """What a value differs by from its background, a tensor that is 0 where `x` stores nothing; floats in float32."""
+    """The difference of a value from its background: a tensor that is 0 where `x` stores nothing; floats in float32."""
     tensor, wide = whole(x).tensor, unrounded(x.dtype.name)
     background = SparseTensor._unchecked(jnp.broadcast_to(unstored(x).at(tensor), (tensor.nse,)), tensor.pattern)
     return tensor.astype(wide).map(jnp.subtract, background.astype(wide))
@@ -213,7 +215,7 @@ def aligned(x: SparseValue, target: SparseTensor) -> Array:
 
 
 def tensor_of(x: SparseValue, equation: Equation | None = None) -> SparseTensor:
-    """The SparseTensor of a value, with repeated entries. Raises PatternError if it is not 0 elsewhere."""
+    """The SparseTensor of a value, with its entries repeated. Raises PatternError unless the background is 0."""
     check_background(x, equation)
     return whole(x).tensor
 
@@ -225,7 +227,7 @@ def check_background(x: SparseValue, equation: Equation | None) -> None:
 
 
 def check_known(x: SparseValue, equation: Equation | None = None) -> None:
-    """Raise PatternError if nothing is known of the elements that are not stored."""
+    """Raise PatternError if the elements that are not stored are unknown."""
     if x.background.is_unknown:
         raise not_zero(x, equation)
 

@@ -108,7 +108,7 @@ def _result(x: Any) -> SparseTensor | jax.Array:
 def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], nse: int | None, called_from: Origin) -> list[Value]:
     """The results of a closed jaxpr for values that are arrays, deferred arrays or sparse values.
 
-    `nse` is the capacity of products whose pattern is only known at run time, `called_from` what calls it.
+    `nse` is the capacity of products whose pattern is only known at run time, `called_from` the origin of the call.
     """
 
     def step(source: JaxprEqn, jaxpr: Jaxpr, values: Sequence[Value]) -> list[Value]:

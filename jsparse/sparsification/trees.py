@@ -33,7 +33,7 @@ def settled(values: Sequence[Any]) -> list[Value]:
 
 @dataclass(frozen=True)
 class Opened:
-    """Values as leaves that may be traced. Numbers that are known stay known, so that backgrounds do."""
+    """Values as leaves that may be traced. Known numbers are no leaves, so that known backgrounds stay known."""
 
     leaves: list[Any]
     structure: Any
@@ -54,7 +54,7 @@ class Opened:
 
 
 def parts(x: Any) -> list[Any]:
-    """The arrays that derivatives of a value are about: stored values and a background, or the array itself."""
+    """The arrays of a value that have derivatives: stored values and a background, or the array itself."""
     if not isinstance(x, SparseValue):
         return [x]
     return [x.tensor.values] if x.background.array is None else [x.tensor.values, x.background.array]
@@ -69,7 +69,7 @@ def with_parts(x: Value, found: Sequence[jax.Array]) -> Value:
 
 
 def conforming(change: Any, x: Value) -> list[jax.Array]:
-    """The parts of a tangent or cotangent on the pattern of `x`, or one array if that is one."""
+    """The parts of a tangent or cotangent on the pattern of `x`; a single array if `x` is an array."""
     if not isinstance(x, SparseValue):
         return [as_array(change) if isinstance(change, SparseValue) else jnp.asarray(dense(change))]
     tensor = whole(x).tensor
@@ -90,7 +90,7 @@ def conforming(change: Any, x: Value) -> list[jax.Array]:
 
 
 def tangent_tree(x: Any, changes: Sequence[jax.Array] | None) -> Value:
-    """The tangent of a value as a pytree of its structure, without tangents of integers. `changes` are its parts'."""
+    """The tangent of a value as a pytree of its structure, without tangents of integers; `changes` has its parts."""
     leaves, structure = jax.tree.flatten(x)
     own = parts(x) if changes is not None else []
     found = [next((new for part, new in zip(own, changes or (), strict=True) if leaf is part), None) for leaf in leaves]

@@ -1,11 +1,11 @@
 """Rules of updates, `A.at[rows, columns].set(x)`, and of rows that are combined in segments, `jax.ops.segment_sum`.
 
-JAX has one primitive for both, a *scatter*. It writes each element of `updates` to a place in its first operand: a
-start, which an array of indices gives, and an offset in a window. `.at[rows]` has windows of whole rows,
-`.at[rows, columns]` windows of one element.
+JAX has one primitive for both, a *scatter*. It writes each element of `updates` to a place in the first operand: the
+start of a window, which an array of indices gives, plus the element's offset in the window. `.at[rows]` has windows of
+whole rows, `.at[rows, columns]` windows of one element.
 
-An update of a tensor stores the elements at its places, and is then JAX's own update of the stored values. Updates that
-are a tensor are written entry by entry.
+To update a tensor, the rules first store the elements at the updated places; then JAX updates the stored values.
+Updates that are a tensor are written entry by entry.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ METHODS = {
     "scatter-min": "min",
     "scatter-max": "max",
 }
-"""The method of `.at` that each primitive is."""
+"""The method of `.at` that each primitive computes."""
 
 FUNCTIONS: dict[str, Any] = {
     "set": lambda x, y: y,
@@ -88,7 +88,7 @@ def _keeps(x: SparseValue, method: str, number: np.generic) -> bool:
 
 @dataclass(frozen=True)
 class Windows:
-    """Where a scatter writes.
+    """The places that a scatter writes.
 
     Attributes:
         equation: the scatter.
@@ -120,8 +120,9 @@ class Windows:
         return dict(zip(spanned, self.numbers.update_window_dims, strict=True))
 
     def places(self, at: Sequence[Array], count: int) -> tuple[list[Array], Array]:
-        """The coordinates that elements of the updates are written to, an array (count,) for each dimension, and which
-        of them are written at all.
+        """The coordinates to which elements of the updates are written, and whether each is written at all.
+
+        Coordinates are an array (count,) for each dimension.
 
         Args:
             at: the coordinates of the elements among the updates, (count,) for each dimension. Those out of range, in
@@ -146,7 +147,7 @@ class Windows:
         return [xnp.broadcast_to(x, (count,)) for x in found], inside
 
     def spans(self) -> tuple[list[int], list[Array], Array]:
-        """The dimensions that windows do not span as a whole, and the places in these dimensions that are written."""
+        """The dimensions that no window spans completely, and the places in these dimensions that are written."""
         whole_dims = {dim: n for dim, n in self.own_dim().items() if self.updates[n] == self.shape[dim]}
         sizes = [1 if n in whole_dims.values() else size for n, size in enumerate(self.updates)]
         coords, inside = self.places(_every_index(sizes), prod(sizes))
@@ -175,7 +176,7 @@ def _every_index(shape: Sequence[int]) -> tuple[np.ndarray, ...]:
 
 
 def _written(x: SparseValue, windows: Windows, at: Sequence[Array], method: str, values: Array) -> SparseValue:
-    """A tensor that stores all places of elements of the updates, with values that are written there."""
+    """A tensor that stores all places that the updates write, with the values that are written there."""
     coords, inside = windows.places(at, len(values))
     nowhere = x.tensor.nse + prod(windows.updates) + np.arange(len(values))  # beyond all slots, and different
     if isinstance(x.tensor.pattern, Pattern) and isinstance(inside, np.ndarray):
@@ -197,7 +198,7 @@ def _written(x: SparseValue, windows: Windows, at: Sequence[Array], method: str,
 
 
 def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str, updates: SparseTensor) -> SparseValue:
-    """Update a tensor by another one, entry by entry; what the other one does not store is written as 0."""
+    """Update a tensor by another one, entry by entry. Elements that the other one does not store are written as 0."""
     if method == "set" and x.background.is_zero:
         hit = windows.hits(x.tensor)
         if hit is not None:
@@ -212,7 +213,7 @@ def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str
 
 
 def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, updates: Value) -> jax.Array:
-    """Update an array by a tensor. What it does not store takes part as 0, once at each place."""
+    """Update an array by a tensor. Elements that the tensor does not store take part as 0, once at each place."""
     assert isinstance(updates, SparseValue)
     check_background(updates, equation)
     tensor = whole(updates).tensor
