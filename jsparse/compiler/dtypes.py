@@ -46,7 +46,7 @@ def accumulator(*dtypes: str) -> str:
 
 
 def unrounded(dtype: str) -> str:
-    """The dtype of intermediate results for a final result of `dtype`, wide enough that only the latter is rounded."""
+    """The dtype of intermediate results for a result of `dtype`, wide enough that only the result is rounded."""
     return accumulator(dtype) if dtype in NARROW_FLOATS else dtype
 
 

@@ -26,7 +26,7 @@ class Operation:
         name: the name in expressions, recipes and KernelIR.
         arity: the number of arguments; the least one of an associative operation.
         meaning: the operation on numpy numbers and arrays of one dtype.
-        takes: what arguments are: numbers, floats only, conditions, or "alike" for numbers and conditions.
+        takes: the kind of the arguments: numbers, floats only, conditions, or "alike" for numbers and conditions.
         gives_condition: whether the result is a condition, whatever the arguments are.
         is_infix: whether it is printed between its arguments.
         is_associative: whether it takes more than two arguments.

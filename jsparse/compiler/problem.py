@@ -172,8 +172,8 @@ class Problem:
         temporaries: the targets that are no results.
 
     Raises ValueError if patterns are not walked as the tensors on them are accessed, if several statements have one
-    target, if a statement reads a target that is not complete or lacks the pattern of a tensor, if a temporary is no
-    target, or if derived variables do not give each coordinate of a target once.
+    target, if a statement reads a target that is not complete, or does not walk the pattern of a tensor, if a temporary
+    is no target, or if derived variables do not give each coordinate of a target once.
     """
 
     statements: tuple[Statement, ...]

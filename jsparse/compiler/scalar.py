@@ -99,7 +99,7 @@ class Rounded:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """The body, where a local name stands for a value. An inner `Let` may give the name another value."""
+    """The value of `body`, in which a local name stands for a value. An inner `Let` may give the name another value."""
 
     name: str
     value: Scalar

@@ -1,4 +1,4 @@
-"""Semirings: pairs of an operation that adds products and one that multiplies factors (Kepner and Gilbert, 2011).
+"""Semirings: an operation that adds products, and one that multiplies factors (Kepner and Gilbert, 2011).
 
     R = ⊕ X₁ ⊗ X₂ ⊗ … ⊗ Xₙ        over all combinations of stored entries; ⊕ of none is `zero`, ⊗ of none is `one`
 
@@ -72,14 +72,14 @@ class Semiring:
     def is_selective(self) -> bool:
         """Whether a sum equals one of its products, as a minimum or maximum does.
 
-        The derivative computes the products again to find it. They are multiplied in a fixed order, so they are equal
-        bit for bit.
+        The derivative computes the products again to find the one that equals the sum. Factors are multiplied in a
+        fixed order, so that the products are equal bit for bit.
         """
         return self.add in ("min", "max")
 
     @property
     def distributes(self) -> bool:
-        """Whether a nonempty sum over an index variable that one factor carries may be computed before the product."""
+        """Whether a nonempty sum over an index variable of only one factor may be computed before the product."""
         return (self.add, self.multiply) in _DISTRIBUTIVE
 
     @property
@@ -121,7 +121,7 @@ SEMIRINGS = {
 class EqualityMask:
     """A mask: the product of the first `count` factors by `multiply`, in their order, must equal the next factor.
 
-    The factors after these are the product that counts.
+    Only the factors after these are multiplied into the result.
     """
 
     multiply: Multiply

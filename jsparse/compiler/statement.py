@@ -64,7 +64,7 @@ class Statement:
 
     @lazy
     def sums_first(self) -> bool:
-        """Whether ⊕ and the operation of the product distribute, and the zero of ⊕ is absorbing."""
+        """Whether the operation of the product distributes over ⊕, and the zero of ⊕ is absorbing."""
         if self.factors is None:
             return False
         multiply = self.value.operation if isinstance(self.value, Apply) else PLUS_TIMES.multiply
@@ -75,7 +75,7 @@ class Statement:
 class DerivedVar:
     """An index variable that others determine: `var = Σ stride · part`, such as `k = 64·k₀ + k₁`.
 
-    Points where it reaches its size do not count: that is the ragged end of a split.
+    Points where the sum reaches the variable's size do not count: they are the ragged end of a split.
 
     Raises ValueError for a stride below 1.
     """
@@ -104,7 +104,7 @@ class DerivedVar:
         return True
 
     def stays_below(self, sizes: Mapping[IndexVar, int | None]) -> bool:
-        """Whether no values of the parts give a sum that reaches the variable's size."""
+        """Whether the sum stays below the variable's size for all values of the parts."""
         size, parts = sizes[self.var], [(stride, sizes[part]) for stride, part in self.parts]
         most = sum(stride * (part - 1) for stride, part in parts if part is not None)
         return size is not None and all(part is not None for _, part in parts) and most < size

@@ -1,4 +1,4 @@
-"""KernelIR → an address, by one of several code generators.
+"""From KernelIR to the address of a function, by one of several code generators.
 
 `BACKENDS` has all of them by name. The run time and the cache on disk reach code generators through this table only.
 """

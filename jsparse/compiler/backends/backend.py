@@ -14,7 +14,7 @@ __all__ = ["Backend", "CompiledKernel", "Linker"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CompiledKernel:
-    """A kernel in memory, for as long as this object lives.
+    """A kernel that stays in memory as long as this object lives.
 
     Attributes:
         address: the address of a function with the ABI of `csrc/kernel/abi.h`.

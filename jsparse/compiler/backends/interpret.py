@@ -1,5 +1,5 @@
-"""The interpreter of KernelIR as a backend: Python executes kernels, called by the ABI of machine code. It is slow and
-needs no compiler. Wherever kernels run, its results can be compared with LLVM's.
+"""The interpreter of KernelIR as a backend: Python executes kernels, which are called by the ABI of machine code. It is
+slow and needs no compiler. Wherever kernels run, its results can be compared with LLVM's.
 
 The function takes the GIL. Chunks of parallel loops run one after the other, on the caller's thread. The context still
 calls the chunks, because it prepares memory for each (`csrc/routines/ordered_assembly.cc`). Any exception becomes the
@@ -106,8 +106,8 @@ class _Interpreted:
 
 
 def _run_chunks(context: _Context, count: int, body: Callable[[int], None]) -> None:
-    """Run a parallel loop of the context on one thread. C++ cannot pass on an error in a chunk, so the remaining chunks
-    are skipped, and the error is raised after the loop."""
+    """Run a parallel loop of the context on one thread. C++ cannot pass on an error of a chunk. So after an error the
+    remaining chunks are skipped, and the error is raised after the loop."""
     errors: list[BaseException] = []
     done: list[int] = []
 

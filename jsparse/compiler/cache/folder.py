@@ -1,10 +1,12 @@
 """A folder of entries that many processes read, write and empty at the same time, without locks.
 
-A rename publishes an entry as a whole, and an entry never changes. A process that reads an entry while another one
-removes it gets all of it or nothing. So the worst outcome of any order of events is that a kernel is compiled again.
+A rename publishes an entry as a whole, and an entry never changes. A process that reads an entry while another process
+removes it gets the whole entry or nothing. So the worst outcome of any order of events is that a kernel is compiled
+again.
 
 All files are opened relative to a descriptor of the folder whose owner and mode were checked, so nobody can exchange
-the folder after the check. A file is removed or appended to only if its name and its first bytes say that it is ours.
+the folder after the check. A file is removed or appended to only if its name and its first bytes are those of a file of
+jsparse.
 
 `location` says which folder this process uses.
 """
@@ -64,7 +66,7 @@ class UnsafeFileError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder, which need not exist, and the most bytes to keep in it. Methods raise OSError if it is unusable."""
+    """A folder, which need not exist, and the most bytes to keep in it. Methods raise OSError if they cannot use it."""
 
     path: str
     most_bytes: int
@@ -72,7 +74,7 @@ class Folder:
     def read(self, name: str) -> bytes | None:
         """The content of a file, or None if there is none that can be trusted and read.
 
-        Raises UnsafeFileError if it is a file of ours that others may write to.
+        Raises UnsafeFileError if it is a file of jsparse to which others may write.
         """
         with suppress(FileNotFoundError), self._opened() as folder, _opened_file(folder, name + SUFFIX) as file:
             if file is None or (found := os.fstat(file.fileno())).st_size > self.most_bytes:
@@ -87,7 +89,7 @@ class Folder:
         return None
 
     def write(self, name: str, data: bytes) -> None:
-        """Publish a file. It replaces an older one of that name."""
+        """Publish a file. It replaces an older file of that name."""
         if len(data) > self.most_bytes * SWEPT:
             return
         self._make()
@@ -204,12 +206,12 @@ def _opened_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
 
 
 def _is_ours(first: bytes) -> bool:
-    """Whether a file that begins with these bytes, which may be all of it, is ours."""
+    """Whether a file that begins with these bytes, or consists of them, is a file of jsparse."""
     return first[: len(MAGIC)] == MAGIC[: len(first)]
 
 
 def _remove(folder: int, name: str) -> bool:
-    """Remove a file of ours. The result is False if there is none, or if another process was faster."""
+    """Remove a file of jsparse. The result is False if there is no such file, or if another process was faster."""
     with _opened_file(folder, name) as file:
         if file is None or not _is_ours(file.read(len(MAGIC))):
             return False

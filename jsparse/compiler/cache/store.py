@@ -66,7 +66,7 @@ def clear() -> int:
 
 
 class Report(NamedTuple):
-    """The number of entries in the folder, of entries usable by this process, the bytes, and its environment."""
+    """The number of entries in the folder, the number that this process can use, the bytes, and its environment."""
 
     entries: int
     usable: int

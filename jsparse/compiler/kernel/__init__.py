@@ -12,7 +12,7 @@ __all__ = ["Kernel"]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A function of flat buffers, which are in the order of their slots."""
+    """A function of flat buffers. The buffers are listed in the order of their slots."""
 
     buffers: tuple[Buffer, ...]
     body: Stmt

@@ -12,8 +12,8 @@ Loads that the iterations share, here of a row of W, happen once for all of them
 chains of additions. The order within each sum does not change, so results are bit-equal, however many iterations a
 backend has registers for.
 
-Iterations that add to the same register get one each, so that an addition does not wait for the one before. Their
-number is fixed, since the order of additions depends on it:
+Iterations that add to the same register get a register each, so that an addition does not wait for the one before. The
+number of these registers is fixed, since the order of additions depends on it:
 
     for p in range(first, stop):           var acc.1 = 0
       let j = J[p]                         for p in range(first, end, 2):
@@ -62,7 +62,7 @@ def _with_jams(node: Any, most_bytes: int) -> Any:
 
 
 def _changed_bytes(body: ir.Stmt) -> int:
-    """The bytes of the vectors that one innermost loop changes, at most; they stay in registers while it runs."""
+    """The most bytes of vectors that one innermost loop changes. These stay in registers while the loop runs."""
     loops = [n for n in nodes(body) if isinstance(n, ir.For | ir.While)]
     innermost = [loop for loop in loops if sum(isinstance(n, ir.For | ir.While) for n in nodes(loop)) == 1]
     changed = [{n.var for n in nodes(loop) if isinstance(n, ir.Set)} for loop in innermost]
@@ -143,7 +143,7 @@ def _interleaved(loop: ir.For, copies: int) -> ir.Stmt:
 
 
 def _sums(body: ir.Stmt) -> dict[str, ir.Var]:
-    """The registers declared outside a body that it adds to; none if a later iteration could see anything else."""
+    """The outer registers that a body adds to; none if a later iteration could see any other effect of the body."""
     every = list(nodes(body))
     declared = {n.var.name for n in every if isinstance(n, ir.Declare)}
     changed = [n for n in every if isinstance(n, ir.Set) and n.var.name not in declared]
@@ -159,7 +159,7 @@ def _sums(body: ir.Stmt) -> dict[str, ir.Var]:
 
 
 def _are_apart(body: ir.Stmt) -> bool:
-    """Whether no iteration reads what another one writes. Accumulation in memory is allowed: its order stays."""
+    """Whether no iteration reads data that another one writes. Accumulation in memory is allowed: its order stays."""
     # Registers declared in the body and local arrays get a copy for each iteration. So iterations are connected only by
     # registers from outside, and by buffers that are both loaded and stored.
     every = list(nodes(body))
@@ -220,7 +220,7 @@ class _Jam:
                 self.find(block() if otherwise is None else otherwise, apart)
 
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
-        """The statement for all iterations at a time: once if they have it in common, else one copy for each."""
+        """The statement for all jammed iterations: once if it is the same for all of them, else one copy for each."""
         # Each statement runs for all iterations before the next statement runs for any. Iterations may be interleaved
         # like that, because none reads what another one writes (`_are_apart`).
         match stmt:

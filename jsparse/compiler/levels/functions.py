@@ -25,7 +25,8 @@ __all__ = ["LevelFunctions", "LevelView", "PositionRange", "Segment", "pointed_p
 class PositionRange:
     """The positions `first <= p < stop` of a level at the present coordinates; only `first` if `stop` is None.
 
-    `present`: whether there are any; None if that is certain. Below an absent level, all levels are absent.
+    `present` is the condition that there are any; None if there certainly are. Below an absent level, all levels are
+    absent.
     """
 
     first: Expr
@@ -63,7 +64,7 @@ class LevelView(Protocol):
         """A position that was read from memory: inside the level's capacity if the pattern is dynamic."""
 
     def limited(self, first: Expr, stop: Expr) -> tuple[Expr, Expr]:
-        """The part of a segment that the present chunk of a parallel loop has."""
+        """The part of a segment that belongs to the present chunk of a parallel loop."""
 
     def fresh(self, base: str) -> Var:
         """A new name."""
@@ -76,8 +77,8 @@ class LevelFunctions(ABC):
     def entries(
         self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
     ) -> Iterator[tuple[int, int]]:
-        """(coordinate, position) of all positions below the positions `first <= p < stop` of the level above. `arrays`
-        are the level's own; positions from dynamic arrays stay below `capacity`."""
+        """The coordinates and the positions below the positions `first <= p < stop` of the level above. `arrays` are
+        the level's index arrays; positions from dynamic arrays stay below `capacity`."""
 
     def segment(self, level: LevelView, above: PositionRange) -> Segment:
         """The positions below the present position of the level above. Full levels have none: loops run over their
@@ -95,8 +96,8 @@ def pointed_segment(
     """The first position and the end of the segment below the present position of the level above, and statements
     that set them.
 
-    If that position may be absent, nothing is loaded there, and the segment is empty. The names in `more` get their
-    values together with the two, or are 0.
+    If that position is absent, nothing is loaded, and the segment is empty. The names in `more` get their values in the
+    same place, or 0 if the position is absent.
     """
     first, stop = level.fresh("first"), level.fresh("stop")
     here, below = level.load("pointers", above.first), level.load("pointers", add(above.first, const(1)))

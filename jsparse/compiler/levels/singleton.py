@@ -1,4 +1,4 @@
-"""Level functions of singleton levels: each position of the level above has one position here, the same."""
+"""Level functions of singleton levels: each position of the level above has one position here, with the same number."""
 
 from __future__ import annotations
 

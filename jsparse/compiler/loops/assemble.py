@@ -41,14 +41,14 @@ ROW, SCALAR = "row", "acc"
 
 @dataclass(frozen=True, slots=True)
 class AssemblyShape:
-    """What determines the loops of an assembly.
+    """The decisions that determine the loops of an assembly.
 
     Attributes:
         order: the target's indices in the order in which they are stored.
         row: whether terms add to a row over the last index, so that only the other indices are shared.
         own: for each term, its own loops inside the shared ones.
-        merge_leaders: (variable, pattern) where several patterns of a term meet in one of its own loops, or in the last
-            shared loop of a single term, and one of them is walked.
+        merge_leaders: pairs (variable, pattern) where several patterns of a term meet in one of its own loops, or in
+            the last shared loop of a single term, and that pattern is walked.
     """
 
     order: tuple[IndexVar, ...]
@@ -157,7 +157,7 @@ class _Assembler:
         return nested([Forall(loop.var, loop.domain, assign) for loop in loops], assign)
 
     def value(self, term: Statement) -> Scalar | None:
-        """What a term adds; None if no values are wanted."""
+        """The value that a term adds; None if no values are wanted."""
         if term.value is None or not self.problem.wants_values:
             return None
         return as_added(term.value, self.problem.monoid, self.problem.type_of[self.target.tensor].dtype, self.dtype)
@@ -166,8 +166,8 @@ class _Assembler:
 def with_upper_bounds(nest: LoopNest) -> LoopNest:
     """Make a nest that counts entries compute an upper bound of their number, if the problem asks for no exact count.
 
-    Each term's loops over the row, or the innermost shared loop, are replaced by the lengths of what they would walk. A
-    segment that is the same in all of a term's own loops bounds the row by itself.
+    Each term's loops over the row, or the innermost shared loop, are replaced by the lengths of the segments that they
+    would walk. A segment that is the same in all of a term's own loops bounds the row by itself.
     """
     if nest.problem.output != Count(exact=False):
         return nest

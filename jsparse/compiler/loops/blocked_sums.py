@@ -16,9 +16,9 @@ and the runs' sums are added up in float64. The error is then about BLOCK u Σ|t
 
 Where positions are worked on in lanes, each lane of a run has at most `BLOCK` terms.
 
-In nested reductions the innermost loop that makes the terms too many is cut. A total in lanes is
-expensive to add to, so runs of lanes stand around all loops and continue from one segment to the next. A scalar total
-is cheap, so its runs end with each segment.
+In nested reductions, the cut loop is the innermost loop with which a sum has more than `BLOCK` terms. Adding to a total
+in lanes is expensive, so runs of lanes stand around all loops and continue from one segment to the next. Adding to a
+scalar total is cheap, so its runs end with each segment.
 """
 
 from __future__ import annotations

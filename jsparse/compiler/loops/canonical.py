@@ -9,8 +9,8 @@ The target is cleared, and every product is added to it in memory:
         ∀ k ∈ range
           C[i, k] += A[i, j] * B[j, k]
 
-After the last transformation, `completed` leaves out what nothing needs: the clearing of elements that are all written,
-and the addition to elements that are written once.
+After the last transformation, `completed` leaves out unnecessary steps: the clearing of a target whose elements are all
+written, and the addition to elements that are written only once.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def completed(nest: LoopNest) -> LoopNest:
 
 
 def _stored(stmt: Stmt, statement: Statement) -> Stmt:
-    """The statement where the target is written, and not added to."""
+    """The statement that writes the target in place of adding to it."""
     if isinstance(stmt, Assign):
         return replace(stmt, accumulate=False) if stmt.target.tensor == statement.target.tensor else stmt
     return with_children(stmt, lambda inner: _stored(inner, statement))

@@ -44,7 +44,7 @@ def nested(loops: Iterable[nest.Forall], inner: nest.Stmt) -> nest.Stmt:
 
 
 def groups(loops: Sequence[nest.Forall]) -> list[list[nest.Forall]]:
-    """The loops in groups: each loop with the lookups that follow it, which it makes possible."""
+    """The loops in groups: each loop with the lookups that directly follow it, which need its variable."""
     found: list[list[nest.Forall]] = []
     for loop in loops:
         if loop.is_lookup and found:

@@ -51,9 +51,9 @@ class Fused:
 @dataclass(frozen=True, slots=True)
 class LevelIteration:
     """The entries of a pattern's level below the present position. `bound`: only the entry at the variable's present
-    value, which is located; `scattered`: it is located in a map of the segment (`nest.Scatter`). `panel`: only entries
-    in the present panel of the variable. `by_position`: the loop runs over positions, so that a split divides
-    these, and not coordinates.
+    value, which is located; `scattered`: this entry is located in a map of the segment (`nest.Scatter`). `panel`: only
+    entries in the present panel of the variable. `by_position`: the loop runs over positions, so that a split divides
+    positions, not coordinates.
 
     With `lanes`, a power of two, the body adds to a scalar, and `lanes` positions are worked on at a time. Each lane
     has an accumulator of its own. At the end, the upper half of the accumulators is added to the lower half until one
@@ -144,7 +144,8 @@ class Coiteration:
     """The coordinates at which some term has entries: a merge lattice of two layers (Kjolstad et al., 2017).
 
     `terms` are the levels of each term that meet here: levels of a term intersect, terms unite. A term with no levels,
-    or dense ones only, has every coordinate, so all are visited. Below a level without an entry, segments are empty.
+    or with dense levels only, has every coordinate, so all coordinates are visited. Below a level without an entry,
+    segments are empty.
     """
 
     terms: tuple[tuple[LevelIteration, ...], ...]
@@ -156,7 +157,7 @@ class Coiteration:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The one coordinate that other variables determine, unless it reaches the size of the variable."""
+    """The single coordinate that other variables determine; none if it reaches the size of the variable."""
 
     derived: DerivedVar
 

@@ -12,9 +12,9 @@
       ∀ j ∈ P0.1                          ∀ j ∈ P0.1
         W[i, j] = E[i, j] / s[i]            W[i, j] = E[i, j] / s_at_i
 
-Every statement keeps the loops inside of the shared ones. A statement may read what an earlier one wrote in the same
-iteration: so both access it by the variables of the shared loops, at the same places (loop fusion and array contraction
-of Gao, Olsen, Sarkar and Thekkath, 1992).
+Every statement keeps the loops inside of the shared ones. A statement may read elements that an earlier one wrote in
+the same iteration, so both have to access them by the same variables of the shared loops (loop fusion and array
+contraction of Gao, Olsen, Sarkar and Thekkath, 1992).
 
 The innermost shared loop may run over panels of a variable. Temporaries then shrink to the memory of one panel, and
 each statement has its own loop over the variable inside, so that a product with a dense matrix reads the matrix once
@@ -60,7 +60,7 @@ def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) 
         shared: for each statement, the name of the innermost loop that it shares with the next one; None if it shares
             none.
 
-    Raises FusionError if loops differ, or if a statement would read what a later iteration writes.
+    Raises FusionError if loops differ, or if a statement would read elements that a later iteration writes.
     """
     groups: list[nest.Stmt] = []
     members: list[Statement] = []  # the statements of the first group
@@ -129,7 +129,7 @@ def _joined(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str, ar
 def _agreed(
     problem: Problem, first: nest.Forall, second: nest.Forall
 ) -> tuple[Range | LevelIteration | Panels, nest.Stmt, nest.Stmt]:
-    """The domain of a shared loop, and what each statement does in it.
+    """The domain of a shared loop, and the body of each statement in it.
 
     Domains may differ if both visit every coordinate. The loop then walks one of them, and a statement that walks the
     level of another pattern looks the coordinate up in it.
@@ -149,7 +149,7 @@ def _agreed(
 
 
 def _continues(problem: Problem, stmt: nest.Stmt, var: IndexVar) -> bool:
-    """Whether loops over a variable's panel walk on in a sparse level from where they ended in the panel before."""
+    """Whether loops over a variable's panel continue in a sparse level where they ended in the panel before."""
     if (
         isinstance(stmt, nest.Forall)
         and stmt.var == var
@@ -196,10 +196,10 @@ def _check_reads(writer: Statement, readers: Items[Statement], shared: Items[Ind
 
 
 def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Access | None:
-    """An access by which `reader` reads what `writer` writes in an iteration of `var` that may be another one.
+    """An access by which `reader` may read an element that `writer` writes in another iteration of `var`.
 
-    None if there is no such access. A target that is read as a table of indices may be read at any coordinate, so such
-    an access always counts.
+    The result is None if there is no such access. A target that is read as a table of indices may be read at any
+    coordinate, so such an access always counts.
     """
     target = writer.target
     # Iterations agree exactly if `var` stands at the same places of both accesses. If the target lacks `var`, its
@@ -215,9 +215,9 @@ def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Acce
 
 
 def _check_owners(problem: Problem, stmt: nest.Stmt, members: Items[Statement]) -> None:
-    """Raise FusionError if threads divide a loop whose iterations do not own what each statement writes.
+    """Raise FusionError if threads divide a loop whose iterations do not own the elements that each statement writes.
 
-    Chunks that have their own copies of what they add to are exempt.
+    This does not apply to targets of which each chunk has its own copy.
     """
     while isinstance(stmt, nest.Forall):
         for member in members if stmt.parallel is not None else ():
@@ -237,7 +237,7 @@ def has_copies(problem: Problem, statement: Statement) -> bool:
 
 
 def contracted(problem: Problem, stmt: nest.Stmt) -> nest.Stmt:
-    """The nest where temporaries that one iteration writes and reads take the memory of one iteration."""
+    """The nest in which a temporary that one iteration writes and reads takes the memory of one iteration."""
     for name in problem.temporaries:
         stmt = _Contraction(problem, name).stmt(stmt, ())
     return stmt
@@ -251,7 +251,7 @@ class _Contraction:
         (self.statement,) = (s for s in problem.statements if s.target.tensor == name)
 
     def stmt(self, stmt: nest.Stmt, around: tuple[nest.Forall, ...], cleared: bool = False) -> nest.Stmt:
-        """The statement with the workspace. `cleared`: elements that nothing writes are read as the zero of sums."""
+        """The statement with the workspace. `cleared`: unwritten elements are read as the zero of sums."""
         match stmt:
             case nest.Forall(body=body):
                 return replace(stmt, body=self.stmt(body, (*around, stmt), cleared))
@@ -346,7 +346,7 @@ class _Contraction:
     def below_panel(self, divided: set[IndexVar], above: LevelIteration | None) -> LevelIteration | None:
         """The level whose panel the loops around fix, if the panel's entries follow one another; else None.
 
-        They do if the level has every coordinate and is the next one below the present position.
+        They follow one another if the level has every coordinate and is the next level below the present position.
         """
         positions = self.problem.type_of[self.name].positions
         if positions is None or len(divided) > 1:

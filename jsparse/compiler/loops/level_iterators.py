@@ -70,9 +70,9 @@ class LevelIterators:
         variables.
 
         The loop over one variable walks one of the levels that meet it, and the others are looked up. A level that can
-        only be searched is walked rather than one that locates by arithmetic, and a full level only if there is no
-        other. Of several such levels, the merge leader's is walked. Without any level, and for several variables, the
-        loop runs over every coordinate.
+        only be searched is preferred to a level that locates by arithmetic, and a full level is walked only if there is
+        no other. Of several equally preferred levels, the merge leader's is walked. Without any level, and for several
+        variables, the loop runs over every coordinate.
         """
         met = self.met(variables[0]) if len(variables) == 1 else []
         if len(met) > 1:
@@ -104,7 +104,7 @@ class LevelIterators:
         return {n: self._next(n) for n in walked}
 
     def check(self) -> None:
-        """Raises ValueError unless all levels are walked."""
+        """Raise ValueError unless all levels are walked."""
         if any(self.left.values()):
             raise ValueError(f"the schedule does not visit the levels of {self.problem} in order")
 

@@ -132,7 +132,7 @@ class SparseWorkspace:
 class ArrayWorkspace:
     """The part of a temporary that one iteration of the loops around needs, in memory of one thread.
 
-    Its elements are undefined at first. The producer writes those that the consumer reads.
+    Its elements are undefined at first. The producer writes every element that the consumer reads.
 
     Attributes:
         target: the temporary, as its statement writes it. Inside it is accessed as before.
@@ -188,8 +188,8 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Set elements of the target to the zero of its sums: all of them, or with `unused` only the ones at positions of
-    its dynamic pattern that are not in use. The loops that follow then write every position in use."""
+    """Set elements of the target to the zero of its sums: all of them, or with `unused` only elements at positions of
+    its dynamic pattern that are not in use. In the latter case the loops that follow write every position in use."""
 
     target: Access
     monoid: Monoid
@@ -324,7 +324,7 @@ class Scatter:
     Attributes:
         var: the variable of the level.
         domain: the level, as it is looked up inside.
-        positions: whether the body reads positions. Else the map holds one bit for each coordinate, and nothing more.
+        positions: whether the body reads positions. If not, the map only has a bit for each coordinate.
     """
 
     var: IndexVar
@@ -399,7 +399,7 @@ class LoopNest:
 
     @property
     def adds_in_memory(self) -> bool:
-        """Whether sums are added up in a target itself, and not just stored there."""
+        """Whether sums are added up in a target itself, rather than only stored there."""
         types = self.problem.type_of
         return any(s.accumulate and s.target.tensor in types for s in assignments(self.body))
 

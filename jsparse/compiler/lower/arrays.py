@@ -73,7 +73,7 @@ def _panel(axis: Dense | Positions, workspace: ArrayWorkspace, scope: Scope) -> 
 
 
 def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:
-    """Upper bound on the positions below one position of a level, or below the positions of a panel.
+    """An upper bound of the number of positions below one position of a level, or below the positions of a panel.
 
     For a dynamic pattern it is valid for any index arrays, because addresses are clamped to the array. The array then
     has room for all lanes.
@@ -105,7 +105,7 @@ def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
 
 
 def address_in(array: Array, coordinates: Sequence[Expr]) -> Expr:
-    """The address of the element at these coordinates of the storage axes, clamped to the array if it may leave it."""
+    """The address of the element at these coordinates of the storage axes, clamped to the array if necessary."""
     address: Expr = const(0)
     for number, first, stride in array.axes:
         address = add(address, mul(sub(coordinates[number], first), stride))

@@ -162,7 +162,7 @@ def reserve(stmt: ReserveUpperBound, scope: Scope) -> ir.Stmt:
 
 
 def append_edges(stmt: AppendEdges, scope: Scope, body: ir.Stmt) -> ir.Stmt:
-    """The body; then one item of this level, if the body wrote items a level below."""
+    """The body, then one item of this level if the body wrote items of the level below."""
     cursor, below = (scope.registers[_cursor(scope.storage.problem, stmt.level + n)] for n in (0, 1))
     before, ends = scope.fresh("before"), scope.storage.by_name["ends"]
     item = block(

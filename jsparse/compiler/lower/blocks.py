@@ -3,8 +3,8 @@
 Most segments are shorter than a run. So the total is only written where a run ends before its loops do: a segment of
 one run costs one comparison, and its sum stays in the accumulator.
 
-Totals are wide accumulators that the sums of runs are added to. Totals of vectors are in stack memory: they are touched
-once per run, and the accumulator needs the registers.
+Totals are wide accumulators to which the sums of runs are added. Totals of vectors are in stack memory: they are read
+and written only once per run, and the accumulator needs the registers.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _no(flag: Expr) -> Expr:
 
 
 class _Total:
-    """The total that an accumulator is added to when a run ends: a register, or stack memory for lanes."""
+    """The total to which an accumulator is added when a run ends: a register, or stack memory for lanes."""
 
     def __init__(self, scope: Scope, accumulator: Var) -> None:
         self.scope, self.accumulator = scope, accumulator

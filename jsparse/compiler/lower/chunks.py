@@ -28,7 +28,7 @@ class Partials:
 def chunked(
     scope: Scope, work: ir.Expr, grain: int, body: Callable[[ir.Expr, ir.Expr], ir.Stmt], partials: Partials | None
 ) -> ir.Stmt:
-    """Run `body(chunk, chunks)` for each of min(MAX_CHUNKS, ⌈work / grain⌉) chunks, at least one."""
+    """Run `body(chunk, chunks)` for each chunk. There are min(MAX_CHUNKS, ⌈work / grain⌉) chunks, but at least one."""
     chunks, chunk = scope.fresh("chunks"), scope.fresh("chunk")
     wanted = ir.Binary("max", minimum(ceil_div(work, max(grain, 1)), const(MAX_CHUNKS)), const(1))
     inner = body(chunk, chunks)
@@ -103,8 +103,8 @@ def at_weight(
         total: the weight of all positions.
         weight: position → the weight of all positions before it.
         grows: whether weights certainly grow. The index arrays of a dynamic pattern may hold anything, so the search
-            may find the last boundary too early, and no chunk would have the positions after it. The last boundary is
-            then set to `size`. Boundaries never decrease, for any index arrays.
+            may find the last boundary too early, and no chunk would have the positions after it. In this case the last
+            boundary is set to `size`. Boundaries never decrease, for any index arrays.
 
     Returns the statements that find the boundary, the weight that the chunks before it should have, and its position.
     """

@@ -11,7 +11,7 @@ them one by one:
         totals = [fold(acc.0), …, fold(acc.7)]           (`kernel.nodes.Vector`)
         store what follows from the totals at p, …, p + 7
 
-What remains of a segment is its last 8 positions, as in `position_lanes`.
+If positions of a segment remain, its last 8 positions are computed, some again, as in `position_lanes`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _empty(register: ir.Var, acc: Workspace) -> ir.Stmt:
 
 
 def _stored(scope: Scope, parts: JointSum, sums: list[ir.Var], lower: Lower) -> ir.Stmt:
-    """Fold the sums together, and store what follows from them."""
+    """Fold the sums together, and store the values computed from them."""
     total = parts.total
     folded = ir.Vector(tuple(ir.HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
     totals = scope.fresh(total.name, folded.type)
@@ -147,7 +147,7 @@ class _JointSums:
         return block(*stmts, self.stored(start, sums))
 
     def stored(self, start: ir.Expr, sums: list[ir.Var]) -> ir.Stmt:
-        """What follows from the sums, at consecutive positions."""
+        """Store the values computed from the sums, at consecutive positions."""
         positions = ramp(start, self.lanes)
         coordinate, counts = coordinates_in_lanes(self.walk, positions)
         scope = self.inside(coordinate, positions).with_lanes_of(self.lanes, counts)

@@ -211,8 +211,8 @@ class LevelWalk:
         plain: bool = False,
         otherwise: ir.Stmt | None = None,
     ) -> ir.Stmt:
-        """The body at one position (or run of positions), if its coordinate is the bound one, or in range; else
-        `otherwise`."""
+        """The body at one position (or run of positions) if its coordinate equals the bound one or, without a bound
+        one, is in range; else `otherwise`."""
         coordinate = self.scope.fresh(self.var)
         entry = Entry(
             coordinate, PositionRange(position, stop), position if plain and self.kind.has_coordinates else None
@@ -273,8 +273,8 @@ class LevelWalk:
     def looked_up(self, position: ir.Expr) -> ir.Expr:
         """The coordinate whose mark is read for a position.
 
-        In place of a coordinate out of range, it is the size of the dimension, whose mark is never set. Where marks are
-        bytes, the dimension is small, so coordinates keep their own dtype.
+        In place of a coordinate out of range, the result is the size of the dimension, whose mark is never set. Where
+        marks are bytes, the dimension is small, so coordinates keep their own dtype.
         """
         assert self.filter is not None
         wide = self.coordinate(position)
@@ -313,7 +313,7 @@ class LevelWalk:
         return self.weighted(size, grain, loop, partials)
 
     def whole(self) -> tuple[ir.Expr, list[ir.Stmt], Callable[[ir.Expr, ir.Expr, Body], ir.Stmt]]:
-        """The outermost level's number of positions, the statements that compute it, a loop over a range of them."""
+        """The outermost level: its number of positions, the statements that compute it, a loop over some positions."""
         if self.kind.is_full:
             return self.extent(), [], self.full_loop
         return self.segment.stop, self.segment.prelude, self.stored_loop

@@ -148,7 +148,7 @@ class _Lowerer:
                 return self.loop(stmt, scope)
 
     def loop(self, stmt: Forall, scope: Scope) -> ir.Stmt:
-        """A loop, with what stands around it: bounds of panels, partial sums of chunks."""
+        """A loop, with the statements around it: bounds of panels, partial sums of chunks."""
         match stmt:
             case Forall(domain=Runs()):
                 return add_runs(stmt, scope, self)
@@ -341,7 +341,7 @@ class _Lowerer:
         return any(scope.tiled in access.variables() for access in (assign.target, *assign.reads)) and bool(scope.lanes)
 
     def put(self, assign: Assign, value: ir.Expr, scope: Scope) -> ir.Stmt:
-        """Write to a register or to memory. Memory is added to in the dtype of arithmetic, and then narrowed."""
+        """Write to a register or to memory. A sum in memory is formed in the dtype of arithmetic, and then narrowed."""
         register, operation = scope.registers.get(assign.target.tensor), assign.monoid.add
         if register is None:
             buffer = scope.storage.by_name[assign.target.tensor]
@@ -383,7 +383,7 @@ class _Lowerer:
         """The bindings of an assignment's local names, and its value, in lanes if the assignment runs in lanes.
 
         In a product, scalars come first, so that there is one broadcast, and the last factor fuses into a multiply-add.
-        A selective sum (min, max) needs values that are the same bits in every nest: factors stay in their order.
+        A selective sum (min, max) needs values that are bit-equal in every nest, so its factors stay in their order.
         """
         lanes = scope.together or (scope.lanes if self.runs_in_lanes(assign, scope) else 0)
 

@@ -1,8 +1,8 @@
 """Coiteration: the loop over the coordinates at which some term of a sum has entries.
 
 Every sparse level has a cursor: a position and its coordinate, which is the index variable's size at the end. The next
-coordinate is the smallest of the terms' coordinates; a term (a product) has one only while all of its cursors have
-entries left. A level is present if its cursor has that coordinate; then the cursor advances.
+coordinate is the smallest of the terms' coordinates; a term (a product) has a coordinate only while all of its cursors
+have entries left. A level is present if its cursor has that coordinate; then the cursor advances.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class _Merge:
     def in_range(self, walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> tuple[ir.Stmt, ir.Var, ir.Var]:
         """The part of a segment whose coordinates are in range: all of it, if its first and last coordinates are.
 
-        A loop over all coordinates meets no negative one, so a cursor that begins at one would never advance. Other
-        loops pass over such entries. Segments are sorted, so these two coordinates decide; the bisection runs only if
-        one of them is out of range.
+        A loop over all coordinates meets no negative coordinate, so a cursor that begins at one would never advance.
+        Other loops skip such entries. Segments are sorted, so the first and the last coordinate decide; the bisection
+        runs only if one of them is out of range.
         """
         begin, end = self.scope.fresh("begin"), self.scope.fresh("end")
         search, inner, behind = self.part(walk, first, stop, const(0), self.size)
@@ -293,8 +293,8 @@ class _Merge:
     def guarded(self, body: ir.Stmt, present: dict[LevelIteration, ir.Expr]) -> ir.Stmt:
         """The body if a whole term is present.
 
-        That needs no test if each term has exactly one sparse level, since the coordinate is one of theirs, or if a
-        term has none, since it is present everywhere.
+        No test is needed if each term has exactly one sparse level, since the coordinate is then in one of these
+        levels, or if a term has no sparse level, since it is then present everywhere.
         """
         if self.full or all(len([level for level in term if level in present]) == 1 for term in self.domain.terms):
             return body
@@ -335,7 +335,8 @@ class _Merge:
     ) -> tuple[list[ir.Stmt], ir.Expr]:
         """The first coordinate of a chunk: 0 for the first chunk, the size after the last one.
 
-        Between these it is the coordinate of the entry at which the weight reaches the goal of all chunks before.
+        For any other chunk it is the coordinate of the entry at which the weight reaches the share of the chunks before
+        it.
         """
         grows = not any(of.type.dynamic for of in self.walks.values())
         start, _, found = at_weight(self.scope, (chunk, chunks), total, last, weight, grows)

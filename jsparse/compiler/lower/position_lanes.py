@@ -10,10 +10,10 @@ A body that adds to a scalar has an accumulator for each lane. With 8 lanes, the
     for p in p, …, stop - 1:    rest += the term at p
     acc += whole + rest
 
-So what remains of a segment needs no masks, nothing is read outside of it, and a segment with fewer positions than
-lanes is summed by a scalar loop.
+So the remaining positions need no masks, nothing outside of the segment is read, and a segment with fewer positions
+than lanes is summed by a scalar loop.
 
-A body that stores an element at each position may do so twice, so what remains is the last 8 positions of the segment:
+A body that stores an element at each position may store it twice. So the last 8 positions of the segment come last:
 
     if first + 8 <= stop:
         for p in first, first + 8, …, as long as p + 8 <= stop:    store at p, …, p + 7
@@ -52,7 +52,7 @@ def end_of_segment(walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> ir.Expr:
 
 def coordinates_in_lanes(walk: LevelWalk, positions: ir.Expr) -> tuple[ir.Expr, ir.Expr | None]:
     """The coordinates at several positions, and which of them are in range (None if all are). The others are replaced
-    by a coordinate in range: what is read there does not count."""
+    by a coordinate in range, and the values read there are not used."""
     coordinate = walk.coordinate(positions)
     if not walk.type.dynamic:
         return coordinate, None
@@ -138,7 +138,7 @@ class _Lanes:
         return self.scope.fresh(name, self.target.type.widened(lanes))
 
     def empty(self, total: ir.Var) -> ir.Stmt:
-        """Accumulators that nothing was added to."""
+        """Accumulators with the initial value of sums."""
         return ir.Declare(total, ir.Const(self.monoid.zero, total.type))
 
     def together(self, total: ir.Var, p: ir.Var) -> ir.Stmt:
@@ -148,8 +148,7 @@ class _Lanes:
     def at(self, scope: Scope, p: ir.Expr, lanes: int) -> ir.Stmt:
         """The body at `lanes` positions from `p` on, or at `p` alone if `lanes` is 0.
 
-        What is out of range counts as zero: a branch could not be predicted, and loops with branches are not
-        vectorized.
+        Values out of range count as zero. Branches would be mispredicted, and loops with branches are not vectorized.
         """
         positions = ramp(p, lanes) if lanes else p
         found, inside = coordinates_in_lanes(self.walk, positions)

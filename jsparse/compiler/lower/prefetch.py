@@ -4,8 +4,8 @@ Coordinates determine the addresses of dense rows, and of other patterns' segmen
 Both are prefetched for the next entries of the level, even if these lie in the next segments.
 
 A loop over all coordinates of a level prefetches the rows of the target that panels add to, and the entries with which
-a panel continues a segment: in memory, neither follows what was read before. A loop over panels of positions prefetches
-the rows of the next panel.
+a panel continues a segment: neither lies next to memory that was read before. A loop over panels of positions
+prefetches the rows of the next panel.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], S
 def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir.Stmt]:
     """Prefetches of the dense rows that the entry's `own` variables locate, also in targets that are added to.
 
-    Of a row, the present tile is prefetched, or as much from its beginning on as the loops inside read.
+    Only the present tile of a row is prefetched, or its beginning, as far as the loops inside read it.
     """
     problem = there.storage.problem
     walked = {v for names in problem.walks for v in names}

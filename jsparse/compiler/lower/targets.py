@@ -2,9 +2,9 @@
 
 Elements of a target that loops add to, or may leave out, are set to the zero of sums.
 
-Each chunk of a parallel loop adds to its own copy of what several iterations add to. The copies are added in the order
-of the chunks, whose number does not depend on threads, so results are bit-equal for any number of threads. They have
-the dtype of arithmetic, and are narrowed at the end.
+Each chunk of a parallel loop adds to its own copy of a target to which several iterations add. The copies are added in
+the order of the chunks, whose number does not depend on threads, so results are bit-equal for any number of threads.
+Copies have the dtype of arithmetic, and the sum is narrowed at the end.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _unused(clear: Clear, scope: Scope) -> Stmt:
 
 @dataclass(frozen=True, slots=True)
 class _OwnSum:
-    """A target that iterations of a parallel loop add to.
+    """A target to which several iterations of a parallel loop add.
 
     Attributes:
         target: the target in memory.

@@ -1,4 +1,4 @@
-"""Sparse workspaces: they mark the coordinates that are written, and give them back in order.
+"""Sparse workspaces: they mark the coordinates that are written, and return them in order.
 
 Beside the values there is a bit for each coordinate, in words of 64. A further bit for each word says whether any bit
 of it is set. A short workspace has at most 64 words, so that their bits fit in a register. Coordinates come out sorted

@@ -62,10 +62,10 @@ class AssemblyTerm:
 
     @property
     def counts(self) -> str:
-        """The recipe of the kernel that counts entries. If they are written in order, it bounds their number.
+        """The recipe of the kernel that counts entries. If they are written in order, the kernel bounds their number.
 
-        It has the same loops, so the entries have room. An exact count in order would fill every workspace. A bound
-        takes little more than a pass over pointers.
+        It has the same loops as the kernel that writes, so the entries have room. An exact count in order would fill
+        every workspace. A bound takes little more than a pass over pointers.
         """
         problem, schedules = read_recipe(self.columns)
         counted = replace(counting_problem(problem), output=Count(exact=not problem.ordered))
@@ -89,10 +89,11 @@ class AssemblyCall:
         results: the number of results.
         is_ordered: the only term writes the pattern's levels in order; else columns are sorted.
         bound: the names of the bound index arrays, which are no part of the recipe.
-        factors: the number of operands before the index arrays whose products are the values; 0 for the pattern only.
+        factors: the number of factors, operands before the index arrays, whose products are the values; 0 for the
+            pattern only.
         value_bytes: the bytes of a value; values are the last result. 0 for the pattern only.
-        has_source_count: the first operand says whether a pattern that is walked has overflowed. It is 0 if none has,
-            else a true count, which exceeds the result's capacity: the result has overflowed, too.
+        has_source_count: whether the first operand is a count that is 0 unless a walked pattern has overflowed. If one
+            has, the count exceeds the result's capacity, so that the result overflows, too.
     """
 
     params: tuple[int, ...]
@@ -181,7 +182,7 @@ class AssemblyCall:
         return 1, int.from_bytes(np.array(np.nan, dtype).tobytes(), sys.byteorder)
 
     def _fits(self, term: AssemblyTerm) -> bool:
-        """Whether the kernels of a term read and write what the routine gives them (`csrc/routines/terms.h`)."""
+        """Whether the kernels of a term fit the buffers that the routine passes (`csrc/routines/terms.h`)."""
         problem, given = term.problem, Parameters.read(self.params)
         wanted = (Coordinates.LEVELS, bool(self.value_bytes)) if self.is_ordered else (Coordinates.COLUMNS, False)
         target = problem.type_of[problem.target.tensor]

@@ -1,4 +1,4 @@
-"""Names of the arrays that are bound to a call. A name says which pattern an array is derived from, and how.
+"""Names of the arrays that are bound to a call. A name says from which pattern an array is derived, and how.
 
     name   := digest [":" digest "." size] ["@" format] "/" role
     format := (kind dim)*
@@ -9,14 +9,14 @@
 `@d1c0` the same entries in another format (here csc); letters of kinds are `LevelKind.letters`. `gather` and `scatter`
 permute values from the pattern to that format and back. A process that has the patterns can make any of these arrays.
 
-An exported program carries the patterns: their index arrays are the last operands of each call, and a text says what
-they are.
+An exported program carries the patterns: their index arrays are the last operands of each call, and a text describes
+these operands.
 
     carried := number of these operands (" " digest "/" shape "/" format)*
     shape   := "" | size ("x" size)*
 
-Names come with a program, as its recipes do, and anybody can edit both. So a pattern is bound whole, and only if it is
-what the recipe says it is: kernels trust the index arrays of static patterns.
+Names come with a program, as its recipes do, and anybody can edit both. So a pattern is bound as a whole, and only if
+it agrees with the recipe: kernels trust the index arrays of static patterns.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def array_names(pattern: Pattern, source: Pattern, blocks: tuple[Pattern, int] |
     """The names of the index arrays of `pattern`, which is `source` or the same entries in another format.
 
     Args:
-        blocks: the table of rows and the size, if they are entries of `source` in blocks of rows.
+        blocks: the table of rows and the size of blocks, if `pattern` has the entries of `source` in blocks of rows.
     """
     by = "" if blocks is None else f":{blocks[0].digest}.{blocks[1]}"
     return tuple(f"{_stem(pattern, source, by)}/{n}" for n in range(len(pattern.arrays)))
@@ -155,7 +155,7 @@ def carried_text(patterns: Sequence[Pattern]) -> str:
 
 
 def read_carried(text: str, arrays: Sequence[np.ndarray] | None) -> tuple[Pattern, ...] | None:
-    """The patterns that an exported call carries: those that exist in this process, others made of copies of `arrays`.
+    """The patterns that an exported call carries. A pattern that this process lacks is made of copies of `arrays`.
 
     The result is None if `arrays` is None, before the program has run, and some of the patterns do not exist.
 

@@ -153,7 +153,7 @@ def bind(call: KernelCall, patterns: tuple[Pattern, ...] = ()) -> _native.Call:
 
     Index arrays live as long as the call does, and so do `patterns`.
 
-    Raises JsparseError if the call states anything that is not so: see `recipe_checks` and `bound_arrays`.
+    Raises JsparseError if a statement of the call is false: see `recipe_checks` and `bound_arrays`.
     """
     known = _native.find_call(call.key)
     if known is not None:

@@ -1,8 +1,8 @@
-"""What a recipe states, checked before a kernel is made of it.
+"""Checks of the statements in a recipe, before a kernel is made from it.
 
 Problems that the planner makes are right by construction. A recipe comes with a program, from a file or a cache, and
-anybody can edit it. The code generator relies on what is checked here: then every address that it computes lies in
-the buffers, whose types and extents follow from the problem (`compiler.lower.buffer_types`).
+anybody can edit it. The code generator relies on the properties that are checked here. With them every address that it
+computes lies in the buffers, whose types and extents follow from the problem (`compiler.lower.buffer_types`).
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def in_blocks(
 ) -> tuple[Schedule, ...] | None:
     """The schedules with panels of the innermost shared loop, where that pays.
 
-    All but the last one name the loop that they share with the next one. None if no statement gains, or if the loop
-    cannot be split.
+    Each schedule but the last names the loop that its statement shares with the next one. The result is None if no
+    statement gains, or if the loop cannot be split.
 
     Args:
         schedules: for each statement, its schedule for single rows.

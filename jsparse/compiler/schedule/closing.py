@@ -1,4 +1,4 @@
-"""The last steps of a schedule, which follow from the others: registers, threads, prefetching, accuracy.
+"""The last steps of a schedule, which follow from its other steps: registers, threads, prefetching, accuracy.
 
 The lengths of static patterns' segments decide about accuracy: short segments need no blocked sums.
 """

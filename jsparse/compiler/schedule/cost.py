@@ -122,7 +122,7 @@ def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | Non
     Args:
         whole: the stored entries or iterations of the whole loop, by which it is divided.
         work: the work of the whole loop.
-        most: the weight of the whole loop (default: `whole`). If it is too little for two chunks, one chunk has all.
+        most: the weight of the whole loop (default: `whole`). If it is too little for two chunks, there is one chunk.
     """
     # The work of a part is work · part / whole: it is `least` for part = whole · least / work, rounded up to 2**n.
     found = max(1, min(whole if most is None else most, round(whole * least / max(work, 1.0))))
@@ -243,8 +243,8 @@ class Prices:
         """A lower bound of the prices of all candidates with the same order of the patterns' variables, and the same
         variable in lanes.
 
-        It counts each iteration and each multiply-add once, and the least cost of the target. The bound holds in
-        floating point, too, since it is computed as prices are, from numbers that are no larger.
+        It counts each iteration and each multiply-add once, and the least cost of the target. The bound also holds in
+        floating point, since it is computed in the same way as prices, from numbers that are no larger.
         """
         if 0 in probe.problem.size.values():  # an empty loop around others makes them cheaper
             return 0.0
@@ -322,7 +322,7 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
 
 
 def _chain(nest: Summary) -> float:
-    """The factor by which a sum over a dense index is slower because it has too few independent accumulators.
+    """The factor by which a sum over a dense index is slowed down by too few independent accumulators.
 
     Each addition waits for the one before it, unless other accumulators keep the unit busy. Short sums overlap with the
     next sum.
@@ -398,7 +398,7 @@ def _tiles(nest: Summary) -> int:
 
 
 def _times_summed(nest: Summary) -> int:
-    """How often a sum over stored entries that comes first is computed."""
+    """How often a sum over stored entries is computed, if it comes before the rest of the product."""
     return _tiles(nest) if tiles_among_sums(nest) == "outside" else 1
 
 

@@ -27,7 +27,7 @@ SPREAD = 40_503  # a prime number: the entries of a sample continue with differe
 
 
 def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> float:
-    """The pairs of entries with equal coordinates, over the pairs that even patterns of these sizes would have.
+    """The ratio of the pairs of entries with equal coordinates to the pairs that evenly spread entries would have.
 
     The coordinates belong to one level of each pattern, and both levels store dimensions of one size. The result is 1
     for dynamic patterns, whose coordinates are not known.
@@ -61,7 +61,7 @@ def stores_every(pattern: Pattern, dim: int) -> bool:
 def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim: int) -> np.ndarray:
     """For each group of the first and of the second pattern, the pairs of entries with equal coordinates.
 
-    Each number is relative to all such pairs that two even patterns would have.
+    Each number is relative to the number of all such pairs that two patterns with evenly spread entries would have.
     """
     if not (_has_histogram(first, first_dim) and _has_histogram(second, second_dim)):
         shares = degree_groups(first, first_dim)[1], degree_groups(second, second_dim)[1]

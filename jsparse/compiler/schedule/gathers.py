@@ -77,7 +77,8 @@ class GatheredRows(NamedTuple):
         block: the elements over summed dense indices, which make a row a block.
         rows: the number of rows, each as large as `block`.
         elements: the number of elements of the factor.
-        own, turns: the extents of the loops around the reduction whose variables the factor has, and lacks.
+        own, turns: the extents of the loops around the reduction: over variables that the factor has, and that it
+            lacks.
         beside: the extent of the variables in `own` that are stored directly around the lanes, so that rows are parts
             of longer rows.
     """

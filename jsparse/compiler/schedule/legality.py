@@ -1,4 +1,4 @@
-"""Legal loop orders: concordant with every pattern, so that each pattern is walked in an order that it is stored in."""
+"""Legal loop orders: concordant with every pattern, so that each is walked in an order in which it is stored."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The cost of values that lie in another order than the loops: moved before a nest and after it, or looked up.
 
-Reading a pattern in another order goes from segment to segment, one entry each. So of each segment a few cache lines
-have to stay near, which are fewer than all values if segments are long.
+Reading a pattern in another order takes one entry from each segment after the other. So a few cache lines of each
+segment have to stay near. They are fewer bytes than all values if segments are long.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 All terms share the loops over the target's outermost index variables, and each term has its own loops inside. Either
 all variables of the target are shared, and a term adds to a scalar. Or all but the last are shared, and a term adds to
-a row in a workspace (Gustavson, 1978). The planner takes the cheaper way that is concordant with the patterns and has a
-row in proportion to the work.
+a row in a workspace (Gustavson, 1978). The planner takes the cheaper of these ways if it is concordant with the
+patterns, and the size of a row is in proportion to the work.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class _Order:
     Attributes:
         own: the variables of its own loops, inside the shared ones.
         cost: the estimated cost.
-        merge_leaders: (variable, pattern) where patterns meet.
+        merge_leaders: pairs (variable, pattern): the pattern that is walked where several meet.
         scattered: the levels whose segments are scattered into maps.
-        walked: (pattern, its levels in the order of the loops).
+        walked: pairs of a pattern and its levels in the order of the loops.
     """
 
     own: tuple[IndexVar, ...]
@@ -144,7 +144,7 @@ def _completed(nest: Summary, steps: Sequence[Transformation], given: Schedule) 
 
 
 def _decision(step: Transformation) -> tuple[object, ...]:
-    """What a step decides: two steps that decide the same exclude each other."""
+    """A key for the decision that a step makes: two steps with equal keys exclude each other."""
     match step:
         case Reorder(term=term):
             return "reorder", term

@@ -1,9 +1,9 @@
 """Prefetching: the loops whose entries request memory that later entries read, and how many entries ahead.
 
 An entry requests rows of dense tensors that a later entry selects. The bytes that are requested and not read yet should
-be as many as a core gets from memory during one request: with fewer bytes the core waits, and with more they push each
-other out of the nearest cache. So the distance is a number of bytes. It is larger if the rows lie in memory and not in
-the last cache.
+be as many as a core gets from memory during one request: with fewer bytes the core waits, and with more bytes rows push
+each other out of the nearest cache. So the distance is a number of bytes. It is larger if the rows lie in memory and
+not in the last cache.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -
     """Yield the steps that prefetch.
 
     The innermost loop over stored entries prefetches rows that are gathered from memory, unless the previous segment
-    has read most of them. If no rows are, loops whose coordinates locate segments in memory prefetch these. Panels of
-    positions request the rows of the next panel. If panels of coordinates divide the innermost loop, the loop around it
-    requests the segments that the panel continues.
+    has read most of them. If no rows are gathered from memory, loops whose coordinates locate segments in memory
+    prefetch these segments. Panels of positions request the rows of the next panel. If panels of coordinates divide the
+    innermost loop, the loop around it requests the segments that the panel continues.
 
     If other statements share the loops (not `alone`), their loops run before the rows of the next segment are read, and
     would push out rows that are requested far ahead.
@@ -125,8 +125,8 @@ def _selected(nest: Summary, access: Access) -> Rows | None:
 
 
 def _part(nest: Summary, dense: Sequence[str]) -> int:
-    """Row elements read per stored entry: one tile if the tile loop is outside, and of each other dense loop outside
-    one coordinate, or several if these run at a time."""
+    """The elements of a row that one stored entry reads: one tile if the loop over tiles stands outside, and for each
+    other dense loop outside, one coordinate, or as many as run at a time."""
     last = max(n for n, name in enumerate(nest.loops) if not nest.entry_vars.isdisjoint(nest.variables_of(name)))
     outside = {nest.outer.get(name, name): name in nest.outer for name in nest.loops[:last]}
     tile = nest.lanes if outside.get(str(nest.vector)) and nest.vector in dense else 1

@@ -5,7 +5,7 @@ may be long ones. A static pattern's longest segment decides; a dynamic pattern'
 
 Copies of small targets (the strategy `reduced`): chunks of a loop that scatters sums each add to a copy of the whole
 target. The copies are added in the order of the chunks, whose number depends on the pattern and the sizes alone. A copy
-costs clearing, writing and reading once more, so it pays where a chunk has many more terms than the target has
+has to be cleared, written and read once more, so it pays where a chunk has many more terms than the target has
 elements.
 """
 

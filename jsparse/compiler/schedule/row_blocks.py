@@ -53,7 +53,7 @@ class RowBlocks:
 
     @property
     def text(self) -> str:
-        """The block's place in an order of index variables."""
+        """The text of the block in an order of index variables, such as `o[p]/512`."""
         return f"{self.row}/{self.size}"
 
     def stated(self, layout: Layout, operand: str) -> Layout:

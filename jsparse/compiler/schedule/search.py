@@ -60,9 +60,9 @@ def candidates(
         given: the nest after the steps that are fixed. Candidates have these steps and further ones.
         orders: for each pattern the order of its variables that loops have to agree with; None if any order will do.
         outer: the variables of the outermost loops, which run over single coordinates.
-        is_open: whether the candidates with the same order of the patterns' variables and the same variable in lanes
-            can still include the cheapest one. It is asked with a nest that has both; candidates for which it is false
-            are left out. By default none are.
+        is_open: a function of a nest: whether the candidates with the same order of the patterns' variables and the
+            same variable in lanes can still include the cheapest one. Candidates for which it is false are left out; by
+            default none are.
     """
     start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
     vectors = _vectors(start, outer)
@@ -207,7 +207,7 @@ def _alternatives(
 
 
 def _inside(summed: tuple[IndexVar, ...], outer: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
-    """The variables that are summed first; none of them if one has its loop among the `outer` ones."""
+    """The variables that are summed first; none if the loop of one of them is among the `outer` loops."""
     return summed if set(outer).isdisjoint(summed) else ()
 
 

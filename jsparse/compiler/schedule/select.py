@@ -194,7 +194,7 @@ def candidate_name(nest: Summary) -> str:
 
 
 def _led_by(kept: Mapping[int, int], walked: TripCounts, candidate: Summary) -> TripCounts:
-    """The trip counts if the patterns `kept` are looked up: the patterns that bind their variables lead."""
+    """The trip counts if the patterns `kept` are looked up. The patterns that bind their variables are leaders."""
     leaders = dict(walked.merge_leaders)
     for n, binding in kept.items():
         # A variable that another pattern leads already keeps its leader.

@@ -2,9 +2,9 @@
 
 A variable's loop can be shared on three conditions: every statement has the variable; a statement reads the result of
 an earlier statement only at the same coordinate; and all statements walk the variable alike, as the outermost level of
-one pattern, or of patterns that visit all of its coordinates. Threads divide the outermost loop. So its iterations own
-a part of every target. Or they add to a small target, and each chunk has a copy of it: the gradient of a dense layer's
-weights, for example, is a sum over rows.
+one pattern, or of patterns that visit all of its coordinates. Threads divide the outermost loop. So its iterations have
+to own a part of every target, or they add to a small target, and each chunk has a copy of it: the gradient of a dense
+layer's weights, for example, is a sum over rows.
 
 Patterns may get another order of levels, in which statements share loops. The gradient of columns,
 `dV[j, l] = W[i, j] * dO[i, l]`, shares a loop over j with the statements that compute W, if these walk the pattern
@@ -71,7 +71,7 @@ def is_sum(problem: Problem, number: int, var: IndexVar) -> bool:
 
 
 def is_full(problem: Problem, var: IndexVar) -> bool:
-    """Whether all patterns have every coordinate of a variable, so that a panel's entries are found by arithmetic."""
+    """Whether all patterns have every coordinate of a variable, so that arithmetic finds the entries of a panel."""
     levels = zip(problem.level_variables, problem.patterns, strict=True)
     return all(p.levels[n].kind.is_full for names, p in levels for n, v in enumerate(names) if v == var)
 
@@ -179,7 +179,7 @@ def _moves(problem: Problem, patterns: Sequence[Stored], fixed: Collection[int])
 
 
 def _orders(count: int, pattern: Stored) -> Iterator[tuple[int, ...]]:
-    """Yield the orders with each level outermost, as it is stored first."""
+    """Yield the stored order of levels, then an order for each other level that may be outermost."""
     if isinstance(pattern, DynamicPatternInfo):
         yield from pattern.orders
         return

@@ -1,9 +1,9 @@
 """Sorts of dynamic patterns, priced together with the loops that they allow.
 
 A static pattern has a transposed index for every order. A dynamic one is walked in the orders in which it is stored,
-unless the program sorts its entries anew before. A sort also lets loops locate the rows of a pattern that stores only
-those in use, or each entry on its own (coo). Whether a sort pays is a question of price: without a sort, the loops
-over `ij,kj->ik` of two csr matrices visit all pairs of rows.
+unless the program sorts its entries anew before. A sort also lets loops locate rows of a pattern that stores only the
+rows in use, or each entry on its own (coo). Whether a sort pays is a question of price: without a sort, the loops over
+`ij,kj->ik` of two csr matrices visit all pairs of rows.
 
 Trip counts need no index arrays, so every order is priced as if all patterns were stored in it, plus the sorts of the
 patterns that are not. Orders without sorts are included. Prices are of iterations, products, located rows, and the
@@ -46,7 +46,7 @@ Names = tuple[IndexVar, ...]
 
 
 class Prices(NamedTuple):
-    """What loops cost, in multiply-adds.
+    """The costs of loops, in multiply-adds.
 
     Attributes:
         iteration: the cost of an iteration.

@@ -41,8 +41,9 @@ MOST_COST = 2.0
 that shared loops need not write and read; in most products these cost less than the loops do."""
 
 MOST_COST_MOVED = 1.1
-"""The same if tensors are transposed for shared loops. A product by itself may run in panels, whose packed rows save
-more than a separate function of the result costs: 1.4 at 80 % zeros, 1.0 at 95 %."""
+"""The limit `MOST_COST` if tensors are transposed for shared loops. A product by itself may run in panels, whose packed
+rows save more than a separate function of the result costs: 1.4 at 80 % zeros, 1.0 at 95 %.
+"""
 
 
 def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Schedule, ...]:
@@ -124,8 +125,9 @@ def _price(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVa
 
 
 def _schedule(problem: Problem, number: int, plan: Plan, shared: Sequence[IndexVar] = ()) -> Schedule:
-    """The steps of a statement's plan that are about its own loops. In a shared loop, sums at several coordinates are
-    not folded together, since its iterations run one after the other."""
+    """The steps of a statement's plan that change its own loops. In a shared loop, sums at several coordinates are not
+    folded together, since its iterations run one after the other.
+    """
     own = (step for step in plan.schedule.steps if not isinstance(step, Parallelize | Specialize | Widen))
     steps = (step for step in own if not (isinstance(step, Vectorize) and step.lanes and step.loop in shared))
     return Schedule(tuple(step.renumbered(problem.statements[number].patterns) for step in steps))

@@ -60,7 +60,7 @@ class Walked:
     Attributes:
         pattern: the number of the pattern.
         above: the variables of the levels above, outermost first.
-        level: the level; None if the pattern will be stored anew, so that it is not known yet.
+        level: the level; None if the pattern will be stored in another order, so that the level is not known yet.
     """
 
     pattern: int
@@ -191,7 +191,7 @@ class OrderFacts(StatementFacts):
 
     @lazy
     def inner_lanes(self) -> tuple[int, int]:
-        """The numbers of factors in lanes that carry the innermost reduction, and that do not."""
+        """Two numbers of factors in lanes: those with the index of the innermost reduction, and those without it."""
         last = self.tail[-1:]
         carried = [own.issuperset(last) for own in self.factor_vars if self.vector in own]
         return sum(carried), len(carried) - sum(carried)
@@ -345,7 +345,7 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def sums_entries_first(self) -> bool:
-        """Whether a sum over stored entries is computed first; else, if any, one over dense indices."""
+        """Whether the sum that is computed first, if any, is over stored entries, not over dense indices."""
         return bool(self.summed) and self.summed[0] in self.walk
 
     @lazy
@@ -399,8 +399,8 @@ class LoopFacts(OrderFacts):
 class Summary(LoopFacts):
     """The nest of one statement: the loops' names, outermost first, and the steps that made it.
 
-    A fact belongs to the first class that has all fields it depends on. So nests that agree in the fields of a class
-    have its facts in common, and take them over from each other.
+    A fact belongs to the first class that has all fields on which the fact depends. So nests that agree in the fields
+    of a class have its facts in common, and take them over from each other.
 
     Attributes:
         steps: the transformations so far.

@@ -3,8 +3,9 @@
 If several patterns have a level of a variable, the loop walks the leader's entries and looks them up in the other
 patterns, by searches or in maps of segments. The leader is the pattern for which that costs least. Each other pattern
 is assumed to store a given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of
-stored entries are exact for a pattern that is walked as stored, else the smaller of nse and the product of the sizes.
-If the entries of another static pattern select segments, these have the mean length of selected ones (`degrees.py`).
+stored entries are exact for a pattern that is walked as stored; otherwise they are the smaller of nse and the product
+of the sizes. If the entries of another static pattern select segments, the mean length of the selected segments counts
+(`degrees.py`).
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class TripCounts:
     Attributes:
         iterations: the coordinates that the variable's loop visits, over all of its executions, with searches.
         entries: the combinations of the patterns' entries that are left once the variable is bound.
-        merge_leaders: (variable, pattern) where several patterns meet.
-        scattered: (pattern, level) of the levels whose segments are worth scattering into maps.
+        merge_leaders: pairs (variable, pattern): the merge leader where several patterns meet.
+        scattered: pairs (pattern, level): the levels whose segments are worth scattering into maps.
     """
 
     iterations: tuple[float, ...]
@@ -140,7 +141,7 @@ class _Fan:
 
 
 class _Selection:
-    """Which pattern's entries select the coordinates of each variable that is bound."""
+    """For each bound variable, the pattern whose entries select its coordinates."""
 
     def __init__(self, names: Sequence[Sequence[IndexVar]], patterns: Sequence[Stored]) -> None:
         self.levels = [{var: level for level, var in enumerate(of_one)} for of_one in names]
@@ -150,7 +151,7 @@ class _Selection:
     def narrow(self, leader: int, bound: set[IndexVar]) -> None:
         """Register that a loop has walked the leader's entries, which select coordinates of the bound variables.
 
-        A pattern walked before goes on selecting a variable's coordinates if it leaves far fewer of them.
+        A pattern that was walked before keeps selecting a variable's coordinates if it leaves far fewer coordinates.
         """
         for var in self.levels[leader].keys() & bound:
             before = self.by.get(var)
@@ -207,7 +208,7 @@ def _met(count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float
 
 
 def _merged(count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting | None:
-    """The loop, executed `count` times, that advances in all levels that meet, and searches long ones; or None."""
+    """The loop, executed `count` times, that advances in all levels that meet, and searches long segments; or None."""
     if not sparse:
         return None
     shortest, number = min(sparse, key=lambda found: found[0].count)

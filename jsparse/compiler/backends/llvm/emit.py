@@ -114,8 +114,8 @@ class _Body:
     def on_stack(self, type_: ir.Type, name: str) -> Any:
         """Stack memory, at a fixed position in the function's frame.
 
-        LLVM gives such a position to what the entry block allocates. A division splits that block, so allocations come
-        before anything else.
+        LLVM gives a fixed position only to allocations in the entry block. An integer division splits that block, so
+        allocations come before all other instructions.
         """
         with self.builder.goto_block(self.entry):
             self.builder.position_at_start(self.entry)
@@ -153,7 +153,7 @@ class _Body:
         self.builder.position_at_end(done)
 
     def filter(self, stmt: nodes.Filter) -> None:
-        """Few numbers are tested in lanes. For many, a loop that is unrolled is no slower."""
+        """A few numbers are tested in lanes. For many numbers, an unrolled loop is no slower."""
         if not has_fast_gathers():
             self.stmt(one_by_one(stmt))
             return
@@ -204,10 +204,10 @@ class _Body:
             self.builder.call(intrinsic, [address, *(ir.Constant(I32, flag) for flag in (0, 3 if stmt.near else 2, 1))])
 
     def borrow(self, stmt: nodes.Borrow) -> None:
-        """data = context->borrow(context, bytes, zeros); unless it is null: the body, then
+        """data = context->borrow(context, bytes, zeros); unless data is null: the body, then
         context->give_back(context, data, bytes, zeros)
 
-        If the bytes of a length may exceed 64 bits, -1 bytes are asked for, which no memory has.
+        If the number of bytes exceeds 64 bits, the code asks for -1 bytes, and that request fails.
         """
         length = self.expr.value(stmt.length)
         bytes_ = self.builder.mul(length, ir.Constant(I64, bytes_of(stmt.buffer.type)))
@@ -263,7 +263,7 @@ def _aligned(module: ir.Module) -> values.MDValue:
 
 
 class _Captured:
-    """What the body of a parallel loop reads from outside: a struct that grows while the body is emitted."""
+    """The values that the body of a parallel loop reads from outside: a struct that grows while the body is emitted."""
 
     def __init__(self, builder: ir.IRBuilder, frame: Any) -> None:
         self.builder, self.entry, self.frame = builder, builder.block, frame
@@ -278,7 +278,7 @@ class _Captured:
 
 
 class _Found(dict[str, Any]):
-    """Values by name; one that is missing is found when it is asked for."""
+    """Values by name; a missing value is found when it is first asked for."""
 
     def __init__(self, find: Callable[[str], Any]) -> None:
         super().__init__()
@@ -290,7 +290,7 @@ class _Found(dict[str, Any]):
 
 
 class _LoadedFunction(ir.LoadInstr):  # type: ignore[misc]
-    """A function loaded from the context. llvmlite asks a callee for its signature, which an opaque pointer lacks."""
+    """A function loaded from the context. llvmlite asks callees for a signature, which an opaque pointer lacks."""
 
     function_type: ir.FunctionType | None = None
 

@@ -125,17 +125,17 @@ class ExprEmitter:
         return self.of_memory(self.bytes_at(type_, buffer, address), type_)
 
     def bytes_at(self, type_: Type, buffer: nodes.Buffer, address: Any) -> Any:
-        """What is in memory at an address in a buffer."""
+        """The bytes in memory at an address in a buffer."""
         load = self.builder.load(address, align=bytes_of(type_), typ=memory_type(type_))
         return self.scopes.of_buffer(load, buffer.name)
 
     def of_memory(self, found: Any, type_: Type) -> Any:
-        """What was loaded, as it is in registers."""
+        """A value that was loaded, converted to its form in registers."""
         is_bool = type_.dtype == "bool"
         return self.builder.icmp_unsigned("!=", found, ir.Constant(found.type, None)) if is_bool else found
 
     def gathered(self, expr: nodes.Gather) -> Any:
-        """A load for each lane. Measured on Cascade Lake, gather instructions take up to 2.6 times as long."""
+        """A load for each lane. On Cascade Lake, gather instructions were measured to take up to 2.6 times as long."""
         element = expr.buffer.type
         vector = ir.Constant(memory_type(expr.type), ir.Undefined)
         for n in range(expr.type.lanes):
@@ -217,7 +217,7 @@ class ExprEmitter:
         return self.shuffle(value, filled, [min(n, type_.lanes) for n in range(lanes)])
 
     def fold(self, value: Any, type_: Type, op: Add, left: int) -> Any:
-        """The lanes halved until `left` are left, or a scalar."""
+        """The vector, halved by `op` until `left` lanes are left, or a scalar."""
         lanes = 1 << (type_.lanes - 1).bit_length()
         if lanes != type_.lanes:
             fill = identity(op, type_.dtype)
@@ -245,8 +245,9 @@ class ExprEmitter:
     def fold_together(self, vectors: list[Any], type_: Type, op: Add) -> Any:
         """Each vector folded to one lane of the result, as `fold` does.
 
-        While vectors are longer than their number, each is folded by itself. Then two are put into one, with the upper
-        halves of both in one operand and the lower halves in the other, so that no lane is idle.
+        While vectors have more lanes than there are vectors, each is folded by itself. Then pairs of vectors are folded
+        into one, with the upper halves of both in one operand and the lower halves in the other, so that no lane is
+        idle.
         """
         lanes, held = type_.lanes, 1  # of each vector that is left; the number of vectors that each one holds
         while lanes > max(len(vectors), 1):

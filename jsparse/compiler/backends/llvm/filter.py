@@ -75,7 +75,7 @@ class _Masked(ExprEmitter):
 
 
 def _packed(builder: ir.IRBuilder, value: Any, keep: Any) -> Any:
-    """The lanes that are kept, in front."""
+    """The vector with its kept lanes moved to the front."""
     name, type_ = f"llvm.experimental.vector.compress.v{FILTER_LANES}i32", value.type
     function = _intrinsic(builder, name, type_, [type_, MASK, type_])
     return builder.call(function, [value, keep, ir.Constant(type_, ir.Undefined)])

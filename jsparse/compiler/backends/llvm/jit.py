@@ -38,7 +38,7 @@ _names = count()
 
 @cache
 def host_cpu() -> tuple[str, str]:
-    """The name and the features of this CPU, for which LLVM generates code: "+avx2,-avx512f" has the first only."""
+    """The name and the features of this CPU, for which LLVM generates code. "+avx2,-avx512f" is without AVX-512."""
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 

@@ -37,7 +37,7 @@ class Scopes:
         return access
 
     def constant(self, load: Any) -> Any:
-        """Mark a load from memory that nobody writes while the kernel runs."""
+        """Mark a load from memory that nothing writes while the kernel runs."""
         load.set_metadata("invariant.load", self._nothing)
         return load
 

@@ -14,7 +14,7 @@ OF_LOOPS = ("unroll_and_jam", "unroll", "prefetch", "parallelize", "merge_by", "
 
 
 def no_loop(name: str, nest: Summary) -> str:
-    """Why the nest has no loop of that name."""
+    """The reason that the nest has no loop of that name."""
     loops = ", ".join(nest.loops) or "none"
     if name == nest.vector:
         return f"{name} runs in lanes, and no loop over it is left; the loops are {loops}"
@@ -53,7 +53,7 @@ def with_loops(nest: LoopNest, loops: Stmt) -> LoopNest:
 
 
 def loops_of(nest: LoopNest) -> Stmt:
-    """What a nest of one statement does after it has cleared its target."""
+    """The part of a nest of one statement that follows the clearing of its target."""
     body = nest.body
     if isinstance(body, Sequence) and isinstance(body.stmts[0], Clear):
         return body.stmts[1]

@@ -19,7 +19,7 @@ class ComputeAt(Transformation):
 
     It is the `compute_at` of Halide (Ragan-Kelley et al., PLDI 2013). Temporaries that only one iteration needs then
     take the memory of one iteration, or of one panel if the loop is the outer one of a split. Whether the loops of both
-    statements agree is known when both nests are there: `loops.fusion` joins them.
+    statements agree is known only when both nests are complete: `loops.fusion` joins them.
 
     Attributes:
         loop: the name of the innermost loop that is shared.

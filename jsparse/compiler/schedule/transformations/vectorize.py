@@ -7,8 +7,9 @@ consecutive positions are worked on at a time, with an accumulator for each (`Le
       ∀ j ∈ P0.1               →       ∀ j ∈ P0.1, 8 at a time in lanes
         acc += A[i, j] * x[j]            acc += A[i, j] * x[j]
 
-Values on the pattern are contiguous, and so are coordinates. Elements that a coordinate locates are gathered. Whatever
-else is read is the same in all lanes. A body that stores a value on the pattern stores one for each lane at a time.
+Values on the pattern are contiguous, and so are coordinates. Elements that a coordinate locates are gathered. All other
+values that the body reads are the same in all lanes. A body that stores a value on the pattern stores one for each lane
+at a time.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def absolute(x: Vector) -> Vector:
 
 
 def sign(x: Vector) -> Vector:
-    """-1 or 1; numbers equal to 0, and NaN, stay what they are."""
+    """-1 or 1; numbers equal to 0, and NaN, stay unchanged."""
     return select(x > 0, 1, select(x < 0, x.constant(-1), x))
 
 
@@ -69,6 +69,6 @@ def round_to_even(x: Vector) -> Vector:
 
 
 def _nearest(x: Vector) -> Vector:
-    """From 2^mantissa on all floats are integers, so adding that to a smaller number rounds it."""
+    """Round a small number: floats from 2^mantissa on are integers, so adding 2^mantissa to it rounds it."""
     size, whole = x.magnitude(), 2.0**x.layout.mantissa
     return select(size < whole, (size + whole) - whole, size).with_sign_of(x)

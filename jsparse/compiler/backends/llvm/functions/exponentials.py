@@ -4,9 +4,10 @@ Exponentials:
 
     x = n ln 2 + r, |r| ≤ ln 2 / 2        exp(x) = 2ⁿ exp(r)        exp(r) = 1 + r + r² q(r)
 
-ln 2 has two parts (Cody and Waite, Software Manual for the Elementary Functions, 1980). As n times the first is exact,
-r is as good as x. 2ⁿ is multiplied in two steps, so that subnormal results are rounded once and too large ones are inf.
-The polynomials q are minimax (`tools/minimax.py`): their errors are below 2⁻²⁶ and 2⁻⁶¹ of expm1(r).
+ln 2 has two parts (Cody and Waite, Software Manual for the Elementary Functions, 1980). The product of n and the first
+part is exact, so r is as accurate as x. 2ⁿ is multiplied in two steps, so that subnormal results are rounded once and
+too large ones are inf. The polynomials q are minimax (`tools/minimax.py`): their errors are below 2⁻²⁶ and 2⁻⁶¹ of
+expm1(r).
 
 Logarithms:
 

@@ -53,7 +53,7 @@ def _narrow_power(x: Vector, y: Vector) -> Vector:
 
 
 def _wide_power(x: Vector, y: Vector) -> Vector:
-    """Where log(x) is infinite, or a product overflows, `simple` = y log(x) decides between 0 and infinity."""
+    """The power: `simple` = y log(x) decides between 0 and infinity if log(x) is infinite or a product overflows."""
     logarithm = _log_pair(x)
     whole = product(y, logarithm.high)
     low = whole.low + y * logarithm.low

@@ -2,12 +2,12 @@
 
     x / 2π = n / 4 + t up to whole turns, |t| ≤ 1/8        sin(x) = sin(2π t), cos(2π t) or one of their negatives
 
-1 / 2π is a sum of pieces with 29 bits. The product of a float32 with one of them is exact in float64, and so is what is
-left of it without whole turns. For numbers up to 2⁵² the first four pieces leave an error of 2⁻⁶⁴ turns; from there on
-the first piece makes whole turns only and others count (Payne and Hanek, Radian Reduction for Trigonometric Functions,
-1983). No float32 is closer than 2⁻³² turns to a multiple of π / 2, so t has the digits of a float32 everywhere. The
-additions are exact where digits cancel, since they begin with what is largest. Polynomials are minimax
-(`tools/minimax.py`), with errors of 2⁻³⁷ of the function.
+1 / 2π is a sum of pieces with 29 bits. The product of a float32 with one of them is exact in float64, and so is the
+product modulo whole turns. For numbers up to 2⁵² the first four pieces leave an error of 2⁻⁶⁴ turns; for larger numbers
+the first piece gives whole turns only, and later pieces count (Payne and Hanek, Radian Reduction for Trigonometric
+Functions, 1983). No float32 is closer than 2⁻³² turns to a multiple of π / 2, so t has the digits of a float32
+everywhere. The additions are exact where digits cancel, since they begin with the largest terms. Polynomials are
+minimax (`tools/minimax.py`), with errors of 2⁻³⁷ of the function.
 """
 
 from __future__ import annotations

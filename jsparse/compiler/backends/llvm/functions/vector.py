@@ -57,7 +57,7 @@ class Vector:
         self.builder, self.value, self.type = builder, value, type_
 
     def like(self, value: Any, type_: Type | None = None) -> Vector:
-        """A value of this type, or of another with as many lanes."""
+        """A value with this type, or with `type_`, which has as many lanes."""
         return Vector(self.builder, value, type_ or self.type)
 
     def constant(self, number: Operand) -> Vector:
@@ -138,7 +138,7 @@ class Vector:
         return self.like(self.builder.bitcast(self.value, llvm_type(type_)), type_)
 
     def floats(self, bits: Vector) -> Vector:
-        """The float, of this one's type, that has these bits."""
+        """The float with these bits, of the type of this vector."""
         return self.like(self.builder.bitcast(bits.value, llvm_type(self.type)))
 
     def magnitude(self) -> Vector:
@@ -150,7 +150,7 @@ class Vector:
         return self.floats(self.bits() | (other.bits() & self.layout.sign))
 
     def power_of_two(self, exponent: Vector) -> Vector:
-        """2ⁿ for integers within the range of exponents, as a float of this one's type."""
+        """2ⁿ for integers within the range of exponents, as a float of this vector's type."""
         return self.floats((exponent + self.layout.bias) << self.layout.mantissa)
 
     def at_most(self, bound: float) -> Vector:
@@ -187,7 +187,7 @@ def muladd(x: Vector, y: Operand, z: Operand) -> Vector:
 
 
 def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
-    """The polynomial with these coefficients, which begin with the highest power's."""
+    """The polynomial with these coefficients, the highest power's first."""
     first, *rest = coefficients
     total = x.constant(first)
     for coefficient in rest:
