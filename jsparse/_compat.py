@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cache
 from types import FrameType
 from typing import Any, Generic, TypeVar
@@ -32,6 +31,7 @@ from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.base.memo import remembered
 from jsparse.errors import JsparseError

@@ -6,13 +6,13 @@ The module needs the extra `jsparse[equinox]`. No other module of jsparse import
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import jax
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError, shortened
 from jsparse.ops.trees import is_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from operator import index
 from pathlib import Path
 from typing import Any
 
 from jsparse._compat import make_context
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import forget_everything
 from jsparse.compiler import cache
 from jsparse.compiler.backends import BACKENDS, DEFAULT

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+
+from jsparse.base.dataclass import dataclass
 
 __all__ = ["OPERATIONS", "Operation", "meaning_of"]
 

@@ -6,9 +6,10 @@ that another one writes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
+
+from jsparse.base.dataclass import dataclass
 
 __all__ = ["Compute", "Coordinates", "Count", "OutputKind", "Write", "read_output", "write_output"]
 

@@ -32,9 +32,10 @@ order, each once, optionally with values.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.output import Compute, Coordinates, OutputKind, Write
@@ -181,7 +182,7 @@ class Problem:
     patterns: tuple[PatternType, ...]
     sizes: tuple[tuple[IndexVar, int | None], ...]
     walks: tuple[tuple[IndexVar, ...], ...] = ()
-    output: OutputKind = Compute()  # noqa: RUF009
+    output: OutputKind = Compute()
     ordered: bool = False
     column_dtype: str = "int32"
     derived: tuple[DerivedVar, ...] = ()

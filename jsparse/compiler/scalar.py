@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from operator import is_
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.operations import OPERATIONS, meaning_of
 from jsparse.notation.assignment import Access
 

@@ -7,11 +7,11 @@ The compiler uses the two operations only, not a pair's name, so any pair is pos
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import SemiringError, represented, shortened
 
 __all__ = [

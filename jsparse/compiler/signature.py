@@ -9,9 +9,11 @@ all buffers. So the lengths of index arrays follow the formulas of their format 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+
+from jsparse.base.dataclass import dataclass
 
 __all__ = ["BufferType", "Length", "element_code", "encoded", "fixed"]
 

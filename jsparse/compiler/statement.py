@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.scalar import Apply, Rounded, Scalar, accesses_of, factors_of, product_of, unbound_locals
 from jsparse.compiler.semiring import PLUS_TIMES, Add, EqualityMask, Monoid, Multiply, Semiring

@@ -11,7 +11,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from types import ModuleType
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.arrays import given_dtype, host_array, native
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError, shortened
 from jsparse.formats.build import index_dtype
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
 
@@ -11,6 +10,7 @@ import jax
 import numpy as np
 
 from jsparse.base.arrays import check_alive
+from jsparse.base.dataclass import dataclass
 from jsparse.differentiation.rows import value_and_grad_of_rows
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.ops.trees import is_tensor

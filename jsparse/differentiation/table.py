@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import unrounded
 from jsparse.convert.dynamic_creation import index_numbers
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice, takewhile
 from math import prod
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jsparse.base import _native
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.errors import FormatError, PatternError, shortened
 from jsparse.formats.format import Format, dimension_name

@@ -7,7 +7,6 @@ The last functions give another type for the same index arrays. They do for type
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import islice
@@ -16,6 +15,7 @@ from math import prod
 import numpy as np
 
 from jsparse.base.arrays import aligned
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format

@@ -4,10 +4,11 @@ import functools
 import operator
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
 from jsparse.formats.level import Level, check_dimensions
 from jsparse.formats.levels import DENSE

@@ -1,7 +1,6 @@
 """One storage level of a format."""
 
-from dataclasses import dataclass
-
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError
 from jsparse.formats.levels import LevelKind
 

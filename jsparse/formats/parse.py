@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, pointed, shortened
 from jsparse.formats.level import MOST_DIMENSIONS, Level
 from jsparse.formats.levels import KINDS, LevelKind, kind_words

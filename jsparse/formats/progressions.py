@@ -8,10 +8,10 @@ Bands, causal windows and blocks have few progressions below each parent, howeve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_memory
 from jsparse.errors import ShapeError
 from jsparse.formats.build import index_dtype

@@ -15,12 +15,12 @@ become compressed, and so do the dense levels at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_memory
 from jsparse.errors import FormatError, PatternError
 from jsparse.formats.build import Built, build, index_dtype

@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import FileFormatError, ShapeError, represented, shortened
 from jsparse.formats import Format
 from jsparse.formats.build import build, index_dtype

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats.validate import LARGEST_SIZE
 from jsparse.io.limit import Limit

@@ -6,13 +6,13 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Never
 
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import FileFormatError, shortened
 from jsparse.io.limit import Limit
 

@@ -9,8 +9,8 @@ As an index, a name without brackets is an index variable, and an access reads f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from jsparse.base.dataclass import dataclass
 from jsparse.notation.assignment import Access, Index
 from jsparse.notation.tokens import Reader, Token
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 
 __all__ = ["Access", "Assignment", "Index", "IndexVar"]

@@ -8,10 +8,11 @@ they read JAX's functions as jaxprs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property, reduce
 from importlib import import_module
 from typing import Any
+
+from jsparse.base.dataclass import dataclass
 
 __all__ = ["COMPARISONS", "FUNCTIONS", "Function"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from jsparse.base.dataclass import dataclass
 from jsparse.notation.assignment import Access, IndexVar
 from jsparse.notation.functions import FUNCTIONS
 

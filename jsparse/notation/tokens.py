@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import NotYetSupportedError, SubscriptError, pointed, shortened
 
 __all__ = ["Reader", "Token"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import optax
 
+from jsparse.base.dataclass import dataclass
 from jsparse.differentiation.rows import is_of_rows, numbers_of_rows, rows_at, rows_of
 from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
 from jsparse.ops.trees import is_tensor

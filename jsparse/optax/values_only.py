@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jsparse.base.dataclass import dataclass
 from jsparse.differentiation.rows import rows_of
 from jsparse.errors import PatternError
 from jsparse.ops.trees import is_tensor, moved_values, values, with_values

@@ -10,11 +10,11 @@ no result sparse (`planning.desugaring`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 
+from jsparse.base.dataclass import dataclass
 from jsparse.formats import Pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.patterned import Patterned

@@ -12,12 +12,12 @@ the values stay as they are. There are two cases, both for static patterns:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, LevelKind

@@ -11,10 +11,10 @@ A static pattern is never converted: its transposed indices are made when a kern
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, permutations
 from itertools import product as choices
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.schedule.cost import sort_cost
 from jsparse.compiler.schedule.legality import has_legal_order

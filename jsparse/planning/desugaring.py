@@ -24,7 +24,7 @@ are several terms, each term with several factors is computed first, as a tensor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -32,6 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import is_integer
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_constant
 from jsparse.base.memo import remembered
 from jsparse.compiler.semiring import Add, Semiring

@@ -14,13 +14,14 @@ integer dtype; or bool if the semiring multiplies bit by bit, since over integer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import given_dtype
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import DTYPES, NARROW_FLOATS, accumulator, is_complex, part, unrounded
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import DTypeError, IntegerRangeError, SemiringError

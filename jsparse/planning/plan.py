@@ -9,11 +9,11 @@ of instructions. The last value is the result. An einsum is a sum of one term, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import part
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.formats import DynamicType, Format, Pattern

@@ -7,13 +7,14 @@ a given format, or on a given pattern.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.schedule import Schedule
 from jsparse.formats import DynamicType, Format, Pattern

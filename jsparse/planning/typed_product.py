@@ -13,11 +13,11 @@ The result has the pattern's levels, followed by dense levels for the other indi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from string import ascii_letters
 from typing import TypeAlias
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import ShapeError
 from jsparse.formats import DynamicType, Pattern

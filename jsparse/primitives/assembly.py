@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem, TensorType

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import DTypeError, ShapeError
 
 __all__ = ["ElementwiseFunction", "traced"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.compiler.output import Coordinates, Write
 from jsparse.compiler.problem import Problem, TensorType

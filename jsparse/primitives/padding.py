@@ -6,7 +6,6 @@ Padding of values is 0. After an overflow values are NaN everywhere, and so are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import aligned
+from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Pattern
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 

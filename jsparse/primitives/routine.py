@@ -6,7 +6,6 @@ Their results are integers, which depend on integers, or on which elements are z
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -15,6 +14,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.base import _native
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.runtime.assembly_call import AssemblyCall
 from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jsparse import _compat
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar

@@ -20,7 +20,7 @@ row, y is NaN in that row, as exp(inf - inf) is. L is inf there, and its slopes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import Semiring

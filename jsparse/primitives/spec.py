@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored, pattern_type

@@ -8,7 +8,7 @@ results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
@@ -19,6 +19,7 @@ from jax.typing import DTypeLike
 
 from jsparse import _compat
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import DTYPES
 from jsparse.formats import Pattern

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from jsparse import _compat
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import JsparseError, NotYetSupportedError
 from jsparse.sparsification.origin import UNKNOWN, Origin
 

@@ -7,7 +7,6 @@ rank among the stored elements.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import PatternError, shortened

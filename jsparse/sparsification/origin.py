@@ -15,7 +15,6 @@ import site
 import sys
 import sysconfig
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import FrameType
 
@@ -23,6 +22,7 @@ import jax
 from jax.extend.core import JaxprEqn
 
 from jsparse import _compat
+from jsparse.base.dataclass import dataclass
 
 __all__ = ["UNKNOWN", "Origin"]
 

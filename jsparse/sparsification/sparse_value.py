@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import PatternError
 from jsparse.notation.background import dense_background

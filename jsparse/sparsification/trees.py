@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.sparsification.deferred import dense, known_number, values_at
 from jsparse.sparsification.sparse_value import (
     ZERO,

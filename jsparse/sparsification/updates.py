@@ -11,7 +11,6 @@ Updates that are a tensor are written entry by entry.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -20,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.formats import Pattern
 from jsparse.ops.indexing.points import locate

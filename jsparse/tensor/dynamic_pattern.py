@@ -6,7 +6,7 @@ In the paths of pytrees, a key names the metadata that a tensor's leaves belong 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern

@@ -10,7 +10,6 @@ GradientIndex, which raises LeafError if the function computes with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, ClassVar, Never
 
@@ -19,6 +18,7 @@ import jax.extend.random
 import jax.numpy as jnp
 
 from jsparse._compat import register_dtype_for_export, same_varying
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import LeafError
 
 __all__ = ["GradientIndex", "let_jax_export_marks", "mark_of"]

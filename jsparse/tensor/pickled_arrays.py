@@ -5,7 +5,6 @@ NumPy's own pickles hold the state of objects, so a damaged byte may have any ef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array, copy_on_device, is_number, raw_bytes
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import LeafError
 
 __all__ = ["Packed", "packed", "unpacked"]

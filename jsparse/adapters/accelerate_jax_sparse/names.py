@@ -10,12 +10,12 @@ A batch axis of size 1 broadcasts along its dimension, so the array without that
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from jsparse.base.dataclass import dataclass
 from jsparse.notation import IndexVar
 
 __all__ = ["ENTRY", "DimensionNumbers", "Names", "product_names", "spread", "with_names"]

@@ -16,7 +16,6 @@ Negative indices count from the end, as in JAX.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -33,6 +32,7 @@ from jsparse.adapters.accelerate_jax_sparse.names import (
     with_names,
 )
 from jsparse.adapters.accelerate_jax_sparse.rows import Rows, by_rows, grouped, pays
+from jsparse.base.dataclass import dataclass
 from jsparse.notation import IndexVar
 from jsparse.planning.desugaring import traced_relation
 from jsparse.planning.dtypes import Dtypes, dtypes_of

@@ -9,7 +9,6 @@ program checks that, whatever the BCOO claims), else by sorting.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -19,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.adapters.accelerate_jax_sparse.names import ENTRY
+from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Format
 from jsparse.notation import IndexVar
 from jsparse.primitives.routine import assemble

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.signature import BufferType
 

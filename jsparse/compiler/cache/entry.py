@@ -20,13 +20,13 @@ import os
 import struct
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, cached_property
 from io import FileIO
 from pathlib import Path
 
 from jsparse._version import __version__
 from jsparse.base import _native
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends.backend import Linker
 
 __all__ = [

@@ -19,11 +19,11 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.cache.entry import HEADER, MAGIC
 
 __all__ = [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel.nodes import Buffer, Stmt
 from jsparse.compiler.kernel.printer import kernel_text
 

@@ -6,9 +6,9 @@ body may read every name that is bound outside it, but changes none of them: its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel.types import BOOL, I64, Type
 from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.semiring import Add

@@ -6,8 +6,9 @@ bool is one bit in a register and a byte in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import NARROW_FLOATS
 
 __all__ = ["BOOL", "I32", "I64", "Type", "scalar_type"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel.algebra import add, block, const
 from jsparse.compiler.kernel.nodes import Declare, Expr, If, Let, Set, Stmt, Var
 

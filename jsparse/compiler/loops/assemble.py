@@ -7,8 +7,9 @@ Then the workspace's nonzeros are appended.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.blocked_sums import TOTAL
 from jsparse.compiler.loops.chain import loops_over, nested
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration, WorkspaceNonzeros

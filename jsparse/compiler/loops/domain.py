@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.statement import DerivedVar
 from jsparse.notation.assignment import IndexVar
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.domain import Derivation, Domain, LevelIteration, Range
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.statement import DerivedVar, Statement

@@ -34,9 +34,10 @@ and the product of two csr matrices, assembled row by row:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.domain import Derivation, Domain, Fused, LevelIteration, Range
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.scalar import Scalar, accesses_of
@@ -103,7 +104,7 @@ class Workspace:
 
     name: str
     dtype: str
-    monoid: Monoid = Monoid()  # noqa: RUF009
+    monoid: Monoid = Monoid()
     var: IndexVar | None = None
     lanes: int = 1
     checked: bool = False
@@ -170,7 +171,7 @@ class Assign:
     target: Access
     value: Scalar | None
     dtype: str
-    monoid: Monoid = Monoid()  # noqa: RUF009
+    monoid: Monoid = Monoid()
     accumulate: bool = True
     condition: Scalar | None = None
 

@@ -7,8 +7,8 @@ of threads. There are more chunks than threads; an idle thread claims the next c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, at_most, block, ceil_div, const, floor_div, less, minimum, mul, sub
 from jsparse.compiler.loops.nest import MAX_CHUNKS

@@ -17,8 +17,9 @@ If positions of a segment remain, its last 8 positions are computed, some again,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const, ramp
 from jsparse.compiler.kernel.types import Type

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, at_most, block, both, cast, const, less, minimum, mul, sub
 from jsparse.compiler.kernel.types import BOOL, I64, Type

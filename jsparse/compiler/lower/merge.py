@@ -8,9 +8,9 @@ have entries left. A level is present if its cursor has that coordinate; then th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum, mul, sub
 from jsparse.compiler.kernel.types import BOOL

@@ -17,8 +17,9 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, ceil_div, const, floor_div, minimum, mul, sub
 from jsparse.compiler.kernel.types import I64, Type

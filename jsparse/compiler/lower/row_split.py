@@ -13,8 +13,8 @@ segment, and a chunk may end anywhere in it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, mul, sub
 from jsparse.compiler.kernel.types import BOOL, Type

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel.algebra import add, both, cast, element, mul
 from jsparse.compiler.kernel.nodes import Buffer, Compare, Const, Expr, Load, Stmt, Var
 from jsparse.compiler.kernel.types import I64, Type

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, reduce
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel.algebra import add, const, mul
 from jsparse.compiler.kernel.nodes import Buffer, Expr, Extent
 from jsparse.compiler.kernel.types import Type

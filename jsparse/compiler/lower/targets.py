@@ -10,8 +10,9 @@ Copies have the dtype of arithmetic, and the sum is narrowed at the end.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.kernel.algebra import add, block, cast, const, mul, sub
 from jsparse.compiler.kernel.nodes import Borrow, Buffer, Const, Expr, For, Load, Stmt, Store

@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
 from jsparse.base import _native
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.output import Coordinates, Count, Write

@@ -6,11 +6,12 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from jsparse.base import _native
+from jsparse.base.dataclass import dataclass
 from jsparse.base.locks import held_over_forks
 from jsparse.compiler import cache
 from jsparse.compiler.backends import BACKENDS

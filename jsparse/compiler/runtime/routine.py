@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from jsparse.base import _native
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.signature import BufferType, fixed
 from jsparse.errors import JsparseError
 from jsparse.formats import DynamicType, Format, Level

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.schedule.stored import Stored, pattern_type, stored_as
 from jsparse.compiler.schedule.text import line

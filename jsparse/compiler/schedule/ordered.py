@@ -9,9 +9,10 @@ patterns, and the size of a row is in proportion to the work.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, permutations
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.build import check_step

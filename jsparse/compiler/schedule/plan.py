@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import Cost

@@ -14,8 +14,9 @@ why", 2007).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import JAMMED, LANES, SEGMENT

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule.layout import Layout
 from jsparse.compiler.schedule.summary import Transformation
 from jsparse.compiler.schedule.text import words

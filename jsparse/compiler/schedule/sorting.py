@@ -14,7 +14,7 @@ to columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice, permutations, takewhile
 from math import inf, log2, prod
@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import VISIT, sort_cost
 from jsparse.compiler.schedule.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders

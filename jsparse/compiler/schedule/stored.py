@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import PatternType
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import OfDynamicType

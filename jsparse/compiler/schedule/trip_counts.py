@@ -11,11 +11,12 @@ of the sizes. If the entries of another static pattern select segments, the mean
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from math import inf, log2
 from operator import mul
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.degrees import SAMPLE, common_share, degree_groups, skew
 from jsparse.compiler.schedule.stored import Stored

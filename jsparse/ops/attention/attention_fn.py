@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern

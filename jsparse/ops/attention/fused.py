@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
@@ -10,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.base.arrays import Array, jax_array
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened

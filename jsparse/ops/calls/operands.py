@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement

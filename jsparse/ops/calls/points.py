@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import DTypeError, shortened
 from jsparse.notation import Access
 from jsparse.notation.power import base_and_exponent

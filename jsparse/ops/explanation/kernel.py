@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends import BACKENDS, DEFAULT
 from jsparse.compiler.backends.backend import Backend
 from jsparse.compiler.kernel import Kernel

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jsparse.base.dataclass import dataclass
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
 

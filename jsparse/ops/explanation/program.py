@@ -6,13 +6,14 @@ They are found among the equations of its jaxpr, and of the jaxprs inside its eq
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from jsparse._compat import live_jaxpr
+from jsparse.base.dataclass import dataclass
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.kernel import ExplainedKernel, Place
 from jsparse.ops.explanation.primitives import kernels_of

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest

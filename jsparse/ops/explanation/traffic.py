@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends import DEFAULT
 from jsparse.compiler.output import Compute
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType

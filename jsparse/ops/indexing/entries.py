@@ -8,12 +8,12 @@ arrays of the result, or the coordinates of the entries, follow from these links
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from jsparse.base import _native
+from jsparse.base.dataclass import dataclass
 from jsparse.formats import Level, Pattern
 from jsparse.ops.indexing.links import Block, Link, Segments, kept_pointers
 from jsparse.ops.indexing.positions import Positions, as_array, concatenated, count, taken

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
@@ -15,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array, is_integer
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_constant
 from jsparse.errors import NotYetSupportedError, ShapeError, shortened
 from jsparse.ops.indexing.selection import Label, Selection

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+
+from jsparse.base.dataclass import dataclass
 
 __all__ = ["Block", "Link", "Segments", "kept_pointers"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.ops.indexing.selector import Strided
 
 __all__ = ["Label", "Selection"]

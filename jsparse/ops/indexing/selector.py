@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.ops.indexing.matches import matches
 
 __all__ = ["Found", "Listed", "Selector", "Strided"]

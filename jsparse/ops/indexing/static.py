@@ -8,11 +8,11 @@ leaves out positions that have no selected entry below them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.formats import Format, Pattern
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, LevelKind
 from jsparse.ops.indexing.entries import Entries, selected_entries

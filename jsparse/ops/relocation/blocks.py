@@ -7,9 +7,9 @@ The *lead* of a tensor is what remains without these levels. Its dimensions keep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
+from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Format, Pattern
 
 __all__ = ["Lead", "lead_pattern", "lead_type", "split_format"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar
 
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 
 __all__ = ["Composed", "CoordinateMap", "Offset", "Rows"]
 

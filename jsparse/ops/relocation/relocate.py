@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
 from math import prod
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern

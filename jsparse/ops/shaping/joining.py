@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -12,6 +11,7 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import DENSE

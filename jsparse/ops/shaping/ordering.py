@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from types import ModuleType
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import checked_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, Pattern

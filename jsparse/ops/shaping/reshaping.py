@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from types import ModuleType
@@ -13,6 +12,7 @@ import jax
 import numpy as np
 
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import extended_type

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from types import ModuleType
 
 from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import Composed, CoordinateMap, Rows

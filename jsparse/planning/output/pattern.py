@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.build import index_dtype

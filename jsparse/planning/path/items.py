@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import pairwise
 from math import prod
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule.degrees import degree_groups
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar

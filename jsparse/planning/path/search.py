@@ -22,10 +22,11 @@ With more than `EXHAUSTIVE` operands, the first steps are chosen greedily.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from math import inf
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule.degrees import stores_every
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Cells, Estimates

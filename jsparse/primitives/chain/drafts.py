@@ -8,11 +8,12 @@ dynamic pattern only if the operations would give 0 in padding as well, and a ma
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial, reduce
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.operations import meaning_of
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.compiler.semiring import Add

@@ -11,10 +11,10 @@ array. Several groups may compute the same values of stored entries, if that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jsparse import _compat
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered_of
 from jsparse.compiler.schedule.sharing import shared_loops
 from jsparse.compiler.schedule.statements import shares_cheaply, with_lanes_innermost

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import is_
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.scalar import (

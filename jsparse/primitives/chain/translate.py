@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from string import ascii_lowercase
 from typing import Any
 
 from jsparse import _compat
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered_of
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType

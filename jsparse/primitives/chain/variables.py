@@ -10,10 +10,11 @@ end its parts replace it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from typing import TypeAlias
+
+from jsparse.base.dataclass import dataclass
 
 __all__ = ["Node", "Slots", "Variables"]
 

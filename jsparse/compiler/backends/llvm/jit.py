@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import count
 
@@ -12,6 +11,7 @@ import llvmlite
 from llvmlite import binding as llvm
 from llvmlite import ir
 
+from jsparse.base.dataclass import dataclass
 from jsparse.base.locks import held_over_forks
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.backends.llvm.emit import ENTRY, emit_module

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Pack, Stmt, with_children
 from jsparse.compiler.scalar import accesses_of, replaced

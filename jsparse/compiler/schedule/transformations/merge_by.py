@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, cast
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
 from jsparse.compiler.loops.domain import Derivation, LevelIteration
 from jsparse.compiler.loops.nest import Forall, LoopNest, Stmt, with_children

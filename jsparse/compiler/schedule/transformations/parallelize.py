@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Literal, cast, get_args
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest, Parallel, Stmt, Where, Workspace, with_children
 from jsparse.compiler.schedule.races import copies_reason, split_reason

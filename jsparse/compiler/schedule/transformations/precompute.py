@@ -6,10 +6,11 @@ over register tiles stands then.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import ClassVar, Literal, cast
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import chain, groups, nested, outer_name
 from jsparse.compiler.loops.domain import Lanes, LevelIteration, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Stmt, Where, Workspace

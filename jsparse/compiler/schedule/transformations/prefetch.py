@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.domain import LevelIteration, PositionPanels
 from jsparse.compiler.loops.nest import Forall, LoopNest

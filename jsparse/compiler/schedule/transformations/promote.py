@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.canonical import places_target
 from jsparse.compiler.loops.chain import path_to
 from jsparse.compiler.loops.domain import HorizontalReduce, Lanes, Tiles

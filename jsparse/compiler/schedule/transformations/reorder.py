@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
 from jsparse.compiler.loops.chain import chain, loop_name, nested
 from jsparse.compiler.loops.domain import Domain, LevelIteration, Panels, PositionPanels, Range, Tiles

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import own_loops
 from jsparse.compiler.loops.chain import loops_over
 from jsparse.compiler.loops.domain import LevelIteration

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import chain, nested, outer_name
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels, Range
 from jsparse.compiler.loops.nest import Forall, LoopNest

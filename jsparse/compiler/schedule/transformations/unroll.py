@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import ClassVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.schedule.machine import WRITTEN_OUT

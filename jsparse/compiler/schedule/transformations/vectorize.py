@@ -14,9 +14,10 @@ at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import chain, nested, with_loop
 from jsparse.compiler.loops.domain import Lanes, LevelIteration, Panels, Range, Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.problem import Problem

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends.llvm.functions import instructions
 from jsparse.compiler.backends.llvm.functions.vector import Vector, intrinsic
 

@@ -7,11 +7,11 @@ in kernels do: on CPUs with and without such an instruction, their results may d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends.llvm.types import integer_comparison, llvm_type
 from jsparse.compiler.kernel.types import Type
 
