@@ -19,5 +19,8 @@ from jsparse.nnx.linear import SparseLinear as SparseLinear
 from jsparse.nnx.moments import restrict_state as restrict_state
 from jsparse.nnx.param import SparseIndex as SparseIndex
 from jsparse.nnx.param import SparseParam as SparseParam
+from jsparse.nnx.prune_model import KernelSummary as KernelSummary
+from jsparse.nnx.prune_model import PruningSummary as PruningSummary
+from jsparse.nnx.prune_model import prune_model as prune_model
 from jsparse.nnx.pruned import Mask as Mask
 from jsparse.nnx.pruned import PrunedLinear as PrunedLinear

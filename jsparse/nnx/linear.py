@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.errors import DTypeError, ShapeError, represented
+from jsparse.convert.creation import asarray
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, represented
+from jsparse.formats import Format
 from jsparse.nn.layer import check_sizes
 from jsparse.nn.linear import block_linear, linear
 from jsparse.nn.operands import dense_array, sparse_or_dense
+from jsparse.nnx.dense_layers import as_matrix
 from jsparse.nnx.param import SparseParam
 from jsparse.ops.building.random import random
 from jsparse.ops.surgery.selection import known_count
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["BlockSparseLinear", "SparseLinear"]
+__all__ = ["BlockSparseLinear", "Parts", "SparseLinear", "kept_count", "parts_of"]
 
 Initializer = Callable[..., jax.Array]
+Sizes = tuple[int | tuple[int, ...], int | tuple[int, ...]]
+Source: TypeAlias = "SparseTensor | nnx.Linear | nnx.LinearGeneral | SparseLinear"
 
 
 class SparseLinear(nnx.Module):
@@ -77,40 +84,87 @@ class SparseLinear(nnx.Module):
         self._set(weight.dynamic() if dynamic else weight, bias, dtype)
 
     @classmethod
-    def of(cls, kernel: SparseTensor, bias: ArrayLike | None = None, *, dtype: DTypeLike | None = None) -> SparseLinear:
-        """The layer with a given kernel (in, out), such as a pruned one, and bias.
+    def of(
+        cls,
+        source: Source,
+        bias: ArrayLike | None = None,
+        *,
+        sparsity: float = 0.0,
+        format: Format | str | None = None,
+        dynamic: bool = False,
+        dtype: DTypeLike | None = None,
+    ) -> SparseLinear:
+        """The layer with the kernel and the bias of another layer, or with a given kernel (in, out), pruned.
 
             >>> from flax import nnx
             >>> dense = nnx.Linear(64, 32, rngs=nnx.Rngs(0))
+            >>> layer = jsparse.nnx.SparseLinear.of(dense, sparsity=0.9)
+            >>> layer.kernel.tensor.nse
+            205
             >>> kernel = jsparse.asarray(dense.kernel[...], format="csc").prune(keep=200)
             >>> jsparse.nnx.SparseLinear.of(kernel, dense.bias[...]).kernel.tensor.nse
             200
 
-        Raises DTypeError if the kernel is no SparseTensor, ShapeError if it is no matrix.
+        The largest magnitudes stay (Han et al., "Learning both weights and connections for efficient neural networks",
+        2015). Weights that are 0 are not stored, so a layer that was pruned elsewhere needs no `sparsity`. The dtypes
+        of a layer and its parameters stay. The kernel of an `nnx.LinearGeneral`, such as those in
+        `nnx.MultiHeadAttention`, becomes a matrix. `precision` has no meaning here: sums have the highest one.
+
+        Args:
+            source: an `nnx.Linear`, an `nnx.LinearGeneral` over the last axes, a `SparseLinear`, or a SparseTensor.
+            bias: an array (out,) beside a SparseTensor. A layer has its own.
+            sparsity: the fraction of the kernel that is not stored, from 0 to 1.
+            format: the format of the kernel. A sparse kernel keeps its own by default, a dense one gets "csc".
+            dynamic: whether the pattern is data, so that it may change. A sparse kernel may be dynamic already.
+            dtype: the dtype of the computation; by default that of the layer.
+
+        Raises DTypeError for another source, and for a bias beside a layer, ShapeError for a kernel that is no matrix,
+        for one that is traced, and for a sparsity out of range, NotYetSupportedError for a layer with an option that
+        changes what it computes.
         """
+        where = "SparseLinear.of"
+        kernel, sizes, bias, own_dtype = parts_of(source, bias, where)
+        count = kept_count(sparsity, kernel.shape, where)
         if not isinstance(kernel, SparseTensor):
-            raise DTypeError(
-                f"Expected a SparseTensor as the kernel of SparseLinear.of, but got {type(kernel).__name__}."
-            )
-        if kernel.ndim != 2:
-            raise ShapeError(f"Expected a kernel (in, out) in SparseLinear.of, but got {kernel.shape}.")
-        if bias is not None and jnp.shape(bias) != kernel.shape[1:]:
-            raise ShapeError(f"Expected a bias {kernel.shape[1:]} in SparseLinear.of, but got {jnp.shape(bias)}.")
-        layer = cls(*kernel.shape, density=1 / max(*kernel.shape, 1), use_bias=False, rngs=nnx.Rngs(0))
-        layer._set(kernel, bias, dtype)
+            kernel = asarray(kernel, format=format or "csc")
+        elif format is not None:
+            kernel = kernel.asformat(format)
+        kernel = kernel.prune(keep=count) if count < kernel.nse else kernel
+        layer = cls(1, 1, density=1, use_bias=False, rngs=nnx.Rngs(0))
+        layer._set(kernel.dynamic() if dynamic else kernel, bias, own_dtype if dtype is None else dtype)
+        layer.in_features, layer.out_features = sizes
         return layer
 
     def _set(self, kernel: SparseTensor, bias: ArrayLike | None, dtype: DTypeLike | None) -> None:
-        self.in_features, self.out_features = kernel.shape
+        self.in_features: int | tuple[int, ...] = kernel.shape[0]
+        self.out_features: int | tuple[int, ...] = kernel.shape[1]
         self.dtype = dtype
         self.kernel = SparseParam(kernel)
         self.bias = nnx.data(None if bias is None else nnx.Param(jnp.asarray(bias)))
 
-    def __call__(self, x: TensorLike) -> jax.Array:
-        """Compute x W + b for x (..., in_features), an array or a sparse tensor."""
-        bias = None if self.bias is None else self.bias[...]
-        x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
-        return linear(x, self.kernel.tensor, bias, dtype=self.dtype)
+    def __call__(self, x: TensorLike, out_sharding: None = None) -> jax.Array:
+        """Compute x W + b for x (..., in_features), an array or a sparse tensor.
+
+        `out_sharding` stands here for modules of Flax that pass it on to their layers.
+
+        Raises ShapeError for x that does not fit, NotYetSupportedError for an `out_sharding` other than None.
+        """
+        name = type(self).__name__
+        if out_sharding is not None:
+            raise NotYetSupportedError(
+                f"Expected out_sharding=None in {name}, but got {represented(out_sharding)}. Constrain its result by "
+                "jax.lax.with_sharding_constraint."
+            )
+        bias = None if self.bias is None else self.bias[...].reshape(-1)
+        x, inputs = sparse_or_dense(x, name, "x (..., in)"), self.in_features
+        if isinstance(inputs, tuple):
+            lead = x.ndim - len(inputs)
+            if lead < 0 or x.shape[lead:] != inputs:
+                raise ShapeError(f"Expected x (..., {', '.join(map(str, inputs))}) in {name}, but got {x.shape}.")
+            x = x.reshape(*x.shape[:lead], math.prod(inputs))
+        found = linear(x, self.kernel.tensor, bias, dtype=self.dtype)
+        outputs = self.out_features
+        return found.reshape(*found.shape[:-1], *outputs) if isinstance(outputs, tuple) else found
 
     def rewire(self, scores: TensorLike, count: int) -> None:
         """Drop the `count` smallest entries, and store 0 at as many places of largest score: a step of RigL.
@@ -140,6 +194,37 @@ class SparseLinear(nnx.Module):
         if not isinstance(scores, SparseTensor):
             scores = dense_array(scores, "SparseLinear.rewire", "scores (in, out)")
         self.kernel.replace(_rewired(kernel, scores, number))
+
+
+class Parts(NamedTuple):
+    """What a layer consists of. A kernel that is dense is a matrix, too."""
+
+    kernel: SparseTensor | jax.Array
+    sizes: Sizes
+    bias: ArrayLike | None
+    dtype: DTypeLike | None
+
+
+def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
+    """The parts of the source of `SparseLinear.of`, which raises what it says."""
+    if isinstance(source, SparseTensor):
+        if source.ndim != 2:
+            raise ShapeError(f"Expected a kernel (in, out) in {where}, but got {source.shape}.")
+        if bias is not None and jnp.shape(bias) != source.shape[1:]:
+            raise ShapeError(f"Expected a bias {source.shape[1:]} in {where}, but got {jnp.shape(bias)}.")
+        return Parts(source, (source.shape[0], source.shape[1]), bias, None)
+    kernel = source.kernel.tensor if isinstance(source, SparseLinear) else as_matrix(source, where)
+    if bias is not None:
+        raise DTypeError(f"Expected no bias beside a {type(source).__name__} in {where}: the layer has its own.")
+    own = None if source.bias is None else source.bias[...]
+    return Parts(kernel, (source.in_features, source.out_features), own, source.dtype)
+
+
+def kept_count(sparsity: float, shape: tuple[int, ...], where: str) -> int:
+    """How many elements stay of a kernel. Raises ShapeError for a fraction out of range."""
+    if isinstance(sparsity, bool) or not isinstance(sparsity, int | float | np.number) or not 0 <= sparsity <= 1:
+        raise ShapeError(f"Expected a sparsity from 0 to 1 in {where}, but got {represented(sparsity)}.")
+    return round((1 - float(sparsity)) * math.prod(shape))
 
 
 @jax.jit

@@ -1,0 +1,66 @@
+"""Which dense layers of Flax are a product with one matrix, and what that is."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import jax
+from flax import nnx
+
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, represented
+
+__all__ = ["as_matrix", "refusal"]
+
+# Options that change what a layer computes. Others, such as initializers, have done their work, and `precision` is the
+# highest one of each dtype here.
+OPTIONS = ("dot_general", "dot_general_cls", "promote_dtype", "preferred_element_type")
+
+
+def refusal(layer: object) -> str | None:
+    """Why a layer is no product of the last axes of x with one matrix, in a few words; None if it is one."""
+    name = type(layer).__name__
+    if not isinstance(layer, nnx.Linear | nnx.LinearGeneral):
+        return f"no sparse {name}"
+    if type(layer) not in (nnx.Linear, nnx.LinearGeneral):
+        return f"{name} is a subclass with a call of its own"
+    defaults = inspect.signature(type(layer).__init__).parameters
+    for option in OPTIONS:
+        given = getattr(layer, option, None)
+        if given not in (None, jax.lax.dot_general) and given is not defaults[option].default:
+            return f"{option}={represented(given)}"
+    if isinstance(layer, nnx.LinearGeneral):
+        if layer.batch_axis:
+            return f"batch_axis={dict(layer.batch_axis)}"
+        if layer.axis != tuple(range(-len(layer.axis), 0)):
+            return f"axis={layer.axis}, where the last axes in their order are expected"
+    sizes = (*_tuple(layer.in_features), *_tuple(layer.out_features))
+    if layer.kernel.shape != sizes:
+        return f"a kernel {layer.kernel.shape} in place of {sizes}, as nnx.vmap makes"
+    return None
+
+
+def as_matrix(layer: object, function: str) -> jax.Array:
+    """The kernel of a dense layer as a matrix (inputs, outputs).
+
+    Raises DTypeError for another layer, NotYetSupportedError for one that computes something else, ShapeError if the
+    kernel is traced.
+    """
+    if not isinstance(layer, nnx.Linear | nnx.LinearGeneral):
+        raise DTypeError(
+            f"Expected an nnx.Linear, an nnx.LinearGeneral or a SparseTensor in {function}, but got a "
+            f"{type(layer).__name__}. An array becomes a SparseTensor by jsparse.asarray."
+        )
+    if (reason := refusal(layer)) is not None:
+        raise NotYetSupportedError(
+            f"Expected a {type(layer).__name__} that multiplies the last axes of x by its kernel in {function}, but "
+            f"got {reason}. Leave this layer dense."
+        )
+    kernel = layer.kernel[...]
+    if isinstance(kernel, jax.core.Tracer):
+        raise ShapeError(f"Expected a kernel that is known in {function}. Call it outside jit.")
+    return kernel.reshape(math.prod(_tuple(layer.in_features)), math.prod(_tuple(layer.out_features)))
+
+
+def _tuple(sizes: int | tuple[int, ...]) -> tuple[int, ...]:
+    return sizes if isinstance(sizes, tuple) else (sizes,)

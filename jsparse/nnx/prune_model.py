@@ -1,0 +1,213 @@
+"""Prunes a whole model: its linear layers become sparse ones."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import jax
+import numpy as np
+from flax import nnx
+from flax.nnx import filterlib
+from flax.typing import PathParts
+
+from jsparse.errors import DTypeError
+from jsparse.formats import Format
+from jsparse.nnx.dense_layers import refusal
+from jsparse.nnx.linear import SparseLinear, kept_count, parts_of
+from jsparse.nnx.param import SparseParam
+from jsparse.nnx.pruned import PrunedLinear
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["KernelSummary", "PruningSummary", "prune_model"]
+
+M = TypeVar("M")
+Path: TypeAlias = PathParts
+Sparsity: TypeAlias = "float | Callable[[Path, nnx.Module], float]"
+Source: TypeAlias = nnx.Linear | nnx.LinearGeneral | SparseLinear
+Layer: TypeAlias = Source | PrunedLinear
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSummary:
+    """A kernel: where it is, its shape, the weights that it stores, and a note if it was not pruned."""
+
+    path: Path
+    shape: tuple[int, ...]
+    nse: int
+    note: str = ""
+
+    def row(self) -> tuple[str, str, str, str]:
+        """The texts of a line."""
+        share = self.nse / max(math.prod(self.shape), 1)
+        return _text(self.path), str(self.shape), f"{self.nse:,}", f"{share:.1%}  {self.note}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class PruningSummary:
+    """What `prune_model` did. It prints as a table.
+
+    Attributes:
+        kernels: all kernels of the new model, those that stay dense among them, in the order of their paths.
+        parameters: the number of all parameters before and after, biases among them.
+        nbytes: the bytes of all parameters before and after, and of the index arrays of sparse ones.
+    """
+
+    kernels: tuple[KernelSummary, ...]
+    parameters: tuple[int, int]
+    nbytes: tuple[int, int]
+
+    def __str__(self) -> str:
+        rows = [("kernel", "shape", "stored", "share"), *(kernel.row() for kernel in self.kernels)]
+        a, b, c, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+        lines = [f"{path:<{a}}  {shape:<{b}}  {nse:>{c}}  {share}" for path, shape, nse, share in rows]
+        number, size = (f"{new:,} of {old:,} ({new / max(old, 1):.1%})" for old, new in (self.parameters, self.nbytes))
+        return "\n".join([*lines, f"parameters: {number}; bytes with index arrays: {size}"])
+
+
+def prune_model(
+    model: M,
+    sparsity: Sparsity,
+    *,
+    where: filterlib.Filter = ...,
+    across_layers: bool = False,
+    format: Format | str | None = None,
+    dynamic: bool = False,
+) -> tuple[M, PruningSummary]:
+    """Replace the linear layers of a model by `SparseLinear` with their weights of largest magnitude.
+
+        >>> from flax import nnx
+        >>> rngs = nnx.Rngs(0)
+        >>> model = nnx.Sequential(nnx.Linear(64, 256, rngs=rngs), nnx.relu, nnx.Linear(256, 10, rngs=rngs))
+        >>> pruned, summary = jsparse.nnx.prune_model(model, 0.9, where=lambda path, layer: layer.out_features > 10)
+        >>> print(summary)
+        kernel    shape      stored  share
+        layers/0  (64, 256)   1,638  10.0%
+        layers/2  (256, 10)   2,560  100.0%  dense: not chosen by where=
+        parameters: 4,464 of 19,210 (23.2%); bytes with index arrays: 25,436 of 76,840 (33.1%)
+
+    Han et al., "Learning both weights and connections for efficient neural networks", 2015. The layers are
+    `nnx.Linear`, `nnx.LinearGeneral` over the last axes of x, as in `nnx.MultiHeadAttention`, and those of earlier
+    rounds: `SparseLinear`, which is pruned further, and `PrunedLinear` with its mask. They may be in modules, lists and
+    dictionaries. A layer in several places stays one layer, and its path is the first one. Weights that are 0 are not
+    stored, so a sparsity of 0 makes a model sparse that was pruned elsewhere.
+
+    Args:
+        model: a module, or a list or dictionary of modules. It stays as it is.
+        sparsity: the fraction of the weights that go, from 0 to 1, or a function (path, layer) that gives it.
+        where: which layers are pruned: a filter of NNX, such as a function (path, layer) -> bool.
+        across_layers: whether the magnitudes of all layers are compared with one another, so that `sparsity` is that of
+            all chosen kernels together.
+        format: the format of the kernels; by default "csc", and for kernels that are sparse their present one.
+        dynamic: whether patterns are data, so that `SparseLinear.rewire` may change them.
+
+    Returns the new model, and a `PruningSummary` that also names what stays dense, and why. Train the new model with a
+    new optimizer: it has other parameters.
+
+    Raises DTypeError if no layer is chosen, or if `across_layers` has a function as its sparsity, ShapeError for a
+    sparsity out of range, and for kernels that are traced (inside jit).
+    """
+    copy = nnx.clone(model)
+    chosen, others = _kernels(copy, where)
+    if not chosen:
+        names = ", ".join(f"{_text(kernel.path)} ({kernel.note})" for kernel in others) or "no kernels"
+        raise DTypeError(
+            f"Expected a model with linear layers, and where= that chooses some of them, in prune_model, but got a "
+            f"{type(model).__name__} with {names}."
+        )
+    sources: dict[Path, Source] = {
+        path: layer.to_sparse() if isinstance(layer, PrunedLinear) else layer for path, layer in chosen.items()
+    }
+    fractions = _across_layers(sources, sparsity) if across_layers else _each(chosen, sparsity)
+    made = {
+        path: SparseLinear.of(sources[path], sparsity=fractions[path], format=format, dynamic=dynamic)
+        for path in chosen
+    }
+    for path, layer in made.items():
+        given = chosen[path]
+        if layer.bias is not None:  # with its metadata; other layers may have the same one
+            layer.bias = given.linear.bias if isinstance(given, PrunedLinear) else given.bias
+    pruned = nnx.recursive_map(lambda path, node: made.get(path, node), copy)
+    rows = [_summary(path, layer) for path, layer in made.items()]
+    kernels = tuple(sorted([*rows, *others], key=lambda kernel: [str(key) for key in kernel.path]))
+    (before, old), (after, new) = _size(model), _size(pruned)
+    return pruned, PruningSummary(kernels, (before, after), (old, new))
+
+
+def _kernels(model: object, where: filterlib.Filter) -> tuple[dict[Path, Layer], list[KernelSummary]]:
+    """The layers that are pruned, and the kernels that stay as they are."""
+    nodes, predicate = dict(nnx.iter_graph(model)), filterlib.to_predicate(where)
+    modules = {path: node for path, node in nodes.items() if isinstance(node, nnx.Module)}
+    owners = Counter(id(x) for module in modules.values() for x in vars(module).values() if isinstance(x, nnx.Param))
+    chosen, others = dict[Path, Layer](), list[KernelSummary]()
+    for path, module in modules.items():
+        parent = nodes[path[:-1]] if path else None
+        if isinstance(parent, SparseLinear | PrunedLinear):
+            continue  # its parts
+        reason = None
+        if not isinstance(module, SparseLinear | PrunedLinear):
+            reason = refusal(module)
+            if reason is None and owners[id(vars(module)["kernel"])] > 1:
+                reason = "another module has the same kernel"
+        if reason is None and isinstance(parent, tuple):
+            reason = "in a tuple, which cannot be changed"
+        if reason is None and isinstance(module, Layer) and predicate(path, module):
+            chosen[path] = module
+        else:
+            others += _unchanged(path, module, reason or "not chosen by where=")
+    return chosen, others
+
+
+def _unchanged(path: Path, module: nnx.Module, reason: str) -> list[KernelSummary]:
+    """The kernels that a module has itself: its parameters of two or more dimensions, but for biases."""
+    if isinstance(module, SparseLinear):
+        return [_summary(path, module, reason)]
+    if isinstance(module, PrunedLinear):
+        module = module.linear
+    held = {name: x for name, x in vars(module).items() if isinstance(x, nnx.Param) and x.ndim > 1 and name != "bias"}
+    paths = {name: path if name == "kernel" else (*path, name) for name in held}
+    return [KernelSummary(paths[name], x.shape, x.size, f"dense: {reason}") for name, x in held.items()]
+
+
+def _summary(path: Path, layer: SparseLinear, note: str = "") -> KernelSummary:
+    kernel = layer.kernel.tensor
+    return KernelSummary(path, kernel.shape, kernel.nse, note)
+
+
+def _each(layers: dict[Path, Layer], sparsity: Sparsity) -> dict[Path, float]:
+    """The fraction of weights that go, by layer."""
+    return {path: sparsity(path, layer) if callable(sparsity) else sparsity for path, layer in layers.items()}
+
+
+def _across_layers(sources: dict[Path, Source], sparsity: Sparsity) -> dict[Path, float]:
+    """The same if the magnitudes of all layers are compared. Of equal ones the first layers' stay."""
+    if callable(sparsity):
+        raise DTypeError(
+            "Expected a number as the sparsity in prune_model with across_layers=True, but got a function."
+        )
+    kernels = [parts_of(layer, None, "prune_model").kernel for layer in sources.values()]
+    values = [np.abs(np.asarray(kernel.values if isinstance(kernel, SparseTensor) else kernel)) for kernel in kernels]
+    found = [x.reshape(-1).astype(np.promote_types(x.dtype, np.float32)) for x in values]
+    magnitudes = np.concatenate([np.where(np.isnan(x), np.inf, x) for x in found])
+    sizes = [math.prod(kernel.shape) for kernel in kernels]
+    count = min(kept_count(sparsity, (sum(sizes),), "prune_model"), magnitudes.size)
+    least = np.partition(magnitudes, -count)[-count] if count else np.inf
+    kept = magnitudes > least
+    kept[np.flatnonzero(magnitudes == least)[: count - kept.sum()]] = True
+    counts = [int(part.sum()) for part in np.split(kept, np.cumsum([x.size for x in found])[:-1])]
+    return {path: 1 - kept / size for path, kept, size in zip(sources, counts, sizes, strict=True)}
+
+
+def _size(model: object) -> tuple[int, int]:
+    """The number of parameters of a model, and their bytes with the index arrays of sparse ones."""
+    values = jax.tree.leaves(nnx.state(model, nnx.Param))
+    tensors = [node.tensor for _, node in nnx.iter_graph(model) if isinstance(node, SparseParam)]
+    indices = sum(tensor.nbytes - int(tensor.values.nbytes) for tensor in tensors)
+    return sum(x.size for x in values), sum(int(x.nbytes) for x in values) + indices
+
+
+def _text(path: Path) -> str:
+    return "/".join(map(str, path)) or "the model itself"

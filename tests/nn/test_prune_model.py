@@ -1,0 +1,275 @@
+"""Pruned models: sparse layers of dense ones, compared with numpy's masks of the dense kernels."""
+
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+nnx = pytest.importorskip("flax.nnx")
+
+from docs.pages import ROOT, run  # noqa: E402
+
+import jsparse  # noqa: E402
+import jsparse.nnx  # noqa: E402
+from jsparse.nnx import PrunedLinear, SparseLinear, prune_model  # noqa: E402
+
+RNG = np.random.default_rng(0)
+X = jnp.asarray(RNG.standard_normal((3, 5, 16)), jnp.float32)
+
+
+def masked(kernel, sparsity):
+    """The kernel with its largest magnitudes alone."""
+    kernel = np.asarray(kernel)
+    count = round((1 - sparsity) * kernel.size)
+    least = np.sort(np.abs(kernel).ravel())[::-1][count - 1] if count else np.inf
+    return np.where(np.abs(kernel) >= least, kernel, 0)
+
+
+def close(found, expected, tolerance=1e-5):
+    np.testing.assert_allclose(np.asarray(found, np.float32), np.asarray(expected, np.float32), tolerance, tolerance)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("sparsity", [0.0, 0.7, 1.0, 1])
+def test_of_linear(use_bias, sparsity):
+    dense = nnx.Linear(16, 6, use_bias=use_bias, bias_init=nnx.initializers.normal(), rngs=nnx.Rngs(0))
+    layer = SparseLinear.of(dense, sparsity=sparsity)
+    assert layer.kernel.tensor.format == jsparse.asarray(np.eye(2), format="csc").format
+    assert layer.kernel.tensor.nse == round((1 - sparsity) * 96)
+    dense.kernel[...] = masked(dense.kernel[...], sparsity)
+    close(layer(X), dense(X))
+
+
+@pytest.mark.parametrize("sizes", [((16,), (2, 3)), ((4, 4), (5,)), ((4, 4), (2, 3)), ((16,), (6,)), (16, 6)])
+def test_of_linear_general(sizes):
+    inputs, outputs = sizes
+    axis = tuple(range(-len(inputs), 0)) if isinstance(inputs, tuple) else -1
+    dense = nnx.LinearGeneral(inputs, outputs, axis=axis, bias_init=nnx.initializers.normal(), rngs=nnx.Rngs(0))
+    layer = SparseLinear.of(dense, sparsity=0.5)
+    x = X.reshape(3, 5, *dense.in_features)
+    dense.kernel[...] = masked(dense.kernel[...], 0.5)
+    assert layer(x).shape == dense(x).shape
+    close(layer(x), dense(x))
+    merged = nnx.merge(*nnx.split(layer))
+    close(merged(x), dense(x))
+    if len(dense.in_features) > 1:
+        with pytest.raises(jsparse.ShapeError, match=r"Expected x \(\.\.\., 4, 4\) in SparseLinear"):
+            layer(X)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "param_dtype"), [("bfloat16", "float32"), (None, "bfloat16"), ("float32", "float16")]
+)
+def test_dtypes_stay(dtype, param_dtype):
+    dense = nnx.Linear(16, 6, dtype=dtype, param_dtype=param_dtype, precision="highest", rngs=nnx.Rngs(0))
+    layer = SparseLinear.of(dense)
+    assert layer.kernel.tensor.dtype == layer.bias[...].dtype == jnp.dtype(param_dtype)
+    assert layer(X).dtype == dense(X).dtype
+    close(layer(X), dense(X), 2e-2)
+    assert SparseLinear.of(dense, dtype="float32")(X).dtype == jnp.float32
+
+
+def test_a_sparse_layer_is_pruned_further():
+    dense = nnx.Linear(16, 6, rngs=nnx.Rngs(0))
+    layer = SparseLinear.of(SparseLinear.of(dense, sparsity=0.5, format="csr"), sparsity=0.75, dynamic=True)
+    assert "dynamic" in repr(layer.kernel.tensor)
+    layer.rewire(jnp.ones((16, 6)), 0)
+    close(layer.kernel.tensor.todense(), masked(dense.kernel[...], 0.75))
+
+
+def test_the_parameters_of_the_new_layer_are_its_own():
+    dense = nnx.Linear(16, 6, rngs=nnx.Rngs(0))
+    layer = SparseLinear.of(dense)
+    layer.bias[...] = layer.bias[...] + 1
+    close(dense.bias[...], np.zeros(6))
+
+
+WRONG = {
+    "a bias": (lambda: SparseLinear.of(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), jnp.ones(3)), "DTypeError", "has its own"),
+    "percent": (lambda: SparseLinear.of(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), sparsity=90), "ShapeError", "from 0 to 1"),
+    "no number": (lambda: prune_model(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), "0.9"), "ShapeError", "from 0 to 1"),
+    "an array": (lambda: SparseLinear.of(jnp.ones((2, 3))), "DTypeError", "jsparse.asarray"),
+    "another layer": (lambda: SparseLinear.of(nnx.Embed(2, 3, rngs=nnx.Rngs(0))), "DTypeError", "got a Embed"),
+    "no layers": (lambda: prune_model(nnx.Embed(2, 3, rngs=nnx.Rngs(0)), 0.9), "DTypeError", "no sparse Embed"),
+    "none chosen": (
+        lambda: prune_model(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), 0.9, where=nnx.PathContains("mlp")),
+        "DTypeError",
+        "not chosen by where=",
+    ),
+    "a function": (
+        lambda: prune_model(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), lambda path, layer: 0.5, across_layers=True),
+        "DTypeError",
+        "but got a function",
+    ),
+    "traced": (
+        lambda: nnx.jit(lambda layer: SparseLinear.of(layer)(jnp.ones(2)))(nnx.Linear(2, 3, rngs=nnx.Rngs(0))),
+        "ShapeError",
+        "outside jit",
+    ),
+    "sharding": (
+        lambda: SparseLinear.of(nnx.Linear(2, 3, rngs=nnx.Rngs(0)))(jnp.ones(2), jax.P("x")),
+        "NotYetSupportedError",
+        "out_sharding=None",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_arguments(case):
+    call, kind, message = WRONG[case]
+    with pytest.raises(getattr(jsparse, kind), match=message):
+        call()
+
+
+class Lora(nnx.Linear):
+    """A subclass that computes something else."""
+
+    def __call__(self, x, out_sharding=None):
+        return 2 * super().__call__(x)
+
+
+def stacked():
+    keys = jax.random.split(jax.random.key(0), 3)
+    return nnx.vmap(lambda key: nnx.Linear(16, 16, rngs=nnx.Rngs(key)))(keys)
+
+
+UNSUITABLE = {
+    "dot_general": lambda rngs: nnx.Linear(16, 16, dot_general=lambda *a, **b: jax.lax.dot_general(*a, **b), rngs=rngs),
+    "promote_dtype": lambda rngs: nnx.Linear(16, 16, promote_dtype=lambda x, **_: x, rngs=rngs),
+    "preferred_element_type": lambda rngs: nnx.Linear(16, 16, preferred_element_type=jnp.float32, rngs=rngs),
+    "batch_axis": lambda rngs: nnx.LinearGeneral(16, 16, batch_axis={0: 3}, rngs=rngs),
+    "axis=": lambda rngs: nnx.LinearGeneral(16, 16, axis=0, rngs=rngs),
+    "subclass": lambda rngs: Lora(16, 16, rngs=rngs),
+    "nnx.vmap": lambda rngs: stacked(),
+}
+
+
+@pytest.mark.parametrize("reason", UNSUITABLE)
+def test_layers_that_compute_something_else_stay_dense(reason):
+    layer = UNSUITABLE[reason](nnx.Rngs(0))
+    with pytest.raises(jsparse.NotYetSupportedError, match=reason):
+        SparseLinear.of(layer)
+    model = nnx.List([layer, nnx.Linear(16, 16, rngs=nnx.Rngs(0))])
+    pruned, summary = prune_model(model, 0.5)
+    assert type(pruned[0]) is type(layer)
+    assert isinstance(pruned[1], SparseLinear)
+    (note,) = (kernel.note for kernel in summary.kernels if kernel.note)
+    assert note.startswith("dense: ")
+    assert reason in note
+
+
+class Model(nnx.Module):
+    """Layers in modules, lists and dictionaries; one of them in two places."""
+
+    def __init__(self, rngs):
+        self.embed = nnx.Embed(10, 16, rngs=rngs)
+        self.attention = nnx.MultiHeadAttention(4, 16, rngs=rngs, decode=False)
+        self.shared = nnx.Linear(16, 16, rngs=rngs)
+        self.layers = nnx.List([self.shared, nnx.Linear(16, 16, rngs=rngs)])
+        self.plain = nnx.data([nnx.Linear(16, 16, rngs=rngs)])
+        self.named = nnx.data({"a": nnx.Linear(16, 16, rngs=rngs)})
+        self.masked = PrunedLinear(16, 16, rngs=rngs)
+        self.norm = nnx.LayerNorm(16, rngs=rngs)
+        self.graph = jsparse.nnx.SparseLinear(16, 16, density=0.5, dynamic=True, rngs=rngs)
+
+    def __call__(self, ids):
+        x = self.shared(self.attention(self.embed(ids)))
+        for layer in (*self.layers, *self.plain, *self.named.values()):
+            x = layer(x)
+        return self.graph(self.norm(self.masked(x)))
+
+
+IDS = jnp.arange(10)[None]
+
+
+def dense_of(model):
+    """The kernels as dense arrays, by path."""
+    found = {}
+    for path, node in nnx.iter_graph(model):
+        if isinstance(node, SparseLinear):
+            found[path] = np.asarray(node.kernel.tensor.todense()).reshape(-1)
+        elif isinstance(node, nnx.Linear | nnx.LinearGeneral):
+            found[path[:-1] if path[-1] == "linear" else path] = np.asarray(node.kernel[...]).reshape(-1)
+    return found
+
+
+def test_a_model():
+    model = Model(nnx.Rngs(0))
+    model.masked.prune(0.6)
+    before = model(IDS)
+    same, summary = prune_model(model, 0.0)
+    close(same(IDS), before, 1e-4)
+    assert same.shared is same.layers[0]
+    assert not [node for _, node in nnx.iter_graph(same) if type(node) in (nnx.Linear, nnx.LinearGeneral, PrunedLinear)]
+    assert same.masked.kernel.tensor.nse == round(0.4 * 256)
+    notes = {kernel.path: kernel.note for kernel in summary.kernels if kernel.note}
+    assert notes == {("embed", "embedding"): "dense: no sparse Embed"}
+    assert "parameters: " in str(summary)
+    half, _ = prune_model(same, lambda path, layer: 0.5 if "attention" in path else 0.8)
+    kernels = dense_of(model)
+    for path, kernel in dense_of(half).items():
+        if path not in [("masked",), ("graph",)]:
+            close(kernel, masked(kernels[path], 0.5 if "attention" in path else 0.8))
+    np.testing.assert_array_equal(model(IDS), before)  # as it was
+
+
+def test_magnitudes_of_all_layers():
+    model = [nnx.Linear(16, 6, rngs=nnx.Rngs(n)) for n in range(3)]
+    model[1].kernel[...] = 3 * model[1].kernel[...]
+    model[2].kernel[...] = jnp.round(2 * model[2].kernel[...]) / 2  # equal ones, and zeros
+    pruned, summary = prune_model(model, 0.8, across_layers=True)
+    kernels = np.concatenate([np.asarray(layer.kernel[...]).ravel() for layer in model])
+    found = np.concatenate([np.asarray(layer.kernel.tensor.todense()).ravel() for layer in pruned])
+    count = round(0.2 * kernels.size)
+    assert (found != 0).sum() == count == sum(kernel.nse for kernel in summary.kernels)
+    np.testing.assert_array_equal(found[found != 0], kernels[found != 0])
+    close(np.sort(np.abs(found))[-count:], np.sort(np.abs(kernels))[-count:], 0)
+    assert len({kernel.nse for kernel in summary.kernels}) == 3
+    again, _ = prune_model(pruned, 0.9, across_layers=True)
+    both, _ = prune_model(model, 0.9, across_layers=True)
+    assert sum(layer.kernel.tensor.nse for layer in again) == sum(layer.kernel.tensor.nse for layer in both)
+
+
+def test_what_is_shared_or_fixed_is_named():
+    rngs = nnx.Rngs(0)
+    tied, other = nnx.Linear(16, 16, rngs=rngs), nnx.Linear(16, 16, rngs=rngs)
+    other.kernel, other.bias = tied.kernel, tied.bias
+    free = nnx.Linear(16, 16, rngs=rngs)
+    free.bias = tied.bias
+    pruned, summary = prune_model(
+        {"tied": tied, "other": other, "free": free, "fixed": (nnx.Linear(2, 3, rngs=rngs),)}, 0.5
+    )
+    notes = {kernel.path[0]: kernel.note for kernel in summary.kernels}
+    assert "the same kernel" in notes["tied"]
+    assert "the same kernel" in notes["other"]
+    assert "in a tuple" in notes["fixed"]
+    assert pruned["tied"].kernel is pruned["other"].kernel
+    assert isinstance(pruned["free"], SparseLinear)
+    assert pruned["free"].bias is pruned["tied"].bias is not tied.bias
+
+
+def test_a_pruned_model_is_pickled():
+    pruned, _ = prune_model(nnx.List([nnx.Linear(16, 6, rngs=nnx.Rngs(0))]), 0.5)
+    graphdef, state = pickle.loads(pickle.dumps(nnx.split(pruned)))
+    np.testing.assert_array_equal(nnx.merge(graphdef, state)[0](X), pruned[0](X))
+
+
+def test_page(tmp_path, monkeypatch):
+    """What the page on pruning states: summaries, accuracies, sizes, and the same by Linen."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    given = run("docs/how_to/pruning.md")
+    text = (ROOT / "docs/how_to/pruning.md").read_text(encoding="utf-8")
+    for line in str(prune_model(given["model"], 0.95, where=lambda path, _: 4 not in path)[1]).splitlines():
+        assert f"    {line}\n" in text
+    assert min(given["dense_accuracy"], given["pruned_accuracy"]) > 0.96
+    assert given["without"] < given["pruned_accuracy"]
+    assert given["accuracy"] > 0.93
+    assert [layer.kernel.tensor.nse for layer in given["gradual"].layers if hasattr(layer, "rewire")] == [328, 1311]
+    assert given["sizes"]["pruned"] < 0.2 * given["sizes"]["dense"]
+    params = given["params"]
+    kernel = params["layer_0"]["kernel"]
+    kept = jnp.where(jnp.abs(kernel) >= jnp.sort(jnp.abs(kernel).ravel())[-1_600], kernel, 0)
+    dense = {**params, "layer_0": {**params["layer_0"], "kernel": kept}}
+    close(given["logits"], given["Mlp"]().apply({"params": dense}, given["x"]), 1e-4)
