@@ -19,7 +19,7 @@ from jsparse.compiler.cache import location
 from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.errors import ConfigError, represented
 
-__all__ = ["Config", "Settings", "clear_cache", "config"]
+__all__ = ["Config", "Settings", "clear_cache", "config", "logged"]
 
 CHOICES = {"bounds": ("clamp", "check"), "backend": tuple(BACKENDS)}
 
@@ -54,8 +54,29 @@ def _bytes(value: Any, shown: str) -> int:
     raise ConfigError(f"Expected {shown} to be a positive number of bytes, but got {represented(value)}.")
 
 
-PROCESS: dict[str, Callable[[Any, str], Any]] = {"cache_dir": _path, "cache_bytes": _bytes}
-"""The settings of the whole process, which change no program, with the function that checks each value."""
+def _flag(value: object, shown: str) -> bool:
+    found = {"1": True, "true": True, "0": False, "false": False}.get(str(value).lower())
+    if found is None or not isinstance(value, (bool, str)):
+        raise ConfigError(f"Expected {shown} to be True or False, but got {represented(value)}.")
+    return found
+
+
+@dataclass
+class _Logged:
+    """What is logged."""
+
+    log_compiles: bool = False
+
+
+logged = _Logged()
+"""What this process logs. Reading it here takes less time than `config.log_compiles`."""
+
+PROCESS: dict[str, tuple[object, Callable[[Any, str], Any]]] = {
+    "cache_dir": (location, _path),
+    "cache_bytes": (location, _bytes),
+    "log_compiles": (logged, _flag),
+}
+"""The settings of the whole process, which change no program: the object that has each, and the check of its value."""
 
 TRACED = tuple(field.name for field in fields(Settings))
 NAMES = (*TRACED, *PROCESS)
@@ -69,8 +90,8 @@ class Config:
         ...     y = A @ x
 
     Settings take effect at the next call, also for functions that are jitted already: JAX keeps a program for each
-    value of `bounds` and `backend`. `cache_dir` and `cache_bytes` belong to the whole process: they change no program,
-    and can be assigned but not set for a block. All settings are read from the environment at import, as
+    value of `bounds` and `backend`. All others belong to the whole process: they change no program, and can be assigned but
+    not set for a block. All settings are read from the environment at import, as
     JSPARSE_BOUNDS=check.
 
     Attributes:
@@ -87,6 +108,10 @@ class Config:
             the environment): kernels are kept in memory only.
         cache_bytes: the most bytes of all files in the folder, by default 256 MiB. The least recently used files are
             removed.
+        log_compiles: log each statement that is planned for shapes, formats or patterns that are new to it, and what
+            differs from those before, as warnings of the logger "jsparse". So it says which pattern made JAX compile a
+            program again (docs/concepts/static_or_dynamic.md). By default it is False. Statements that JAX traces again
+            for the same operands are logged as information.
 
     Raises ConfigError for an unknown value, AttributeError for an unknown setting.
     """
@@ -95,12 +120,13 @@ class Config:
     backend: str
     cache_dir: str | os.PathLike[str] | None
     cache_bytes: int
+    log_compiles: bool
 
     def __init__(self) -> None:
         for name in PROCESS:
             found = os.environ.get(_variable(name))
             if found or (found is not None and name == "cache_dir"):  # an empty JSPARSE_CACHE_DIR means no folder
-                setattr(location, name, PROCESS[name](found, f"the environment variable {_variable(name)}"))
+                _assign(name, found, f"the environment variable {_variable(name)}")
         self.__dict__["_everywhere"] = _from_environment()
         self.__dict__["_context"] = make_context(self._everywhere)
 
@@ -117,7 +143,7 @@ class Config:
 
     def __getattr__(self, name: str) -> Any:
         if name in PROCESS:
-            return getattr(location, name)
+            return getattr(PROCESS[name][0], name)
         if name in TRACED:
             return getattr(self.value, name)
         raise AttributeError(_unknown(name))
@@ -126,7 +152,7 @@ class Config:
         if name not in NAMES:
             raise AttributeError(_unknown(name))
         if name in PROCESS:
-            setattr(location, name, PROCESS[name](value, f"config.{name}"))
+            _assign(name, value, f"config.{name}")
             return
         self.__dict__["_everywhere"] = _changed(self._everywhere, {name: value})
         self._context.set_global(self._everywhere)
@@ -136,6 +162,12 @@ class Config:
 
     def __repr__(self) -> str:
         return f"jsparse.config({', '.join(f'{name}={getattr(self, name)!r}' for name in NAMES)})"
+
+
+def _assign(name: str, value: Any, shown: str) -> None:
+    """Set a setting of the whole process. Raises ConfigError for a wrong value, which it calls `shown`."""
+    owner, checked = PROCESS[name]
+    setattr(owner, name, checked(value, shown))
 
 
 def _variable(name: str) -> str:

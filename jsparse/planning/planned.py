@@ -22,12 +22,14 @@ from jsparse.formats import Format, Pattern
 from jsparse.notation import Access, parse_einsum
 from jsparse.notation.statement import Product, Statement
 from jsparse.planning.bare_pattern import BarePattern, IndexRelation
+from jsparse.planning.compilations import log_planned
 from jsparse.planning.execute import execute
 from jsparse.planning.plan import ProgramPlan
 from jsparse.planning.planned_product import ONE
 from jsparse.planning.planner import plan
 from jsparse.planning.scheduled import Schedules
 from jsparse.planning.signature import OutFormat, OutputRequest, PatternRef, Request, Signature, signature, stored_on
+from jsparse.settings import logged
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import Name, check_pattern, with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -130,9 +132,11 @@ def plan_einsum(
         as_operand(x, partial("operand {} of '{}'".format, n, subscripts), subscripts) for n, x in enumerate(operands)
     ]
     given, requested = signatures(subscripts, taken, out_format)
-    return Planned(
-        _of_einsum(subscripts, given, Request(requested, nse, preferred, None, schedules), semiring), taken, out_format
-    )
+    request = Request(requested, nse, preferred, None, schedules)
+    found = Planned(_of_einsum(subscripts, given, request, semiring), taken, out_format)
+    if logged.log_compiles:
+        log_planned(shortened(subscripts), [f"operand {n}" for n in range(len(taken))], given, request)
+    return found
 
 
 @remembered(maxsize=REMEMBERED)
@@ -163,7 +167,10 @@ def plan_statement(
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     given, requested = signatures(text, operands, out_format)
     request = Request(requested, nse, preferred, shape, schedules)
-    return Planned(_of_statement(text, statement, given, request, semiring), operands, out_format)
+    found = Planned(_of_statement(text, statement, given, request, semiring), operands, out_format)
+    if logged.log_compiles:
+        log_planned(text, names, given, request)
+    return found
 
 
 _of_statement = remembered(maxsize=REMEMBERED)(plan)
