@@ -90,9 +90,8 @@ class Config:
         ...     y = A @ x
 
     Settings take effect at the next call, also for functions that are jitted already: JAX keeps a program for each
-    value of `bounds` and `backend`. All others belong to the whole process: they change no program, and can be assigned but
-    not set for a block. All settings are read from the environment at import, as
-    JSPARSE_BOUNDS=check.
+    value of `bounds` and `backend`. All others belong to the whole process: they change no program, and can be assigned
+    but not set for a block. All settings are read from the environment at import, as JSPARSE_BOUNDS=check.
 
     Attributes:
         bounds: the treatment of dynamic tensors' index arrays in programs. "clamp" (the default): kernels stay within
