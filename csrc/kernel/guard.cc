@@ -1,5 +1,7 @@
 #include "kernel/guard.h"
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -7,24 +9,18 @@
 #include <new>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
+#include "memory/pages.h"
 
 namespace jsparse {
 namespace {
 
 std::atomic<bool> on{false};
 
-#if defined(__linux__)
-
 // Memory between two protected pages. Its last byte is directly before the second one.
 struct Region {
   size_t page, inner;
 
-  explicit Region(size_t bytes)
-      : page(static_cast<size_t>(sysconf(_SC_PAGESIZE))), inner((bytes + page - 1) / page * page) {}
+  explicit Region(size_t bytes) : page(page_bytes()), inner((bytes + page - 1) / page * page) {}
 
   size_t whole() const { return inner + 2 * page; }
 
@@ -61,8 +57,6 @@ class Guarded {
   void* data_;
 };
 
-#endif
-
 }  // namespace
 
 bool guarding() { return on.load(std::memory_order_relaxed); }
@@ -71,7 +65,6 @@ void set_guard(bool wanted) { on.store(wanted); }
 
 int run_guarded(Kernel kernel, Context* ctx, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
                 const bool* results, size_t count, bool fresh) {
-#if defined(__linux__)
   std::vector<std::unique_ptr<Guarded>> copies;
   std::vector<void*> data;
   for (size_t b = 0; b < count; ++b) {
@@ -84,31 +77,18 @@ int run_guarded(Kernel kernel, Context* ctx, void* const* buffers, const int64_t
     if (results[b] && copies[b]->bytes() > 0) std::memcpy(buffers[b], data[b], copies[b]->bytes());
   }
   return code;
-#else
-  (void)shapes, (void)results, (void)count, (void)fresh;
-  return kernel(ctx, buffers, dims);
-#endif
 }
 
 void* lend_guarded(int64_t bytes, bool zeros) {
-#if defined(__linux__)
   const auto size = static_cast<size_t>(bytes);
   void* const data = Region(size).map(size);
   if (data != nullptr && zeros) std::memset(data, 0, size);
   return data;
-#else
-  return zeros ? std::calloc(static_cast<size_t>(bytes) + 1, 1) : std::malloc(static_cast<size_t>(bytes) + 1);
-#endif
 }
 
 void take_back_guarded(void* data, int64_t bytes) {
-#if defined(__linux__)
   const auto size = static_cast<size_t>(bytes);
   Region(size).unmap(data, size);
-#else
-  (void)bytes;
-  std::free(data);
-#endif
 }
 
 }  // namespace jsparse

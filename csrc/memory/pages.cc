@@ -1,15 +1,12 @@
 #include "memory/pages.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 namespace jsparse {
 namespace {
@@ -47,24 +44,36 @@ size_t with_slack(size_t bytes) {
   return found;
 }
 
+// Advises the system about the whole pages of that size, a power of two, in a block. The system extends the advice to its
+// own pages, so a smaller size than theirs would reach the memory of others.
+void advise(const Block& block, size_t page, int advice) {
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(block.data) + page - 1) & ~uintptr_t{page - 1};
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(block.data) + block.bytes) & ~uintptr_t{page - 1};
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+}
+
 // Allows the system to take the pages and discard their contents until we write to them again.
 void offer_pages([[maybe_unused]] const Block& block) {
-#if defined(__linux__) && defined(MADV_FREE)
-  constexpr uintptr_t kPage = 1 << 12;
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(block.data) + kPage - 1) & ~(kPage - 1);
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(block.data) + block.bytes) & ~(kPage - 1);
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_FREE);
+#if defined(MADV_FREE)
+  advise(block, page_bytes(), MADV_FREE);
 #endif
 }
 
 }  // namespace
 
+size_t page_bytes() {
+  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));  // 4, 16 or 64 KiB
+  return bytes;
+}
+
+int64_t memory_bytes() {
+  static const auto pages = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES));
+  return pages > 0 ? pages * static_cast<int64_t>(page_bytes()) : INT64_MAX;
+}
+
 bool exceeds_memory(size_t bytes) {
   constexpr size_t kEveryMachineHas = size_t{1} << 30;
-  if (bytes <= kEveryMachineHas) return false;
-  static const auto pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
-  static const auto page = static_cast<double>(sysconf(_SC_PAGESIZE));
-  return static_cast<double>(bytes) > pages * page;
+  return bytes > kEveryMachineHas && bytes > static_cast<uint64_t>(memory_bytes());
 }
 
 void* borrow_memory(size_t* bytes) {
@@ -102,13 +111,10 @@ void return_memory(void* data, size_t bytes) {
 }
 
 void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  constexpr uintptr_t kPage = uintptr_t{1} << 21;
+#if defined(MADV_HUGEPAGE)  // Linux; macOS chooses the size of its pages itself
+  constexpr size_t kHugePage = size_t{1} << 21;
   constexpr size_t kWorthwhile = size_t{1} << 23;  // smaller results mostly get pages that were used before
-  if (bytes < kWorthwhile) return;
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) & ~(kPage - 1);  // whole pages only
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~(kPage - 1);
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  if (bytes >= kWorthwhile) advise({data, bytes}, kHugePage, MADV_HUGEPAGE);
 #endif
 }
 

@@ -1,9 +1,18 @@
-// Huge pages for results, and temporary memory.
+// What the system says of memory, huge pages for results, and temporary memory.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace jsparse {
+
+using std::size_t;
+
+// The system's size of a page.
+size_t page_bytes();
+
+// The machine's memory, or INT64_MAX where the system does not say.
+int64_t memory_bytes();
 
 // Asks the system to back a large result by huge pages. Touching 87 MB of new memory for the first time costs about
 // 25 ms in pages of 4 KiB, as much as the sparse product that fills it, and a few ms in pages of 2 MiB. This is only

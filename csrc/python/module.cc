@@ -15,6 +15,7 @@
 #include "execution/host_executor.h"
 #include "kernel/abi.h"
 #include "kernel/guard.h"
+#include "memory/pages.h"
 #include "python/conversions.h"
 #include "python/coordinates.h"
 
@@ -291,6 +292,7 @@ PYBIND11_MODULE(_native, m) {
         py::arg("signature") = py::none());
   m.def("run_python", &run_python, py::arg("function"), py::arg("context"), py::arg("buffers"), py::arg("dims"));
   m.def("last_error", [] { return last_error; });
+  m.def("memory_bytes", &memory_bytes);
   m.attr("ABI") = kAbi;
   m.attr("FFI_VERSION") = py::make_tuple(kFfiMajor, kFfiMinor);
   define_coordinates(m);

@@ -1,1 +1,1 @@
-"""Helpers for all other packages: memos, size limits, checks of arrays. They know no tensor and no format."""
+"""Helpers for all other packages: memos, size limits, checks of arrays, the machine. They know no tensor, no format."""

@@ -117,6 +117,9 @@ def set_guard(on: bool) -> None:
 def last_error() -> str:
     """What the kernel last run by `run` on this thread said about its failure; empty if nothing."""
 
+def memory_bytes() -> int:
+    """The machine's memory, or 2**63 - 1 where the system does not say."""
+
 def lexsort(keys: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> NDArray[np.int64]:
     """The stable permutation that sorts by `keys[0]`, then `keys[1]`, and so on (the reverse of `numpy.lexsort`).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jsparse.base import _native
 from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
 
 __all__ = ["MOST_BYTES", "MOST_COUNTED", "check_bytes", "check_constant", "check_memory", "checked_nse"]
@@ -94,7 +94,7 @@ def check_memory(count: int, what: str, advice: str) -> None:
     Arrays that are larger than the free memory may still be allocated, and the system ends the process when it writes
     to them. This check refuses requests that the machine could not serve even if all of its memory were free.
     """
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = _native.memory_bytes()
     if count > memory and count > memory * jax.process_count():  # the processes of a job share an array
         raise ShapeError(f"Expected {what} to fit {_shown(memory)} of memory, but it takes {_shown(count)}. {advice}")
 

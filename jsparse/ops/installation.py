@@ -14,8 +14,10 @@ import jaxlib
 
 from jsparse._version import __version__
 from jsparse.base import _native
+from jsparse.base.machine import cpu_name, usable_threads
 from jsparse.compiler import cache
-from jsparse.compiler.backends.llvm.jit import host_cpu, llvm_version
+from jsparse.compiler.backends.llvm.cpu import host_cpu
+from jsparse.compiler.backends.llvm.jit import llvm_version
 from jsparse.errors import CacheError
 from jsparse.settings import NAMES, config
 
@@ -73,23 +75,14 @@ def _versions() -> Section:
 
 def _machine() -> Section:
     name, features = host_cpu()
-    cores = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
     return {
         "platform": platform.platform(),
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "llvm_cpu": name,
         "features": sorted(feature[1:] for feature in features.split(",") if feature.startswith("+")),
-        "cores": cores,
-        "threads": usable,
+        "cores": os.cpu_count() or 1,
+        "threads": usable_threads(),
     }
-
-
-def _cpu_name() -> str:
-    """The name that the system gives the CPU."""
-    info = Path("/proc/cpuinfo")
-    found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
-    return found[1] if found else platform.processor() or platform.machine()
 
 
 def _extension() -> Section:

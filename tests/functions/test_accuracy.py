@@ -8,8 +8,8 @@ import pytest
 from functions.exhaustive import EXACT, UNARY, largest_error
 from functions.measure import BOUNDS, applied, decimal_ulps, exact, function_kernel, run, ulps
 
-from jsparse.compiler.backends.llvm import cast, compile_kernel, jit
-from jsparse.compiler.backends.llvm.functions import FUNCTIONS, instructions
+from jsparse.compiler.backends.llvm import cast, compile_kernel, cpu, jit
+from jsparse.compiler.backends.llvm.functions import FUNCTIONS
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.operations import OPERATIONS, meaning_of
@@ -229,8 +229,8 @@ def other_cpu(request, monkeypatch):
         return
     monkeypatch.setattr(jit, "host_cpu", lambda: ("x86-64", features))
     monkeypatch.setattr(jit, "_target_machine", jit._target_machine.__wrapped__)
-    monkeypatch.setattr(instructions, "has_rounding", lambda: request.param != "oldest")
-    monkeypatch.setattr(instructions, "has_fused_multiply_add", lambda: request.param == "fma")
+    monkeypatch.setattr(cpu, "has_rounding", lambda: request.param != "oldest")
+    monkeypatch.setattr(cpu, "has_fused_multiply_add", lambda: request.param == "fma")
     monkeypatch.setattr(cast, "has_half_instructions", lambda: False)
 
 

@@ -6,25 +6,17 @@ is called. Where the CPU has instructions for `float16`, these are used.
 
 from __future__ import annotations
 
-import platform
-from functools import cache
 from typing import Any
 
-from llvmlite import binding as llvm
 from llvmlite import ir
 
+from jsparse.compiler.backends.llvm.cpu import has_half_instructions
 from jsparse.compiler.backends.llvm.types import bytes_of, llvm_type
 from jsparse.compiler.kernel.types import Type
 
-__all__ = ["Caster", "has_half_instructions"]
+__all__ = ["Caster"]
 
 F32 = Type("float32")
-
-
-@cache
-def has_half_instructions() -> bool:
-    """Whether this CPU has instructions that convert between float16 and float32."""
-    return platform.machine() in ("aarch64", "arm64") or bool(llvm.get_host_cpu_features().get("f16c"))
 
 
 class Caster:

@@ -12,9 +12,9 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import values
 
+from jsparse.compiler.backends.llvm.cpu import has_fast_gathers, has_many_registers
 from jsparse.compiler.backends.llvm.expr import ExprEmitter
 from jsparse.compiler.backends.llvm.filter import append_kept
-from jsparse.compiler.backends.llvm.functions.instructions import has_fast_gathers, has_many_registers
 from jsparse.compiler.backends.llvm.scopes import Scopes
 from jsparse.compiler.backends.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
 from jsparse.compiler.kernel import Kernel, nodes

@@ -14,6 +14,7 @@ from llvmlite import ir
 from jsparse.base.dataclass import dataclass
 from jsparse.base.locks import held_over_forks
 from jsparse.compiler.backends.backend import CompiledKernel
+from jsparse.compiler.backends.llvm.cpu import host_cpu
 from jsparse.compiler.backends.llvm.emit import ENTRY, emit_module
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.signature import BufferType
@@ -24,7 +25,6 @@ __all__ = [
     "assembly",
     "compile_kernel",
     "describe_target",
-    "host_cpu",
     "link_object",
     "llvm_version",
     "optimized_ir",
@@ -34,12 +34,6 @@ OPTIMIZED = 3  # LLVM's highest optimisation level
 
 _lock = held_over_forks(threading.RLock())
 _names = count()
-
-
-@cache
-def host_cpu() -> tuple[str, str]:
-    """The name and the features of this CPU, for which LLVM generates code. "+avx2,-avx512f" is without AVX-512."""
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 @cache

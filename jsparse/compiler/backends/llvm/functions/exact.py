@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from jsparse.compiler.backends.llvm.functions import instructions
+from jsparse.compiler.backends.llvm import cpu
 from jsparse.compiler.backends.llvm.functions.vector import Vector, intrinsic, select
 
 __all__ = ["absolute", "ceil", "floor", "is_finite", "negation", "negative", "round_to_even", "sign", "trunc"]
@@ -40,7 +40,7 @@ def is_finite(x: Vector) -> Vector:
 
 def floor(x: Vector) -> Vector:
     """The largest integer that is not above x."""
-    if instructions.has_rounding():
+    if cpu.has_rounding():
         return intrinsic("floor", x)
     near = _nearest(x)
     return select(near > x, near - 1, near).magnitude().with_sign_of(x)
@@ -48,7 +48,7 @@ def floor(x: Vector) -> Vector:
 
 def ceil(x: Vector) -> Vector:
     """The smallest integer that is not below x."""
-    if instructions.has_rounding():
+    if cpu.has_rounding():
         return intrinsic("ceil", x)
     near = _nearest(x)
     return select(near < x, near + 1, near).magnitude().with_sign_of(x)
@@ -56,7 +56,7 @@ def ceil(x: Vector) -> Vector:
 
 def trunc(x: Vector) -> Vector:
     """The integer part."""
-    if instructions.has_rounding():
+    if cpu.has_rounding():
         return intrinsic("trunc", x)
     size = x.magnitude()
     near = _nearest(size)
@@ -65,7 +65,7 @@ def trunc(x: Vector) -> Vector:
 
 def round_to_even(x: Vector) -> Vector:
     """The nearest integer; of two, the even one."""
-    return intrinsic("rint", x) if instructions.has_rounding() else _nearest(x)
+    return intrinsic("rint", x) if cpu.has_rounding() else _nearest(x)
 
 
 def _nearest(x: Vector) -> Vector:

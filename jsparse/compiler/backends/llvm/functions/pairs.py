@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.backends.llvm.functions import instructions
+from jsparse.compiler.backends.llvm import cpu
 from jsparse.compiler.backends.llvm.functions.vector import Vector, intrinsic
 
 __all__ = ["Pair", "product", "sum_of", "sum_of_ordered"]
@@ -49,7 +49,7 @@ def sum_of_ordered(x: Vector, y: Vector) -> Pair:
 def product(x: Vector, y: Vector) -> Pair:
     """The exact product of two floats, if nothing overflows: with and without a fused multiply-add."""
     high = x * y
-    if instructions.has_fused_multiply_add():
+    if cpu.has_fused_multiply_add():
         return Pair(high, intrinsic("fma", x, y, -high))
     (a, b), (c, d) = _cut(x), _cut(y)
     return Pair(high, ((a * c - high) + a * d + b * c) + b * d)
