@@ -1,3 +1,8 @@
-"""The version of jsparse, where the compiler may ask for it without the rest of the package."""
+"""The version of the installed package. A tag of git is a release, and other commits count on from the last tag."""
 
-__version__ = "0.1.0"
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("jsparse")
+except PackageNotFoundError:  # a copy of the sources that nobody installed
+    __version__ = "0+unknown"

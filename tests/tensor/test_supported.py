@@ -1,7 +1,8 @@
-"""One range of JAX releases: the package's requirement, the check at import and the documentation agree."""
+"""Systems, builds of Python and releases of JAX: requirements, the check at import and the documentation agree."""
 
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import jax
 import pytest
 from packaging.requirements import Requirement
 
-from jsparse._supported import NEWEST, OLDEST, require_supported
+from jsparse._supported import NEWEST, OLDEST, require_jax, require_system
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +50,7 @@ def test_the_documentation_states_the_range():
 @pytest.mark.parametrize("version", [(0, 8, 0), (0, 8, 3), (0, 9, 0, 1), (0, 12, 0), (0, 13, 0), (1, 0, 0)])
 def test_supported_and_newer_releases_are_accepted(monkeypatch, version):
     monkeypatch.setattr(jax, "__version_info__", version)
-    require_supported()
+    require_jax()
 
 
 @pytest.mark.parametrize("version", [(0, 4, 30), (0, 7, 2)])
@@ -57,7 +58,7 @@ def test_older_releases_are_refused(monkeypatch, version):
     monkeypatch.setattr(jax, "__version_info__", version)
     monkeypatch.setattr(jax, "__version__", release(*version))
     with pytest.raises(ImportError, match=rf"jsparse works with JAX 0\.8 to 0\.\d+, but JAX {release(*version)} is"):
-        require_supported()
+        require_jax()
 
 
 def test_importing_with_an_older_release_says_so():
@@ -65,3 +66,48 @@ def test_importing_with_an_older_release_says_so():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert done.stderr.splitlines()[-1].startswith("ImportError: jsparse works with JAX 0.8 to 0.")
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_systems_that_work(monkeypatch, system):
+    monkeypatch.setattr(sys, "platform", system)
+    require_system()
+
+
+@pytest.mark.parametrize(
+    ("system", "named"),
+    [("win32", "Windows; the Windows Subsystem for Linux"), ("cygwin", "Cygwin; the Windows"), ("wasi", "wasi$")],
+)
+def test_other_systems_are_refused(monkeypatch, system, named):
+    monkeypatch.setattr(sys, "platform", system)
+    with pytest.raises(ImportError, match=rf"jsparse works on Linux and macOS, but this system is {named}"):
+        require_system()
+
+
+def test_free_threaded_python_is_refused(monkeypatch):
+    usual = sysconfig.get_config_var
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: 1 if name == "Py_GIL_DISABLED" else usual(name))
+    with pytest.raises(ImportError, match=r"this is a free-threaded one \(python3\.\d+t\); python3\.\d+ without the t"):
+        require_system()
+
+
+@pytest.mark.parametrize(
+    ("fake", "named"),
+    [
+        ('import sys; sys.platform = "win32"', "this system is Windows"),
+        ("import sysconfig; sysconfig.get_config_var = lambda name: 1", "this is a free-threaded one"),
+    ],
+)
+def test_importing_refuses_before_jax_is_imported(fake, named):
+    program = f"""
+import sys
+{fake}
+try:
+    import jsparse
+except ImportError as error:
+    assert {named!r} in str(error), error
+else:
+    raise AssertionError("nothing was refused")
+assert "jax" not in sys.modules and "numpy" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -24,7 +24,6 @@ from functools import cache, cached_property
 from io import FileIO
 from pathlib import Path
 
-from jsparse._version import __version__
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends.backend import Linker
@@ -153,10 +152,13 @@ def key_of(recipe: str, linker: Linker) -> Key | None:
 
 @cache
 def environment(linker: Linker) -> str | None:
-    """The versions, the sources and a linker's target as text; None if there are no sources."""
+    """The sources, a linker's target and the versions of both as text; None if there are no sources.
+
+    The version of jsparse is no part of it: the sources say more, and a new version may leave them as they were.
+    """
     if _sources.digest is None:
         return None
-    own = f"entry {FORMAT}\njsparse {__version__}\nsources {_sources.digest}\nabi {_native.ABI}"
+    own = f"entry {FORMAT}\nsources {_sources.digest}\nabi {_native.ABI}"
     return f"{own}\n{linker.target()}"
 
 

@@ -78,7 +78,6 @@ def changed(monkeypatch, module, name, value):
         (jit, "host_cpu", lambda: (jit.llvm.get_host_cpu_name(), "+none")),
         (jit.llvm, "llvm_version_info", (1, 2, 3)),
         (jit.llvmlite, "__version__", "0.1"),
-        (entry, "__version__", "9.9.9"),
         (entry, "FORMAT", 99),
         (entry._native, "ABI", 99),
         (entry, "_sources", entry.Sources(str(Path(jsparse.__file__).parent / "notation" / ".."))),

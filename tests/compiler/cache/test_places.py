@@ -7,6 +7,7 @@ import os
 import warnings
 from pathlib import Path
 
+import llvmlite
 import numpy as np
 import pytest
 from compiler.cache.kernel import compiled, files
@@ -153,7 +154,7 @@ def test_clearing(folder, capsys):
     assert command.main(["cache"]) == 0
     shown = capsys.readouterr().out
     assert f"folder   {folder}\nkernels  2, 1 of them" in shown
-    assert f"jsparse {jsparse.__version__}\n" in shown
+    assert f"llvmlite {llvmlite.__version__}\n" in shown
     jsparse.clear_cache(disk=True)
     assert list(folder.iterdir()) == []
     assert compiled()
