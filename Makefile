@@ -18,13 +18,24 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 # All examples, each with a check of the result that it states: about six minutes. Figures are in build/examples.
 EXAMPLES := $(filter-out examples/_%,$(wildcard examples/*.py))
 
-.PHONY: examples $(EXAMPLES)
+.PHONY: examples notebooks docs docs-serve $(EXAMPLES)
 
 examples: $(EXAMPLES)
 
 $(EXAMPLES): $(VENV)/installed-demo
 	@mkdir -p build/examples
 	$(BIN)/python $@ --output build/examples/$(notdir $(basename $@)).png
+
+# The examples as notebooks in build/notebooks; one of them is run.
+notebooks: $(VENV)/installed-notebooks
+	$(BIN)/python tools/examples.py build/notebooks --execute heat
+
+# The site of docs/, in build/site. A dead link, an unknown anchor or a public name without a page fails.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 demo: $(VENV)/installed-demo
 	$(BIN)/python examples/gcn.py

@@ -6,9 +6,17 @@ Heat flows along the edges of a grid. An implicit step of length dt solves (I + 
 signed incidence matrix G (edges, nodes) and one conductivity k for each edge. A sparse einsum assembles the matrix,
 conjugate gradients solve the step, and JAX differentiates all of it with respect to k. A wall of low conductivity is
 hidden in the plate. The program finds it from the temperatures of a few simulated experiments.
+
+On two cores it takes about twenty seconds. The median conductivity across the wall is within 0.02 of the true one,
+0.05, and elsewhere within 0.1 of 1.
 """
 
 from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +24,7 @@ import numpy as np
 import optax
 import scipy.sparse as sp
 from jax.scipy.sparse.linalg import cg
+from matplotlib.figure import Figure
 
 import jsparse
 
@@ -67,16 +76,35 @@ def search(G: jsparse.SparseTensor, start: jax.Array, measured: jax.Array, round
     return jnp.exp(log_k), losses
 
 
-def main(side: int = 16, rounds: int = 150) -> None:
-    G, wall = incidence(side)
+def draw(path: Path, side: int, **conductivities: np.ndarray) -> None:
+    """Draw conductivities (edges,) on the plate: those of horizontal edges, which cross the wall, side by side."""
+    figure = Figure(figsize=(7, 3.4), dpi=100, layout="constrained")
+    for axes, (name, k) in zip(figure.subplots(1, 2), conductivities.items(), strict=True):
+        shown = axes.imshow(np.asarray(k)[: side * (side - 1)].reshape(side, side - 1), vmin=0, vmax=1.2)
+        axes.set(title=name, xticks=[], yticks=[])
+    figure.colorbar(shown, ax=figure.axes, label="conductivity")
+    figure.savefig(path)
+    print(f"wrote {path}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the example. The exit code is 1 if the conductivities are not those of the plate."""
+    parser = argparse.ArgumentParser(description="Find the conductivities of a plate from temperatures.")
+    parser.add_argument("--side", type=int, default=16, help="nodes of the grid in each direction")
+    parser.add_argument("--rounds", type=int, default=150)
+    parser.add_argument("--output", type=Path, default=Path("heat.png"), metavar="PNG")
+    options = parser.parse_args(argv)
+    G, wall = incidence(options.side)
     start = jnp.asarray(np.random.default_rng(0).normal(size=(EXPERIMENTS, G.shape[1])).astype(np.float32))
-    measured = temperatures(G, jnp.where(wall, 0.05, 1.0), start)
-    found, losses = search(G, start, measured, rounds)
+    true = jnp.where(wall, 0.05, 1.0)
+    found, losses = search(G, start, temperatures(G, true, start), options.rounds)
+    across, elsewhere = float(np.median(found[wall])), float(np.median(found[~wall]))
     print(f"{G.shape[1]} nodes, {G.shape[0]} edges, {wall.sum()} of them cross the wall")
     print(f"misfit {losses[0]:.3g} at the start, {losses[-1]:.3g} at the end")
-    print(f"median conductivity {np.median(found[wall]):.3f} across the wall (truth 0.050), ", end="")
-    print(f"{np.median(found[~wall]):.3f} elsewhere (truth 1.000)")
+    print(f"median conductivity {across:.3f} across the wall (truth 0.050), {elsewhere:.3f} elsewhere (truth 1.000)")
+    draw(options.output, options.side, true=true, found=found)
+    return int(abs(across - 0.05) > 0.02 or abs(elsewhere - 1) > 0.1)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -49,12 +49,13 @@ def test_gradients_are_differences():
         np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
-def test_the_whole_program(capsys):
+def test_the_whole_program(capsys, tmp_path):
     import heat
 
-    heat.main(side=8, rounds=100)
+    heat.main(["--side", "8", "--rounds", "100", "--output", str(tmp_path / "heat.png")])
     printed = capsys.readouterr().out
     assert "64 nodes, 112 edges, 6 of them cross the wall" in printed
     wall, elsewhere = map(float, re.findall(r"(\d\.\d+) (?:across|elsewhere)", printed))
     assert wall < 0.15
     assert 0.9 < elsewhere < 1.1
+    assert (tmp_path / "heat.png").stat().st_size > 1000
