@@ -356,7 +356,7 @@ class Problem:
         return isinstance(self.output, Compute) or (isinstance(self.output, Write) and self.output.values)
 
     def alone(self, number: int) -> Problem:
-        """One statement as a problem of its own, on its own patterns in their order. What it reads are operands."""
+        """One statement as a problem of its own, on its own patterns in their order. Tensors it reads are operands."""
         statement = self.statements[number]
         own = statement.patterns
         numbers = {n: number for number, n in enumerate(own)}

@@ -20,7 +20,7 @@ State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 
 
 class Blocks(NamedTuple):
-    """Where pairs are drawn: blocks of a matrix, given by arrays (blocks,), and how many pairs of each are wanted."""
+    """Blocks of a matrix in which pairs are drawn, given by arrays (blocks,), and the number of pairs for each."""
 
     first_row: jax.Array
     rows: jax.Array
@@ -30,7 +30,7 @@ class Blocks(NamedTuple):
 
 
 class _Domain(NamedTuple):
-    """The pairs (row, column) of blocks, in a random order: uint32 (blocks,), or for candidates of their blocks.
+    """The pairs (row, column) of blocks in a random order. Attributes are uint32, one for each block or candidate.
 
     A Feistel network permutes pairs of numbers. It mixes well if both have about as many values, so the longer side of
     a block is cut in parts: the outer number is a coordinate of the shorter side and a part, the inner one a place in
@@ -78,8 +78,8 @@ def absent_pairs(
     """(2, count) the rows and columns of pairs that are not stored, -1 where there are no more.
 
     Each turn of the loop takes the next candidates of each block, some more than are wanted, in the order of a random
-    permutation, and keeps those that are pairs. With `triangle` these have greater rows than columns, and what is
-    stored is symmetric, with all of the diagonal.
+    permutation, and keeps those that are pairs. With `triangle`, pairs have greater rows than columns, and the stored
+    entries have to be symmetric and contain the diagonal.
     """
     spare = max(len(columns) // (TURNS * len(blocks.wanted)), 16)
     width = jnp.where(blocks.wanted > 0, blocks.wanted * (1 + triangle) + blocks.wanted // 8 + spare, 0)
@@ -125,7 +125,7 @@ def absent_pairs(
 
 
 def _number_of_pairs(pointers: jax.Array, blocks: Blocks) -> jax.Array:
-    """How many pairs of each block are not stored, uint32, which is the most where blocks have 2³² elements."""
+    """How many pairs of each block are not stored: uint32, and the largest uint32 for blocks of 2³² elements."""
     is_small = blocks.rows.astype(np.float32) * blocks.columns.astype(np.float32) < 4.29e9
     stored = pointers[blocks.first_row + blocks.rows] - pointers[blocks.first_row]
     size = blocks.rows.astype(np.uint32) * blocks.columns.astype(np.uint32)  # exact modulo 2³²
@@ -147,10 +147,10 @@ def absent(
     first: jax.Array | int,
     size: jax.Array | int,
 ) -> tuple[jax.Array, jax.Array]:
-    """The columns number `rank` of those that rows do not store, of `size` from the first, and whether they exist.
+    """For each row the column number `rank` of the columns that it does not store, and whether there is such a column.
 
-    Of the stored columns c[0] < c[1] < ..., c[p] - p unstored ones stand before c[p]. Bisection finds how many of the
-    stored ones precede.
+    The columns are `size` ones from `first` on. If a row stores the columns c[0] < c[1] < ..., then c[p] - p columns
+    before c[p] are not stored. Bisection finds how many stored columns precede the result.
     """
     begin, count = pointers[row], pointers[row + 1] - pointers[row]
     rank = rank.astype(columns.dtype)

@@ -1,4 +1,4 @@
-"""Batches of graphs: one graph with a block for each, at sizes that do not depend on the graphs."""
+"""Batches of graphs: one graph with a block for each graph, of a size that does not depend on the graphs."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def unbatch(batch: GraphBatch) -> list[Graph]:
 
 
 def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
-    """The graphs of the nodes from each start to the next one, of a static graph in csr, without edges between them."""
+    """The subgraphs of a static csr graph: the nodes from each start to the next one, without edges between them."""
     pointers, sources = whole.pattern.arrays
     sizes, bounds = np.diff(starts), pointers[starts]
     counts = np.diff(bounds)

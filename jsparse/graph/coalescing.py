@@ -1,4 +1,4 @@
-"""Repeated edges made one."""
+"""Repeated edges merged into one edge each."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def coalesce(
 def merged(
     graph: SparseTensor, reduce: str, *features: jax.Array, format: Format | str = "csr", nse: int | None = None
 ) -> tuple[SparseTensor, list[jax.Array]]:
-    """The matrix of a graph that keeps repeated edges, of a capacity if it is dynamic, and reduced features."""
+    """The matrix of a graph that keeps repeated edges, with repeated edges merged, and the reduced features.
+
+    `nse` is the capacity of a dynamic matrix."""
     if graph.ndim == 2:
         return graph, list(features)
     ends, shape = coords(graph)[:2], graph.shape[:2]
@@ -85,7 +87,7 @@ def merged(
 
 
 def _reduced(values: jax.Array, slots: Array, count: int, reduce: str) -> jax.Array:
-    """Reduce numbers (edges, ...) to (count, ...): row n has those whose slot is n."""
+    """Reduce numbers (edges, ...) to (count, ...): row n is the reduction of the rows whose slot is n."""
     edges, rest = values.shape[0], values.shape[1:]
     numbers = np.arange(edges) if isinstance(slots, np.ndarray) else jnp.arange(edges, dtype=slots.dtype)
     ends = (np if isinstance(slots, np.ndarray) else jnp).stack([slots, numbers])

@@ -78,7 +78,7 @@ def _is_exact(dtype: np.dtype) -> bool:
 
 
 def inverse(degrees: jax.Array, *, root: bool = False) -> jax.Array:
-    """1 / d, or its square root, and 0 for 0. The derivative there is 0 as well: the division never sees a 0."""
+    """1 / d, or with `root` its square root; 0 where d is 0. The derivative is 0 there, too: no division is by 0."""
     empty = degrees == 0
     safe = jnp.where(empty, 1, degrees)
     return jnp.where(empty, 0, jax.lax.rsqrt(safe) if root else 1 / safe)

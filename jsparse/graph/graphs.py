@@ -1,4 +1,4 @@
-"""Checks of the graphs that functions are given, and what they have in common."""
+"""Checks of graphs that users pass to functions, and other helpers for all functions of graphs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Graph: TypeAlias = SparseTensor | Pattern | DynamicPattern
 """A matrix of weights, or a pattern, whose weights are one."""
 
 Relation: TypeAlias = tuple[str, str, str]
-"""What the edges of a graph are: the type of their sources, a name, and the type of their targets."""
+"""The kind of a graph's edges: the type of their sources, a name, and the type of their targets."""
 
 
 def is_pattern(x: object) -> bool:

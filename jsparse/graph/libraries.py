@@ -1,4 +1,4 @@
-"""Graphs of other libraries, by the attributes that these give them: nothing is imported."""
+"""Graphs of other libraries, which are recognized by their attributes: no library is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The edges of a graph divided into those to train, to validate and to test the prediction of links with."""
+"""The division of a graph's edges into three parts, to train, to validate and to test the prediction of links."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _reversed(pattern: Pattern, target: np.ndarray, source: np.ndarray) -> np.nd
 
 
 def _share(given: float, whole: int, name: str) -> int:
-    """A number of edges, or a part of all."""
+    """A number of edges, from a number or from a fraction of all edges."""
     is_number = isinstance(given, int | float | np.integer) and not isinstance(given, bool)
     if not is_number or not 0 <= given <= (1 if isinstance(given, float) else whole):
         raise ShapeError(
@@ -132,7 +132,7 @@ def _share(given: float, whole: int, name: str) -> int:
 
 
 def _negatives(key: jax.Array, graph: SparseTensor, count: int, is_undirected: bool) -> np.ndarray:
-    """(2, count) pairs without an edge; of undirected graphs one direction of each, with the smaller source."""
+    """(2, count) pairs without an edge; for undirected graphs one direction of each pair, with the smaller source."""
     matrix = graph if graph.ndim == 2 else graph.sum(2)
     found = negative_sampling(key, matrix, count * (1 + is_undirected), force_undirected=is_undirected)
     pairs = np.asarray(found)[:, : found.shape[1] // (1 + is_undirected)]

@@ -1,4 +1,4 @@
-"""Graphs of points: of the nearest ones, and of those within a radius."""
+"""Graphs of points: edges to the nearest points, or to all points within a radius."""
 
 from __future__ import annotations
 

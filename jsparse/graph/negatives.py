@@ -157,7 +157,7 @@ def structured_negative_sampling(
 
 
 def _count(given: float | None, nse: int, what: str) -> int:
-    """How many pairs are drawn. Raises ShapeError if it is no number, 0 or more."""
+    """How many pairs are drawn. Raises ShapeError unless it is a number, 0 or more."""
     if given is None:
         return nse
     is_number = isinstance(given, float | int | np.integer) and type(given) is not bool
@@ -176,7 +176,7 @@ def _excluded(graph: SparseTensor, *, loops: bool, both: bool) -> SparseTensor:
 
 
 def _overflowed(graph: SparseTensor) -> jax.Array:
-    """Whether the pattern lacks some of its entries, which then could be drawn."""
+    """Whether the pattern has overflowed: then it lacks entries, and these could be drawn."""
     return jnp.asarray(graph.pattern.overflowed if isinstance(graph.pattern, DynamicPattern) else False)
 
 
@@ -198,7 +198,7 @@ def _drawn(key: jax.Array, excluded: SparseTensor, blocks: Blocks, count: int, t
 def _other_ends(
     key: jax.Array, pointers: jax.Array, rows: jax.Array, source: jax.Array, overflowed: jax.Array, *, targets: int
 ) -> jax.Array:
-    """A random target for each source that it has no edge to, the number of targets if there is none."""
+    """For each source a random target to which it has no edge; the number of targets if there is none."""
     sources = pointers.shape[0] - 1
     if not sources or not targets:
         return jnp.full(source.shape, targets, source.dtype)

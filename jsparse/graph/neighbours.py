@@ -27,7 +27,7 @@ MOST_DIMENSIONS = 10  # beyond, trees visit most points, and blocks are quicker:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is looked for: at most k neighbours of each point, itself always (`loop`) or never.
+    """The parameters of a search: at most k neighbours of each point, itself always (`loop`) or never among them.
 
     `metric` is "euclidean" or "cosine".
     """
@@ -42,8 +42,9 @@ def nearest_known(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The edges (targets, sources) of known points, on the host; of equally far ones the first are taken.
 
-    A k-d tree (Bentley, "Multidimensional binary search trees used for associative searching", 1975) finds some
-    candidates more than k. If the last of them is as far as the k-th, others may be, too, and more are asked for.
+    A k-d tree (Bentley, "Multidimensional binary search trees used for associative searching", 1975) finds a few more
+    candidates than k. If the last candidate is as far as the k-th, further points may be as far, too, and the search
+    asks for more.
     """
     placed = _placed(np.asarray(x, np.float64), graph_of, search.metric)
     if placed is None or x.shape[1] > MOST_DIMENSIONS:
@@ -70,11 +71,11 @@ def nearest_known(
 
 
 def _placed(x: np.ndarray, graph_of: np.ndarray | None, metric: str) -> tuple[np.ndarray, float] | None:
-    """Points for a tree, and the number that distances between them were divided by.
+    """Points for a tree, and the number by which their coordinates were divided.
 
-    A further coordinate moves graphs so far apart that a point of another graph is farther than all of its own one. A
-    power of two as the number keeps coordinates exact and their squares in range. None if there are no such points: at
-    0, which has no direction, all cosines are equal.
+    An additional coordinate moves graphs so far apart that points of other graphs are farther than all points of the
+    same graph. Division by a power of two keeps coordinates exact, and their squares in range. The result is None for
+    cosines if a point is 0: it has no direction, so it has no place in a tree.
     """
     if metric == "cosine":
         length = np.linalg.norm(x, axis=1, keepdims=True)
@@ -122,7 +123,7 @@ def _among_candidates(
 
 
 def _above(radius: float) -> float:
-    """A bound of a tree, which takes the distances below it, and compares squares. Coordinates are at most 1."""
+    """The bound to pass to a tree, which accepts smaller distances, and compares squares. Coordinates are at most 1."""
     return max(radius * (1 + 1e-12), 1e-150)
 
 
@@ -157,7 +158,8 @@ def nearest_traced(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The neighbours (n, k) of each point, or of the points `rows`, whether they exist, and measures of distances.
 
-    The squares |x|² - 2 xy + |y|² of centred points choose a few more than k, whose differences are then compared.
+    The squared distances |x|² - 2 xy + |y|² of centred points select a few more than k candidates. These are then
+    compared by the differences of coordinates.
     """
     x, k = jax.lax.stop_gradient(x).astype(wide_float(x.dtype)), search.k
     n = x.shape[0]

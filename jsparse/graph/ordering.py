@@ -73,7 +73,7 @@ def permute(A: Graph, permutation: ArrayLike) -> Graph:
 
 
 def _permutation(permutation: Any, nodes: int) -> Array:
-    """The permutation as an array. Raises ShapeError if it is none, as far as it is known."""
+    """The permutation as an array. Raises ShapeError if it is known to be no permutation."""
     expected = f"a permutation of {nodes} nodes for jsparse.graph.permute, integers of shape ({nodes},)"
     traced = isinstance(permutation, jax.core.Tracer)
     given = permutation if traced else host_array(permutation, expected)

@@ -127,9 +127,10 @@ def _sampled(
 
 
 def _distinct(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
-    """(n, count) distinct numbers below each of the `sizes` (n,): a random set, or 0, 1, … where the size is smaller.
+    """(n, count) distinct numbers below each of the `sizes` (n,): a random set, or 0, 1, … where the size is too small.
 
-    For j = 0, …, count - 1 a number t from 0 to u = size - count + j joins the set, or u, if t is in it already.
+    For j = 0, …, count - 1, a random number t from 0 to u = size - count + j joins the set, or u if t is in the set
+    already.
     """
 
     def draw(j: jax.Array, chosen: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Subgraphs: of given nodes, and of the nodes within some hops."""
+"""Subgraphs: of given nodes, and of all nodes within some hops of given ones."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def k_hop_subgraph(
 
 
 def _nodes(given: ArrayLike, count: int, what: str) -> Array:
-    """Nodes as an array (n,), numpy's unless it is traced. Raises ShapeError and PatternError for others."""
+    """Nodes as an array (n,), of numpy unless it is traced. Raises ShapeError and PatternError for anything else."""
     expected = f"the nodes of jsparse.graph.{what} to be integers of shape (n,), from 0 to {count - 1}"
     traced = isinstance(given, jax.core.Tracer)
     array = jnp.atleast_1d(given) if traced else np.atleast_1d(host_array(given, expected))
@@ -200,7 +200,7 @@ def _bare(found: Subgraph) -> Subgraph:
 
 
 def _plain(graph: SparseTensor) -> SparseTensor:
-    """A graph each of whose entries has coordinates of its own, in csr if there are blocks."""
+    """A graph in a format in which each entry has coordinates of its own: csr if the graph has blocks or runs."""
     return graph if all(level.kind.has_coordinates for level in graph.format.levels[1:]) else graph.asformat("csr")
 
 
@@ -219,7 +219,7 @@ def _marked(nodes: Array, count: int) -> Array:
 
 
 def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int) -> tuple[SparseTensor, Array]:
-    """The kept entries of a graph, and their numbers in it. Nodes get new numbers, below `count`, unless it is None."""
+    """The kept entries of a graph, and their numbers in the graph. If `number` is given, it renumbers the nodes."""
     rows = list(coords(graph))
     shape = graph.shape if number is None else (count, count, *graph.shape[2:])
     if isinstance(is_kept, np.ndarray):

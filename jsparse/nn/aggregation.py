@@ -73,7 +73,7 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
 
 
 def reduced(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
-    """One reduction over neighbours, (targets, features), in float32 where they are narrow floats."""
+    """One reduction over neighbours, (targets, features), in float32 where features are narrow floats."""
     one_of(reduction, REDUCTIONS, "a reduction of messages")
     match reduction:
         case "sum":

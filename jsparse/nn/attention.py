@@ -94,7 +94,7 @@ def _heads(x: jax.Array, projection: Projection) -> jax.Array:
 
 
 def _plus(x: jax.Array, bias: jax.Array | None) -> jax.Array:
-    """x + bias, or x. The bias' cotangent, a sum over positions, is not rounded before it is complete."""
+    """x + bias, or x without bias. The bias's cotangent, a sum over positions, is rounded only when it is complete."""
     return x if bias is None else (wide(x) + wide(jnp.asarray(bias))).astype(jnp.result_type(x, bias))
 
 
@@ -162,7 +162,7 @@ class MultiHead:
         max_distance: int | None,
         use_bias: bool,
     ) -> MultiHead:
-        """The attention with the sizes that layers of Flax are made with.
+        """The attention with the sizes that Flax's layers take as arguments.
 
         Raises ShapeError for numbers that do not divide.
         """
@@ -241,7 +241,7 @@ class MultiHead:
         Args:
             parameters: "kernel" and maybe "bias" of each projection.
             relative: biases by relative position, or None.
-            dtype: of the computation; None for the operands' dtype.
+            dtype: the dtype of the computation; None for the operands' dtype.
         """
 
         def cast(x: ArrayLike) -> jax.Array:

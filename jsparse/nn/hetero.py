@@ -1,4 +1,4 @@
-"""Layers of heterogeneous graphs: a layer for each relation, and what they give for each type of nodes."""
+"""Layers of heterogeneous graphs: a layer for each relation, whose results are combined by type of nodes."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Featur
 
 
 def _aggregated(found: list[jax.Array], aggr: str | None, target: str) -> jax.Array:
-    """What is computed of the arrays that arrive at a type of nodes. Raises ShapeError unless they have one shape."""
+    """The combination of the arrays that arrive at a type of nodes. Raises ShapeError unless they have one shape."""
     if aggr == "cat":
         return jnp.concatenate(found, axis=-1)
     if len({one.shape for one in found}) > 1:

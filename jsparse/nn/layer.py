@@ -1,4 +1,4 @@
-"""The definition of a graph layer: sizes and options, which determine its parameters, and a function of these."""
+"""The definition of a graph layer: sizes and options, which determine its parameters, and a function of them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Parameter:
 
     Attributes:
         shape: its shape.
-        kind: "kernel", "attention" or "bias", or a number that it begins with.
+        kind: "kernel", "attention" or "bias" for an initializer, or a number: the initial value of all elements.
         batch: the leading axes over kernels that are independent of each other.
     """
 
@@ -65,7 +65,7 @@ class Parameter:
     batch: int = 0
 
     def initialized(self, key: jax.Array, given: Initializers, dtype: DTypeLike) -> jax.Array:
-        """Its first value. A kernel is a matrix for its initializer, whatever its axes of results are."""
+        """The initial value. The initializer gets a kernel as a matrix, however many axes of results the kernel has."""
         if isinstance(self.kind, float):
             return _constant(self.kind)(key, self.shape, dtype)
         if self.kind != "kernel":
@@ -170,7 +170,7 @@ class Layer:
 def initializers(
     kernel_init: Initializer | None, attention_init: Initializer | None, bias_init: Initializer | None
 ) -> Initializers:
-    """The initializers that are given, and the usual ones for None."""
+    """The given initializers, with the default ones in place of None."""
     given = {"kernel": kernel_init, "attention": attention_init, "bias": bias_init}
     return Initializers(**{name: init for name, init in given.items() if init is not None})
 
@@ -188,9 +188,9 @@ def _is_size(x: object) -> bool:
 
 
 def features(x: Features, layer: str, dtype: DTypeLike | None) -> Any:
-    """The features of nodes, or the pair for sources and targets, in a dtype; None for their own.
+    """The features of nodes, or the pair for sources and targets, in a dtype; None keeps their dtype.
 
-    Raises DTypeError for what is no array of numbers, ShapeError for another rank than two.
+    Raises DTypeError unless they are arrays of numbers, ShapeError for another rank than two.
     """
     if isinstance(x, tuple | list):
         if len(x) != 2:
@@ -203,9 +203,9 @@ def features(x: Features, layer: str, dtype: DTypeLike | None) -> Any:
 
 
 def edge_array(x: SparseTensor | ArrayLike, layer: str, dtype: DTypeLike | None) -> SparseTensor | jax.Array:
-    """Features of edges as an array (nse, features), or a tensor, in a dtype; None for their own.
+    """Features of edges as an array (nse, features), or a tensor, in a dtype; None keeps their dtype.
 
-    Raises DTypeError and ShapeError for others.
+    Raises DTypeError and ShapeError for anything else.
     """
     if isinstance(x, SparseTensor):
         return x if dtype is None else x.astype(dtype)
@@ -216,7 +216,7 @@ def edge_array(x: SparseTensor | ArrayLike, layer: str, dtype: DTypeLike | None)
 
 
 def _weighted(graph: Graph, layer: str, dtype: DTypeLike | None) -> Graph:
-    """A graph with its weights in a dtype; None for their own."""
+    """A graph with its weights in a dtype; None keeps their dtype."""
     return graph if dtype is None or is_pattern(graph) else as_tensor(graph, f"nn.{layer}").astype(dtype)
 
 

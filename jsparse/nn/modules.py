@@ -1,4 +1,4 @@
-"""Modules made of layers: the layers that there are, and the docstrings of a framework's modules.
+"""Modules made of layers: the list of layers, and the docstrings of a framework's modules.
 
 A docstring of a layer has a summary, an example of four lines, and a section "Args:" with an entry for each option.
 """

@@ -1,4 +1,4 @@
-"""Checks of what graph layers are given, and their arithmetic.
+"""Checks of the arguments of graph layers, and their arithmetic.
 
 Messages from neighbours have the dtype of the layer. If that is a narrow float, sums and later operations are in
 float32, and the result is rounded once.
@@ -101,9 +101,9 @@ def sides(x: Features, layer: str, *, sparse: bool = False) -> tuple[Any, Any]:
 def sparse_or_dense(
     x: TensorLike, layer: str, expected: str, hint: str = "", dtype: DTypeLike | None = None
 ) -> SparseTensor | jax.Array:
-    """What a layer multiplies by a kernel, in a dtype (None for its own): a SparseTensor, or an array.
+    """An operand that a layer multiplies by a kernel, in a dtype (None: its own), as a SparseTensor or an array.
 
-    Sparse arrays of scipy and of JAX become SparseTensors. Raises DTypeError for what is no array of numbers.
+    Sparse arrays of scipy and of JAX become SparseTensors. Raises DTypeError unless `x` is an array of numbers.
     """
     found = as_sparse_operand(x, f"jsparse.nn.{layer}")
     is_sparse = isinstance(found, SparseTensor)
@@ -112,8 +112,8 @@ def sparse_or_dense(
 
 
 def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
-    """What a layer needs as an array. Raises DTypeError for a sparse tensor, with what was expected and a hint, and for
-    what is no array of numbers."""
+    """Convert an operand to an array. Raises DTypeError for a sparse tensor, with the expectation and a hint, and for
+    anything that is no array of numbers."""
     if isinstance(x, SparseTensor) or is_pattern(x):
         raise DTypeError(
             f"Expected {expected} of {layer} as an array, but got a {type(x).__name__} of shape {shortened(x.shape)}."
@@ -125,7 +125,7 @@ def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
 def id_array(x: TensorLike, layer: str, expected: str, size: int) -> jax.Array:
     """Numbers of rows, nodes or graphs as an index array. Wide numbers out of [0, size) stay out of it.
 
-    Raises DTypeError for what `dense_array` refuses. Whether they are integers is for the layer to check.
+    Raises DTypeError as `dense_array` does. The layer has to check that the numbers are integers.
     """
     on_host = not (isinstance(x, jax.Array | SparseTensor) or is_pattern(x))
     given: Any = host_array(x, f"{expected} of {layer}") if on_host else dense_array(x, layer, expected)
@@ -159,7 +159,7 @@ def check_bias(bias: ArrayLike | None, shape: tuple[int, ...], layer: str, name:
 
 
 def plus_bias(x: jax.Array, bias: ArrayLike | None, layer: str, name: str = "bias") -> jax.Array:
-    """x + bias for a bias of the last axes, or None, not rounded. Raises ShapeError for one of another shape."""
+    """x + bias, not rounded; the bias has the last axes of x, or is None. Raises ShapeError for other shapes."""
     found = check_bias(bias, x.shape[1:], layer, name)
     return x if found is None else x + wide(found)  # so the bias' cotangent, the sum of all rows, is not rounded either
 
@@ -195,7 +195,7 @@ def at_edges(
 ) -> SparseTensor:
     """An einsum of arrays over targets i and sources j, such as "ih,jh->ijh", at the edges of a graph.
 
-    `like` is the graph's pattern, extended. If it keeps repeated edges, each of them has the element of its ends.
+    `like` is the graph's pattern, extended. If it keeps repeated edges, each gets the element for its two ends.
     """
     inputs, output = text.split("->")
     if len(output) < like.ndim:
@@ -234,7 +234,7 @@ def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
 
 
 def rounded(x: jax.Array, *operands: PatternLike | ArrayLike | None) -> jax.Array:
-    """A layer's result in the dtype of its operands: arrays, tensors, and None or patterns, which have none."""
+    """A layer's result in the dtype to which its operands promote. None and patterns among them have no dtype."""
     return x.astype(_promoted(*operands))
 
 

@@ -1,4 +1,4 @@
-"""How many weights are pruned, and which: schedules of pruning, and patterns of N entries in each M."""
+"""Pruning of weights: schedules of the number of zeros, and N:M patterns."""
 
 from __future__ import annotations
 

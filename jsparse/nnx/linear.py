@@ -229,7 +229,7 @@ def kept_count(sparsity: float, shape: tuple[int, ...], where: str) -> int:
 
 @jax.jit
 def _rewired(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
-    """RigL's step, where `count` may be traced."""
+    """The kernel after RigL's step, where `count` may be traced."""
     nse = kernel.nse
     return kernel.prune(keep=nse - count, nse=nse).regrow(scores, count, nse=nse)
 

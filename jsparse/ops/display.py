@@ -1,4 +1,4 @@
-"""The display of tensors: `print(A)`, and where a tensor stores its entries as a picture.
+"""The display of tensors: `print(A)`, and a picture of the places where a tensor stores entries.
 
 `str(A)` is the summary, and the first and last entries as scipy prints them. `A.spy()` draws the picture, and notebooks
 show a thumbnail of it.

@@ -1,4 +1,4 @@
-"""`dot` and `vecdot`: products by the names that numpy has beside `@` and `tensordot`."""
+"""`dot` and `vecdot`: products under names that numpy has besides `@` and `tensordot`."""
 
 from __future__ import annotations
 

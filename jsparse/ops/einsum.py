@@ -133,7 +133,7 @@ _REFUSED = {
     "order": "A result has the format out_format=",
     "out_sharding": "Use jax.lax.with_sharding_constraint of the result",
 }
-"""Arguments of numpy's and jax.numpy's einsum that ours does not take, and what to write."""
+"""Arguments of numpy's and jax.numpy's einsum that `jsparse.einsum` refuses, and the advice for each."""
 
 
 def _refusal(name: str) -> TypeError:

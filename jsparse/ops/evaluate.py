@@ -141,11 +141,11 @@ def _sum_by_semiring(
     nse: int | None,
     preferred: np.dtype | None,
 ) -> SparseTensor | jax.Array:
-    """The sum ⊕ of several terms: `A[i, j] + B[i, j]` by min_plus is the smaller of two entries.
+    """The sum ⊕ of several terms: by min_plus, `A[i, j] + B[i, j]` is the smaller of two entries.
 
     Each term is a statement of its own. Terms are combined where at least one of them stores an entry, as the
-    element-wise addition of GraphBLAS does: an entry that no term stores is the zero of ⊕, so it stays out of a sparse
-    result, and is that zero in an array.
+    element-wise addition of GraphBLAS does: an element that no term stores is the zero of ⊕: a sparse result does not
+    store it, and an array contains that zero.
     """
     on = out_format if out_format == "dense" or is_sparse(out_format) else None
     whole = set(statement.target.variables())

@@ -1,4 +1,4 @@
-"""What a bug report needs to say about an installation: versions, machine, settings, cache and extension."""
+"""The facts about an installation for a bug report: versions, machine, settings, cache and extension."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""numpy's protocol `__array_function__`: `np.sum(A)` is `jsparse.sum(A)`, and others are refused by name.
+"""numpy's protocol `__array_function__`: `np.sum(A)` is `jsparse.sum(A)`, and functions that jsparse lacks are refused.
 
-Without it numpy's functions would fail at the conversion to an array, or answer without one: `np.array_equal(A, A)`
-was False. Ufuncs such as `np.exp` are refused by `__array_ufunc__ = None`.
+Without the protocol, numpy's functions would fail at the conversion to an array, or give a wrong result without a
+conversion: `np.array_equal(A, A)` would be False. Ufuncs such as `np.exp` are refused by `__array_ufunc__ = None`.
 """
 
 from __future__ import annotations
@@ -69,4 +69,4 @@ _OF_METADATA: dict[Callable[..., object], Callable[..., object]] = {
     np.size: _size,
     np.copy: _copy,
 }
-"""Functions that need no values. Our own code calls them with operands of any kind."""
+"""Functions that need no values. The code of jsparse itself calls them with operands of any kind."""

@@ -1,4 +1,4 @@
-"""Optimizers that step only the rows of a table that its gradient has."""
+"""Optimizers that step only the rows of a table that are in its gradient."""
 
 from __future__ import annotations
 

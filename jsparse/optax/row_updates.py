@@ -1,4 +1,4 @@
-"""Gradients of rows of tables: what an optimizer sees of a table and of its moments, and how steps are written back."""
+"""Gradients of rows of tables: optimizers see these rows of a table and of its moments, and steps are written back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["TableRows", "apply_updates", "has_rows", "in_state", "rows_of_tables
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """Which rows of a table a gradient has.
+    """The rows of a table that are in a gradient.
 
     Attributes:
         shape: the shape of the table.

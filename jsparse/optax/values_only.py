@@ -172,14 +172,14 @@ def _dynamic(tree: Any) -> list[tuple[SparseTensor, DynamicPattern]]:
 
 
 def _with_fingerprints(state: Any, params: Any) -> Any:
-    """The state, and the patterns of the dynamic tensors that it has arrays of values for."""
+    """The state, with the fingerprints of the dynamic tensors for whose values it has arrays."""
     sizes = {np.shape(x)[-1:] for x in jax.tree.leaves(state)}
     found = tuple(fingerprint(on) if x.values.shape[-1:] in sizes else None for x, on in _dynamic(params))
     return PatternedState(state, found) if any(x is not None for x in found) else state
 
 
 def _is_stale(state: Any, params: Any) -> Any:
-    """Whether moments belong to other patterns than the parameters have: a traced bool, or False."""
+    """Whether moments belong to other patterns than the parameters' patterns: a traced bool, or False."""
     if not isinstance(state, PatternedState):
         return False
     tensors = _dynamic(params)
@@ -208,7 +208,7 @@ def _nan_if(is_stale: Any, tree: Any) -> Any:
 
 
 def _argument(x: Any, params: Any) -> Any:
-    """An extra argument of an update. A function of parameters becomes one of their values."""
+    """An extra argument of an update. A function of parameters becomes a function of their values."""
     if params is None or not callable(x):
         return values(x)
     function: Callable[..., Any] = x
@@ -220,12 +220,12 @@ def _argument(x: Any, params: Any) -> Any:
 
 
 def _seen(gradient: Any, rows: TableRows | bool) -> Any:
-    """What the optimizer sees of a gradient."""
+    """The part of a gradient that the optimizer sees."""
     return rows_of(gradient) if isinstance(rows, TableRows) else values(gradient)
 
 
 def _update_of_rows(inner: Any, tables: Any, updates: Any, state: Any, params: Any, **extra: Any) -> tuple[Any, Any]:
-    """The update of an optimizer that sees the rows of tables alone, and the whole state after it."""
+    """The update by an optimizer that sees only the rows of tables, and the whole state after the update."""
 
     def read(rows: TableRows | bool, x: Any) -> Any:
         return rows.read(x) if isinstance(rows, TableRows) else x
@@ -239,9 +239,9 @@ def _update_of_rows(inner: Any, tables: Any, updates: Any, state: Any, params: A
 
 
 def _as_update(gradient: Any, update: Any, rows: TableRows | bool, parameter: Any) -> Any:
-    """The update of a tensor on the pattern of its gradient, with zeros as index arrays, or of rows, with theirs.
+    """The update of a tensor on its gradient's pattern, with zeros as index arrays; of rows, with their index arrays.
 
-    It is 0 in padding.
+    The update is 0 in padding.
     """
     if not isinstance(gradient, SparseTensor):
         return update

@@ -1,1 +1,1 @@
-"""Graph convolutions: sums, means and maxima of what neighbours send."""
+"""Graph convolutions: sums, means and maxima of the messages of neighbours."""

@@ -89,8 +89,8 @@ def _inside(ends: jax.Array, pattern: DynamicPattern) -> jax.Array:
 def _without_padding(features: jax.Array, is_edge: jax.Array) -> jax.Array:
     """The features of edges (nse, features), with the features of the first edge in padding.
 
-    A network and its derivatives may be infinite at anything that is no edge, such as the distance of a node from
-    itself, and 0 times that is NaN. What is finite at all edges is so at the first one.
+    A network and its derivatives may be infinite at features that belong to no edge, such as the distance of a node
+    from itself, and 0 times infinity is NaN. A network that is finite at all edges is finite at the first edge.
     """
     if not len(features):
         return features

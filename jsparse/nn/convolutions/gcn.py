@@ -68,7 +68,7 @@ def gcn_conv(
 
 
 def root_of_degrees(graph: Graph, self_loops: bool, dtype: DTypeLike) -> jax.Array:
-    """D^-1/2, and 0 for 0, (nodes, 1) in float32 or wider."""
+    """The diagonal of D^-1/2, with 0 for degrees of 0: (nodes, 1), in float32 or wider."""
     degrees = unrounded_sums(f"{indices_of(graph)}->i", graph)
     degrees = degrees.astype(wide_float(degrees.dtype, dtype)) + (1 if self_loops else 0)
     return inverse(degrees, root=True)[:, None]

@@ -1,4 +1,4 @@
-"""Two linear layers with relu between them, which some convolutions apply to what neighbours send."""
+"""Two linear layers with relu between them, which some convolutions apply to messages or to their sum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_widths", "first", "rest", "two_layers"]
 
 
 def two_layers(inputs: int, hidden: int | None, out: int | None) -> dict[str, Parameter]:
-    """The parameters of two linear layers. Both have one width if one is given."""
+    """The parameters of two linear layers. If only one width is given, both layers have it."""
     hidden, out = _widths(hidden, out)
     return chosen(
         up=Parameter((inputs, hidden)),
@@ -24,7 +24,7 @@ def two_layers(inputs: int, hidden: int | None, out: int | None) -> dict[str, Pa
 
 
 def check_widths(layer: str, inputs: Any, hidden: int | None, out: int | None) -> None:
-    """Raise ShapeError unless the widths of two linear layers are positive integers, and one is given."""
+    """Raise ShapeError unless the widths of two linear layers are positive integers, and at least one is given."""
     hidden, out = _widths(hidden, out)
     check_sizes(layer, pairs=["in_features"], in_features=inputs, out_features=out, hidden_features=hidden)
 

@@ -91,9 +91,9 @@ def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:
 
 
 def _means(graph: Any, dtype: DTypeLike) -> Any:
-    """The graph whose rows add up to 1 for each relation, if they have entries, in float32 or wider.
+    """The graph with rows that add up to 1 for each relation, if they have entries, in float32 or wider.
 
-    Its cotangents by the weights and by their sums nearly cancel, so weights are widened before both.
+    The cotangents through the weights and through their sums nearly cancel, so weights are widened before both uses.
     """
     graph = graph if is_pattern(graph) else graph.astype(unrounded(graph.dtype.name))
     sums = dense_sums("rij->ri", graph)

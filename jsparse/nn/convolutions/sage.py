@@ -1,4 +1,4 @@
-"""GraphSAGE: a node's own features beside a reduction of its neighbours'."""
+"""GraphSAGE: a node's own features plus a reduction of its neighbours' features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What layers of graph attention have in common: self-loops, features of edges, dropout, heads."""
+"""The common parts of graph attention layers: self-loops, features of edges, dropout, heads."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def over_neighbors(scores: Any) -> SparseTensor:
 def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
     """x W[h] for each head h, (nodes, heads, dim), not rounded.
 
-    It is one product of matrices: XLA transposes operands of others.
+    It is written as one product of matrices, since XLA transposes operands of other products.
     """
     inputs, heads, dim = kernel.shape
     return product(x, kernel.reshape(inputs, heads * dim)).reshape(x.shape[0], heads, dim)
@@ -156,7 +156,7 @@ def joined(found: jax.Array, concat: bool, bias: ArrayLike | None, layer: str) -
 
 
 class AttentionLayer(Layer):
-    """What layers of graph attention have in common: checks of their options, the width of the result, and dropout."""
+    """The base of graph attention layers: checks of their options, the width of the result, and dropout."""
 
     __slots__ = ()
     in_features: int | tuple[int, int]

@@ -102,7 +102,7 @@ def transformer_conv(
 
 
 def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: ArrayLike | None) -> jax.Array:
-    """The sums beside what a node itself contributes, not rounded."""
+    """The sums over neighbours combined with the node's own part, not rounded."""
     if root is None:
         if gate is not None:
             raise ShapeError("Expected root= in transformer_conv, since a gate chooses between the sums and x R.")

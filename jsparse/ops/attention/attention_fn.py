@@ -28,7 +28,7 @@ class AttentionFn:
     """A function with the arguments of `flax.nnx.dot_product_attention` and `flax.linen.dot_product_attention`.
 
     Attributes:
-        pattern: where weights are computed; None if each call passes a sparse mask.
+        pattern: the pattern on which weights are computed; None if each call passes a sparse mask.
         scale: the factor of the scores; None for dim ** -0.5.
     """
 

@@ -108,7 +108,7 @@ def over_lengths(
     Args:
         bias: an array that broadcasts to (..., heads, T, S), or a SparseTensor on the pattern.
         dense_mask: an array that broadcasts to the same shape, False for entries of the pattern that are left out.
-        kept: what the weights are multiplied with.
+        kept: the factors with which the weights are multiplied.
     """
     shape = (*query.shape[:-3], query.shape[-2], query.shape[-3], key.shape[-3])
     added = []

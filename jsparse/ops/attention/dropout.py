@@ -22,7 +22,7 @@ def dropout_factors(
 ) -> jax.Array | None:
     """The factors of dropout, 0 or 1 / (1 - rate); None for a rate of 0.
 
-    Raises ShapeError for a rate out of range, and without a key. Its argument is called `dropout_{name}`.
+    Raises ShapeError for a rate out of range, and if there is no key. Messages call the argument `dropout_{name}`.
     """
     check_rate(rate, what)
     if not rate:

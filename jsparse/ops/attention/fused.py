@@ -53,15 +53,15 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What decides how heads and batch axes are mapped.
+    """The properties that decide how heads and batch axes are mapped.
 
     Attributes:
         batch: the number of batch axes.
         heads, shared: the numbers of heads of queries and of keys; None if there is no axis of heads.
         lengths_first: whether the axis of lengths comes before the axis of heads.
         by_head: whether all heads have one pattern, and are mapped over.
-        added: what is added to the scores.
-        kept: what weights are multiplied with; None if nothing is.
+        added: the array that is added to the scores.
+        kept: the array with which weights are multiplied; None for no such array.
         is_causal: whether keys after a query, both counted from the first, are left out.
     """
 
@@ -94,9 +94,9 @@ def attended(
     """Attention on a pattern of shape (n, m), or (heads, n, m). Shapes have to fit.
 
     Args:
-        q, k, v: (..., heads, length, dim), without heads as well; or (..., length, heads, dim) if `lengths_first`.
-        added: what is added to the scores.
-        kept: what the weights are multiplied with.
+        q, k, v: (..., heads, length, dim), or the same without heads; (..., length, heads, dim) if `lengths_first`.
+        added: the array that is added to the scores.
+        kept: the array with which the weights are multiplied.
     """
     static = pattern if isinstance(pattern, Pattern) else None
     heads, shared = (None, None) if q.ndim == 2 else tuple(x.shape[-2 if lengths_first else -3] for x in (q, k))
@@ -154,7 +154,7 @@ def _in_groups(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
 
 
 def _lengths_first(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of arrays (length, heads, dim). Inside of a chain exchanged axes are a view, which moves nothing."""
+    """The function of arrays (length, heads, dim). Inside of a chain an exchange of axes is a view: nothing moves."""
 
     def exchanged(q: Any, k: Any, v: Any, *rest: Any) -> Any:
         return jnp.swapaxes(function(*(jnp.swapaxes(x, 0, 1) for x in (q, k, v)), *rest), 0, 1)

@@ -120,8 +120,8 @@ def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: s
 
 
 def _of_diagonal(format: Format, rows: int, columns: int) -> Format:
-    """The format after two dimensions became one, the last. It has the level of one of them, one that is not full if
-    there is any."""
+    """The format after two dimensions became one, the last. It has the level of one of the two, if possible a level
+    that is not full."""
     full = format.full_dims
     one, other = (columns, rows) if rows in full and columns not in full else (rows, columns)
     kept = [dim for dim in range(format.ndim) if dim != other]

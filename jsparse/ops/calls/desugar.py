@@ -1,4 +1,4 @@
-"""Rewrites a statement with calls to one without: each call becomes a tensor, which is computed first."""
+"""Rewrites a statement with calls to a statement without calls: each call becomes a tensor, which is computed first."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def without_calls(
         shape: the target's shape, if the caller gave it.
         numbers: the values of tensors that are known numbers.
 
-    Raises ShapeError if ranks or sizes do not agree, PatternError for a call that is not 0 where no operand stores
-    an entry, if nothing says that these values are wanted.
+    Raises ShapeError if ranks or sizes do not agree, PatternError for a call that is not 0 where no operand stores an
+    entry, unless another factor or `out_format` determines where its values are needed.
     """
     if not statement.calls:
         return statement, tensors
@@ -51,7 +51,7 @@ def without_calls(
 
 
 class _Calls:
-    """Computes the calls of a statement, each once for each of its places.
+    """Computes the calls of a statement, each call once for each place where it is needed.
 
     Attributes:
         made: the tensors that stand for calls and their powers, by name.

@@ -31,7 +31,7 @@ _SAMPLE, _ONES = "'sample", "'ones"  # names that no tensor of a statement has
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a call is computed.
+    """The place where a call is computed.
 
     Attributes:
         indices: the index variables of the call's value.

@@ -1,6 +1,6 @@
-"""Where calls are computed: on a pattern, or at all points of their index variables.
+"""The places where calls are computed: on a pattern, or at all points of their index variables.
 
-The first of these that applies is taken:
+The first of these cases that applies is taken:
 
 own pattern       the call is 0 where its own sparse operands store no entry (`support`)
 factor's pattern  a sparse factor of the term, or another call in the term, has exactly the call's index variables
@@ -119,7 +119,7 @@ class Places:
         return Place(indices, pattern.extended(added) if added else pattern, complete)
 
     def _elsewhere(self, factor: Access, term: Product, guards: Sequence[Place]) -> Place:
-        """The place of a call whose values are needed where something else stores an entry, or everywhere."""
+        """The place of a call whose values are needed at entries of another factor or of the result, or everywhere."""
         own = set(factor.variables())
         larger = [place for place in (*guards, *self._of_result()) if own <= set(place.indices)]
         same = [place for place in larger if own == set(place.indices)]

@@ -27,7 +27,7 @@ __all__ = ["Points", "conditional", "evaluated"]
 
 @dataclass(frozen=True)
 class Points:
-    """A call, and what is known of its operands.
+    """A call, and the known facts about its operands.
 
     Attributes:
         call: the call.

@@ -1,4 +1,4 @@
-"""Where a call may differ from 0: a boolean expression in the patterns of its arguments.
+"""The points where a call may differ from 0: a boolean expression in the patterns of its arguments.
 
 The value of a call at a point depends on which of its sparse operands store an entry there. An operand without
 an entry is *absent*, and `notation.background` tells which results are absent then. So for each set of patterns one
@@ -58,7 +58,7 @@ class Supports:
         return self.calls[base_and_exponent(access.tensor)[0]]
 
     def of(self, call: Call, everywhere: frozenset[int] = frozenset()) -> Sets:
-        """The smallest sets of patterns whose entries make a call not absent; no set if it is absent everywhere.
+        """The smallest sets of patterns such that a call is present where they store an entry; none if it never is.
 
         Args:
             everywhere: the patterns that are taken to store all entries.
@@ -88,7 +88,7 @@ class Supports:
         return tuple(found)
 
     def _call(self, call: Call, present: frozenset[int]) -> Background:
-        """What is known of a call's value at a point where exactly the patterns `present` store an entry."""
+        """The known facts about a call's value at a point where exactly the patterns `present` store an entry."""
         given = [self._sum(terms, present) for terms in call.arguments]
         return background(call.function, given, partial(of_numbers, call.function)) if call.function else given[0]
 

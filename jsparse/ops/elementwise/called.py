@@ -99,7 +99,7 @@ def _at_nothing(function: str, arguments: tuple[Background, ...]) -> Background:
 
 
 def _number(x: Any) -> Background:
-    """The known number that an operand is; UNKNOWN for an operand that is none."""
+    """The number that an operand is known to be; UNKNOWN for any other operand."""
     if isinstance(x, int | float | complex):
         return check_python_int(x, "a number beside a SparseTensor") if type(x) is int else x
     if isinstance(x, jax.core.Tracer) or np.size(x) != 1:

@@ -122,7 +122,7 @@ def allclose(
 
 
 def _operands(name: str, *operands: TensorLike) -> list[SparseTensor | jax.Array]:
-    """Tensors of other libraries as ours, and anything else as an array."""
+    """The operands: sparse arrays of other libraries as SparseTensors, and anything else as an array."""
     given = (as_sparse_operand(x, f"jsparse.{name}") for x in operands)
     return [x if isinstance(x, SparseTensor) else jnp.asarray(x) for x in given]
 

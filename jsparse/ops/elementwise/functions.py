@@ -1,7 +1,7 @@
 """The functions of the table (`jsparse/notation/functions.py`) for sparse tensors, by name: `functions.tanh`.
 
-Functions of one argument map the stored entries only. Those that are 0 at 0 agree with JAX's function of the dense
-array. The others do not: entries that are not stored stay 0. Functions of two arguments have numpy's meaning
+Functions of one argument map the stored entries only. Functions that are 0 at 0 agree with JAX's function of the dense
+array. All others do not: entries that are not stored stay 0. Functions of two arguments have numpy's meaning
 (`called.py`).
 """
 
@@ -39,7 +39,7 @@ def _function(row: Function, name: str) -> Callable[..., Any]:
 
 
 def _of_entries(row: Function, name: str) -> Callable[..., Any]:
-    """The public function of one argument: it maps the stored entries of a SparseTensor, and is JAX's for an array."""
+    """The public function of one argument: it maps a SparseTensor's stored entries; on an array it is JAX's own."""
 
     def applied(A: Any, *args: Any, **options: Any) -> SparseTensor | jax.Array:
         A = as_sparse_operand(A, f"jsparse.{name}")

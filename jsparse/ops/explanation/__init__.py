@@ -1,1 +1,1 @@
-"""What `jsparse.explain` shows: the kernels of a statement or of a program, and what they compute and move."""
+"""The explanations of `jsparse.explain`: kernels of a statement or a program, their operations and traffic."""

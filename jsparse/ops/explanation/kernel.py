@@ -32,7 +32,8 @@ class Place:
     """A place in a program.
 
     Attributes:
-        inside: what the equation stands in, outermost first: "jit 'step'", "scan of length 10", "branch 0 of cond".
+        inside: the calls, loops and branches around the equation, outermost first: "jit 'step'", "scan of length 10",
+            "branch 0 of cond".
         runs: how often the equation runs in one run of the program: the product of the lengths of scans around it.
         in_while: whether it runs that often in each iteration of a `while`. Only a run tells how many there are.
         in_branch: whether it runs that often only if a branch is taken.
@@ -66,7 +67,7 @@ class ExplainedKernel:
         place: the kernel's place in a program.
         repeats: how often the kernel runs for one run of its equation: a complex product is several real products, and
             the members of a batch of patterns are assembled one by one.
-        moves: what a routine moves; None if there is a plan.
+        moves: the bytes that a routine moves; None if there is a plan.
         function: the function that is applied to stored values, as text; "" if there is none.
         fused: the problem of a fused chain, and the schedule of each statement; None for anything else.
         cut: why a fused chain ends where it does; "" if nothing could follow.
@@ -124,7 +125,7 @@ class ExplainedKernel:
 
     @cached_property
     def traffic(self) -> Traffic | None:
-        """What one execution computes and moves; None if XLA does the work."""
+        """The operations of one execution and the bytes that it moves; None if XLA does the work."""
         return self.moves if self.plan is None else traffic_of(self.plan, self.result)
 
     def _listing(self, backend: Backend) -> str:

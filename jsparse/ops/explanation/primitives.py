@@ -1,4 +1,4 @@
-"""The kernels of jsparse's primitives in a program: for each equation, what its lowering on CPU calls."""
+"""The kernels of jsparse's primitives in a program: for each equation, the kernels that its lowering on CPU calls."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def pattern_texts(walks: Sequence[PatternAccess]) -> tuple[str, ...]:
 def formats_of(
     problem: Problem, walks: Sequence[PatternAccess], result: Pattern | DynamicType | None = None
 ) -> tuple[tuple[str, str], ...]:
-    """(access, format) of each operand of a problem, then of its result. `result` is the pattern of an assembled
-    result.
+    """A pair (access, format) for each operand of a problem, then for its result. `result` is the pattern of an
+    assembled result.
 
     A pattern on which no tensor lies is an operand, too. An access lists the indices in the order in which the tensor
     is stored: a csc matrix is a csr matrix of the transpose.

@@ -1,7 +1,7 @@
-"""What a kernel computes and moves, and the bandwidth of this machine's memory.
+"""The operations of a kernel, the bytes that it moves, and the bandwidth of this machine's memory.
 
-The arithmetic and the bytes are counted from the kernel's problem and its patterns. The bandwidth is measured, as
-kernels reach it.
+The arithmetic and the bytes are counted from the kernel's problem and its patterns. The bandwidth is measured by a
+kernel.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Traffic:
     Attributes:
         operations: the multiply-adds: one less than the factors of each product, and at least one. If no values are
             computed, the combinations of entries that the loops reach.
-        operands: (name, bytes) of each operand. In a dense operand, only the elements that stored coordinates select
-            are counted.
+        operands: a pair (name, bytes) for each operand. In a dense operand, only the elements that stored coordinates
+            select are counted.
         index: the bytes of the index arrays that are read.
         results: the bytes that are written.
         moved: the bytes read and written to permute values and to transpose arrays, before and after the kernel.
@@ -97,7 +97,7 @@ class Traffic:
 
 
 def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traffic:
-    """Count what a plan's kernel computes and moves.
+    """Count the operations of a plan's kernel, and the bytes that it moves.
 
     `result` is the pattern that the kernel assembles, or on which it writes listed values.
     """
@@ -168,8 +168,8 @@ def _relation(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
 
 
 def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
-    """The patterns without the target's own, if the others bind all of its variables: the target most likely stores all
-    points that the others reach."""
+    """The patterns without the target's own pattern, if the others bind all of its variables: the target most likely
+    stores all points that the others reach."""
     own = problem.type_of[problem.target.tensor].positions
     others = [n for n in numbers if own is None or n != own.pattern]
     bound = {v for n in others for v in problem.walks[n]}

@@ -28,7 +28,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Index:
-    """An index that was read: what it selects, and the dimensions of the result in their order."""
+    """An index that was read: its selection, and the dimensions of the result in their order."""
 
     selection: Selection
     labels: tuple[Label, ...]
@@ -57,7 +57,7 @@ class _Reader:
 
     Attributes:
         labels: the dimensions of the result so far, without the dimensions of index tables.
-        arrays_at: for each integer and each index table, how many labels and how many separators precede it.
+        arrays_at: for each integer and each index table, how many labels and how many slices, `...` or None precede it.
     """
 
     def __init__(self, shape: Shape) -> None:

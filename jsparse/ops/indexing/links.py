@@ -1,4 +1,4 @@
-"""Links from the selected positions of a level to the level above. A position's number counts selected ones only."""
+"""Links from the selected positions of a level to the level above. Only selected positions have numbers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Link: TypeAlias = Segments | Block
 
 
 def kept_pointers(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """The pointers to the positions that remain. `kept` are their numbers, which are sorted and may repeat."""
+    """The pointers to the positions that remain. `kept` has their numbers, which are sorted and may repeat."""
     found = np.zeros_like(pointers)
     np.cumsum(_kept_counts(pointers, kept), out=found[1:])
     return found

@@ -1,4 +1,4 @@
-"""Equal numbers in two arrays: which entries have the coordinates, or the tuples of coordinates, that are wanted."""
+"""Equal numbers in two arrays: they find the entries with wanted coordinates, or with wanted tuples of coordinates."""
 
 from __future__ import annotations
 

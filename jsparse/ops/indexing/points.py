@@ -81,7 +81,7 @@ def elements_at(tensor: SparseTensor, points: Sequence[Any], n: int) -> jax.Arra
 
 @jax.jit
 def _sampled(tensor: SparseTensor, points: dict[str, Any]) -> Any:
-    """The elements, by an einsum with one index relation for each dimension: it searches the pattern at each point."""
+    """The elements, by an einsum with an index relation for each dimension. It searches the pattern at each point."""
     indices = ", ".join(f"t{dim}[n]" for dim in range(tensor.ndim))
     return evaluate(f"C[n] = A[{indices}]", A=tensor, **points)
 

@@ -1,4 +1,4 @@
-"""Computes what an index selects: on the host, by mapped coordinates, or by an einsum."""
+"""Computes the selection of an index: on the host, by mapped coordinates, or by an einsum."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def select(tensor: SparseTensor, index: Index, nse: int | None) -> SparseTensor 
 
 
 def _selects_points(selection: Selection) -> bool:
-    """Whether integers and index tables index all dimensions, unless a single array selects along one of them."""
+    """Whether elements at points are selected: no slice is left, and no single index table selects along an axis."""
     slices = len(selection.strided) > len(selection.dropped)
     along_one = len(selection.tables) == 1 and selection.table_shape != ()
     return bool(selection.extents) and not slices and not along_one

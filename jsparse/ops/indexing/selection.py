@@ -1,4 +1,4 @@
-"""What an index selects from a tensor: slices and integers of some dimensions, index tables of the others."""
+"""The selection of an index from a tensor: slices and integers of some dimensions, index tables of the others."""
 
 from __future__ import annotations
 

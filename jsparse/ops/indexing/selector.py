@@ -1,4 +1,4 @@
-"""Selectors: which coordinates of one dimension an index selects, and which new coordinate each of them gets."""
+"""Selectors: the coordinates of one dimension that an index selects, and the new coordinate of each of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Strided:
 
     @property
     def triple(self) -> tuple[int, int, int]:
-        """(start, step, size), with small numbers in place of a start or step that does not matter."""
+        """The triple (start, step, size), with small numbers in place of a start or step that does not matter."""
         return self.start if self.size else 0, self.step if self.size > 1 else 1, self.size
 
     def coordinates(self, dtype: np.dtype) -> np.ndarray:

@@ -175,7 +175,7 @@ def _remaining(chain: _Chain, kept: np.ndarray | None) -> tuple[np.ndarray, list
 
 
 def _without_empty(pointers: np.ndarray, above: int, blocks: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Leave out positions above that have no entries: the pointers below the others, and their numbers; None for all.
+    """Leave out positions above without entries. Returns the pointers below the others, and their numbers (None: all).
 
     There are `above` positions above, each with `blocks` segments.
     """

@@ -1,1 +1,1 @@
-"""Functions that make patterns: bands, blocks, and what attention uses. They are public in `jsparse.pattern`."""
+"""Functions that make patterns: bands, blocks, and masks of attention. They are public in `jsparse.pattern`."""

@@ -1,4 +1,4 @@
-"""`sum`, `mean`, `max` and the other reductions with numpy's meaning: what is not stored is 0."""
+"""`sum`, `mean`, `max` and the other reductions with numpy's meaning: elements that are not stored are 0."""
 
 from __future__ import annotations
 

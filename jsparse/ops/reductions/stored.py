@@ -1,7 +1,7 @@
 """Reductions over the stored entries of a tensor, and how many entries each reduced part stores.
 
 Each reduction is one einsum by the semiring of its name. A reduction over all entries reads the stored values as a
-vector that is one run. The number of entries says whether elements that are not stored take part.
+vector whose entries are one run. The number of entries decides whether elements that are not stored take part.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SEMIRINGS = {"min": Semiring("min", "+"), "max": Semiring("max", "+")}
 PRODUCT = Semiring("*", "*")
 
 Fullness = Literal["never", "always", "some"]
-"""Which reduced parts (rows, say) store all of their elements: none, every one, or some or an unknown number."""
+"""How many of the reduced parts, such as rows, store all of their elements: none, all, or some (or it is not known)."""
 
 
 def reduced_sum(
@@ -109,7 +109,7 @@ def _complex_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
 def _product_within(
     before: tuple[jax.Array, jax.Array], after: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    """The last part of two neighbouring runs of sorted entries, and the product of its entries in both."""
+    """For two neighbouring runs of sorted entries: the last part, and the product of its entries in both runs."""
     return after[0], jnp.where(before[0] == after[0], before[1] * after[1], after[1])
 
 
@@ -145,7 +145,7 @@ def as_run(tensor: SparseTensor) -> SparseTensor:
 
 @lru_cache(maxsize=64)
 def _run(nse: int) -> tuple[Pattern, Owner]:
-    """The pattern, and its owner. Without the owner, memos would forget plans and programs with the last tensor."""
+    """The pattern, and its owner, so that memos keep plans and programs after the last tensor on it is gone."""
     pattern = Pattern((nse,), Format.of("(i) -> (i : range)", 1), (np.array([0, nse]), np.zeros(1, np.int64)))
     return pattern, pattern.owner()
 

@@ -40,7 +40,7 @@ class Lead:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """For each dimension of the tensor, its number in the lead extended by the block."""
+        """For each dimension of the tensor, its place among the lead's dimensions followed by the block's."""
         order = (*self.dims, *self.block_dims)
         return tuple(order.index(dim) for dim in range(len(order)))
 

@@ -1,4 +1,4 @@
-"""Formats of results: the operands' own format if the result can have it, else the default one.
+"""Formats of results: the operands' format if the result can have it, else the default format.
 
 Where a selection leaves only some of the dimensions, their levels keep their kinds as far as they can.
 """
@@ -21,7 +21,7 @@ SMALL = 64  # plus this many
 
 
 def affordable(format: Format, shape: Sequence[int], entries: int) -> Format:
-    """The format. Its dense outer levels become compressed if they had many more pointers than there are entries."""
+    """The format, with dense outer levels compressed if they would need many more pointers than there are entries."""
     outer = next((n for n, level in enumerate(format.levels) if not level.kind.is_full), 0)
     if prod(shape[dim] for dim in format.order[:outer]) <= SPARE_POINTERS * entries + SMALL:
         return format

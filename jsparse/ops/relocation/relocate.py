@@ -36,7 +36,7 @@ _Parts = tuple[tuple[np.ndarray, ...], Any]  # index arrays and values
 
 @dataclass(frozen=True)
 class Relocation:
-    """Where the entries of some tensors go. The result depends on nothing but this and the tensors.
+    """The new places of the entries of some tensors. The result depends on nothing but this object and the tensors.
 
     Attributes:
         maps: the coordinate map of each tensor. No two entries may get the same coordinates.
@@ -55,15 +55,15 @@ class Relocation:
 
     @property
     def is_wide(self) -> bool:
-        """Whether coordinates, or numbers on the way to them, need int64."""
+        """Whether coordinates, or intermediate numbers, need int64."""
         return max(*self.shape, *(one.largest for one in self.maps), 0) >= 2**31
 
 
 def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseTensor:
     """Move the entries of tensors: the result has all of them, at the coordinates that the maps give.
 
-    It is static if all tensors are, unless a map reads traced values. It is differentiable in the values, which promote
-    as in jnp. If a dynamic tensor overflowed, so has the result.
+    The result is static if all tensors are, unless a map reads traced values. It is differentiable in the values, which
+    promote as in jnp. If a dynamic tensor has overflowed, the result has overflowed, too.
 
     Raises ShapeError if coordinates do not fit int64, DTypeError if they need int64 but x64 is off, FormatError and
     PatternError if the format cannot store the entries.
@@ -185,7 +185,7 @@ def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: in
 def _composed(
     gather: np.ndarray | None, picks: Sequence[np.ndarray | None], counts: Sequence[int]
 ) -> np.ndarray | None:
-    """For each slot of the result, the number of its block among the blocks of all tensors; None for all in order.
+    """For each slot of the result, the number of its block among the blocks of all tensors; None if all are in order.
 
     A slot without an entry gets -1.
 
@@ -278,8 +278,8 @@ def joined_arrays(
 ) -> tuple[np.ndarray, ...] | None:
     """The index arrays of the tensor that has the entries of all parts, in their order, at the mapped coordinates.
 
-    None unless the parts have the result's format and follow one another along the dimension that is stored first. Then
-    each part has parents of its own in all levels below.
+    The result is None unless the parts have the result's format and follow one another along the dimension that is
+    stored first. Each part then has parents of its own in all levels below.
     """
     offsets = [[by or 0 for by in one.offsets] for one in maps if isinstance(one, Offset)]
     if len(offsets) < len(maps) or any(part.format != format for part in parts):

@@ -1,4 +1,4 @@
-"""The values of a relocated tensor: a gather from the values of the tensors that it is made of."""
+"""The values of a relocated tensor: a gather from the values of the tensors from which it is made."""
 
 from __future__ import annotations
 

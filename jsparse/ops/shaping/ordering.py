@@ -148,7 +148,7 @@ class UniqueCounts(NamedTuple):
 
 
 def _elements(a: SparseLike, name: str) -> tuple[jax.Array, int]:
-    """The stored values, and a 0 if an element is not stored; and how many are not."""
+    """The stored values, then a 0 if some element is not stored; and the number of elements not stored."""
     tensor = as_tensor(a, name)
     if not is_known(tensor.values):
         raise PatternError(
@@ -209,7 +209,7 @@ def _largest(rows: Rows, values: Array, count: jax.Array | int, axis: int, xnp: 
 
 @dataclass(frozen=True)
 class _Sorted(CoordinateMap):
-    """Moves each entry along `axis`, a dimension of size `size`, to its place in the sorted row, or from its end."""
+    """Moves each entry along `axis`, of size `size`, to its place in the sorted row, from its end if `descending`."""
 
     reads_values: ClassVar[bool] = True
     axis: int

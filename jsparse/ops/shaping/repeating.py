@@ -95,7 +95,7 @@ def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
 
 
 def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> SparseTensor:
-    """Repeat every dimension as often as `counts` says: each element in place if `neighbours`, else as a whole."""
+    """Repeat every dimension `counts` times: each element in place if `neighbours`, else the dimension as a whole."""
     trailing = tensor.format.trailing_dims
     if not tensor.format.is_dense:
         for dim in trailing:

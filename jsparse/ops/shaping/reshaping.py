@@ -169,8 +169,8 @@ def _in_blocks(tensor: SparseTensor, count: int, sizes: tuple[int, ...]) -> Spar
 class Reshaped(CoordinateMap):
     """Keeps each entry's position in C order, in another shape. The last `own` dimensions of both shapes are equal.
 
-    The dimensions are merged and split in groups with equal products, so that no position is computed in more
-    dimensions than necessary: (10⁹, 10⁹, 10⁹) to (10¹⁸, 10⁹) needs no number above 10¹⁸.
+    Dimensions are merged and split within groups with equal products of sizes, so that positions are computed over as
+    few dimensions as possible: (10⁹, 10⁹, 10⁹) to (10¹⁸, 10⁹) needs no number above 10¹⁸.
     """
 
     old: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Selection of the k largest numbers of an array, as a mask, with ties in the order of the array.
+"""Selection of the k largest numbers of an array, as a mask. Of equal numbers the first in the array are taken.
 
 Numbers are compared by their keys: unsigned integers of the same width and in the same order (`ordered`). The k-th
 largest key is found bit by bit, from the highest: a bit is set if at least k keys are no smaller than the number with
@@ -21,7 +21,7 @@ __all__ = ["largest", "magnitudes", "ordered"]
 
 
 def ordered(x: Array) -> Array:
-    """Map real numbers to unsigned integers with the same order. 0 and -0 are equal, NaN is above or below all."""
+    """Map real numbers to unsigned integers in the same order. 0 and -0 are equal; NaN is above or below the rest."""
     xp, x = _namespace(x), _widened(x)
     if x.dtype.kind == "u":
         return x
@@ -63,8 +63,8 @@ def largest(keys: Any, valid: Any, k: Any) -> Array:
 def _end(mask: Array, k: jax.Array) -> jax.Array:
     """An index with k True elements of the mask before it, or the length if there are fewer.
 
-    Elements are counted by rows first, and only those of one row are numbered: `jnp.cumsum` over all of them would cost
-    about as much as the search for the k-th largest number.
+    Elements are counted by rows first, and only the elements of one row are numbered: `jnp.cumsum` over all of them
+    would cost about as much as the search for the k-th largest number.
     """
     width = max(1, math.isqrt(mask.size))
     rows = jnp.pad(mask, (0, -mask.size % width)).reshape(-1, width)

@@ -170,7 +170,7 @@ def _as_scores(scores: TensorLike, shape: tuple[int, ...]) -> SparseTensor | Arr
 
 
 def _count(k: Any, nse: int | None, size: int) -> tuple[Any, int]:
-    """The number of new entries, from `size` scores, and a known bound on it: the capacity if the number is traced."""
+    """The number of new entries, from `size` scores, and a known upper bound: the capacity if the number is traced."""
     count, known = known_count(k)
     if count is None:
         raise ShapeError(

@@ -67,8 +67,8 @@ def _inside(pattern: DynamicPattern) -> Any:
 def capacity_for(entries: int, pattern: Pattern | DynamicPattern) -> int | None:
     """The capacity that is enough for `entries` entries at any coordinates, in the format of a pattern.
 
-    In a format of blocks each entry may need its own block. The result is None for a format of runs: these store the
-    gaps between entries, so the number of entries does not bound their slots.
+    In a format of blocks each entry may need its own block. The result is None for a format of runs: runs store the
+    gaps between entries, so the number of entries does not bound the number of slots.
     """
     if any(level.kind.has_gaps and not level.kind.is_full for level in pattern.format.levels):
         return None
@@ -97,7 +97,7 @@ def selected(tensor: SparseTensor, kept: Array, nse: int | None, capacity: int) 
 
 @partial(jax.jit, inline=True)
 def _without_others(pattern: DynamicPattern, values: jax.Array, kept: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The coordinates and values of all entries, those that are not kept moved out of range."""
+    """The coordinates and values of all entries. Entries that are not kept get coordinates out of range."""
     coords = expand(pattern.arrays, pattern.type)
     outside = np.array(pattern.shape, pattern.index_dtype)[:, None]
     return jnp.where(kept, coords, outside), jnp.where(kept, values, jnp.zeros_like(values))
