@@ -145,7 +145,8 @@ void write_unit(const Layout& layout, const std::vector<LevelArrays>& arrays, co
   }
 }
 
-// Writes what no tuple writes: the pointers after the last parent, the starts after the last slot, and the padding.
+// Writes the elements that no tuple writes: the pointers after the last parent, the starts after the last slot, and the
+// padding.
 template <class Index, class Slot, class Tuples>
 void finish(const Layout& layout, const std::vector<LevelArrays>& arrays, const Ordered& ordered, const Tuples& tuples,
             const Counts& counts, const Assembly& out) {
@@ -162,7 +163,7 @@ void finish(const Layout& layout, const std::vector<LevelArrays>& arrays, const 
 }
 
 // Writes -1 as the slot of each input that was left out, and puts these inputs at the end of `order`. Their slots are
-// still -2; those of all other inputs are at least -1.
+// still -2; the slots of all other inputs are at least -1.
 template <class Slot>
 void order_the_rest(const Ordered& ordered, const Assembly& out) {
   auto* const slots = static_cast<Slot*>(out.slots);

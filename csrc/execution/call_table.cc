@@ -32,9 +32,9 @@ struct Table {
   // sequentially consistent, so they have one total order. If the count after the removal is 0, each reader does one of
   // two things. Either it counts itself in later, and then finds the slot empty. Or it has counted itself out: its
   // decrement is a release, and the load of 0 reads from it (directly, or through the later increments and decrements,
-  // which continue its release sequence), so all that this reader did happens before the freeing. The same is true of
-  // an array of slots that a larger one has replaced. (A store-release and a load-acquire would not be enough: the load
-  // of the count could then overtake the removal.)
+  // which continue its release sequence), so all reads of this reader happen before the freeing. The same is true of an
+  // array of slots that a larger one has replaced. (A store-release and a load-acquire would not be enough: the load of
+  // the count could then overtake the removal.)
   std::atomic<int64_t> readers{0};
   std::atomic<Slots*> current{new Slots(64)};
 

@@ -100,7 +100,7 @@ TypeId* type_of_state(const XLA_FFI_Api* api) {
     args.name = {kName.data(), kName.size()};
     args.type = &type;
     args.info = &info;
-    // The header's name of this member depends on the version. Its place, behind XLA_FFI_Stream_Get, does not.
+    // The header's name of this member depends on the version. Its place, after XLA_FFI_Stream_Get, does not.
     auto* const* members = reinterpret_cast<Function* const*>(&api->XLA_FFI_Stream_Get);
     known = call(api, members[1], &args);
   }

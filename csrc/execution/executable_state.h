@@ -1,5 +1,5 @@
-// What an executable holds of a call: a handle on it, from when XLA instantiates the call until XLA destroys the
-// executable. JAX's own references go earlier, when its caches are cleared while a program runs, for example.
+// An executable holds a handle on each of its calls, from the time when XLA instantiates the call until XLA destroys
+// the executable. JAX's own references go earlier, when its caches are cleared while a program runs, for example.
 #pragma once
 
 #include "execution/call_table.h"

@@ -15,7 +15,7 @@ inline constexpr int kFfiMajor = 0, kFfiMinor = 1;
 // Serves the stages instantiate and execute.
 extern "C" XLA_FFI_Error* jsparse_handler(XLA_FFI_CallFrame* frame);
 
-// A call that is not bound, with what its program says of it.
+// A call that is not bound, with the attributes that its program states.
 struct Missing {
   std::string key, recipe, bound;
   std::string carried;             // the patterns that an exported program carries

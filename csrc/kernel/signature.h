@@ -28,7 +28,7 @@ using std::size_t;
 
 class Signature {
  public:
-  // The signature of no kernel: all buffers fit it.
+  // An empty signature: all buffers fit it.
   Signature() = default;
 
   // Throws std::invalid_argument unless `code` is an array as described above, for that many buffers.

@@ -35,8 +35,8 @@ void finish_compressed(LevelWriter<Index>* out, int64_t total) {
   out->pad_coordinates(total);
 }
 
-// Replaces positions by those of their parents, `parents[position]`. Writes the coordinates to `row`, unless it is
-// null.
+// Replaces positions by the positions of their parents, `parents[position]`. Writes the coordinates to `row`, unless it
+// is null.
 template <class Index>
 void ascend_compressed(const LevelReader<Index>& in, const Index* parents, Block* block, Index* row) {
   const int64_t size = in.level.size;

@@ -13,7 +13,7 @@ inline int64_t dense_position(int64_t parent, int64_t size, int64_t coordinate) 
   return add_positions(multiply_positions(parent, size), coordinate);
 }
 
-// Replaces positions by those of their parents. Writes the coordinates to `row`, unless it is null.
+// Replaces positions by the positions of their parents. Writes the coordinates to `row`, unless it is null.
 template <class Index>
 void ascend_dense(const LevelReader<Index>& in, bool outermost, Block* block, Index* row) {
   const int64_t size = in.level.size;  // if it is 0, the level has no positions and nothing is divided

@@ -33,7 +33,8 @@ void fill_parents(Context* ctx, const Index* pointers, int64_t parents, int64_t 
   for (int64_t p = 0; p < clamped(pointers[0]); ++p) parent[p] = -1;
   for (int64_t p = clamped(pointers[parents]); p < count; ++p) parent[p] = -1;
   slices(ctx, parents, slice_count(ctx, std::max(parents, count)), [&](int64_t, int64_t begin, int64_t end) noexcept {
-    // Most segments are short, so we write a whole group for each: what belongs to later ones, these write again.
+    // Most segments are short, so we write a whole group for each. Later segments overwrite the elements that belong to
+    // them.
     const int64_t limit = clamped(pointers[end]);
     for (int64_t q = begin; q < end; ++q) {
       int64_t p = clamped(pointers[q]);

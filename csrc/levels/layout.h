@@ -1,4 +1,4 @@
-// The levels of a format with the sizes of what they store.
+// The levels of a format with the sizes of the dimensions that they store.
 #pragma once
 
 #include <cstddef>

@@ -62,7 +62,7 @@ struct LevelWriter {
   }
 };
 
-// What a level needs to know of one tuple.
+// The facts about one tuple that a level needs.
 struct Step {
   int64_t parent;    // the tuple's position in the level above
   int64_t last;      // position of the tuple before in this level; undefined for the first tuple

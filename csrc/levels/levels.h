@@ -53,7 +53,7 @@ void finish_level(const LevelOf& level, LevelWriter<Index>* out, int64_t total) 
 
 // ---- Reading.
 
-// Replaces positions of a level by those of their parents. Writes the coordinates to `row`, unless it is null.
+// Replaces positions of a level by the positions of their parents. Writes the coordinates to `row`, unless it is null.
 // `parents` has the parent of each position; only levels with pointers need it.
 template <class Index>
 void ascend(const LevelReader<Index>& in, bool outermost, const Index* parents, Block* block, Index* row) {

@@ -58,7 +58,7 @@ class SliceTest {
   Offset distance(Index c) const { return static_cast<Offset>(c) - static_cast<Offset>(low_); }
   Offset reach() const { return static_cast<Offset>(high_) - static_cast<Offset>(low_); }
 
-  // Returns the new coordinate of one that is selected; of any other, something.
+  // Returns the new coordinate of a selected coordinate. For any other coordinate the result is unspecified.
   Index renumbered(Index c) const {
     const Offset steps = quotient(distance(c));
     return static_cast<Index>(backward_ ? last_ - steps : steps);

@@ -44,8 +44,8 @@ void finish_range(LevelWriter<Index>* out, int64_t total) {
   out->starts.fill(out->starts.length - 1, 0);
 }
 
-// Replaces positions by those of their parents, `parents[position]`. Writes the coordinates to `row`, unless it is
-// null.
+// Replaces positions by the positions of their parents, `parents[position]`. Writes the coordinates to `row`, unless it
+// is null.
 template <class Index>
 void ascend_range(const LevelReader<Index>& in, const Index* parents, Block* block, Index* row) {
   const int64_t size = in.level.size;

@@ -11,7 +11,7 @@
 namespace jsparse {
 namespace {
 
-// The arrays and the progressions of the levels of a chain, and what is written.
+// The arrays and the progressions of the levels of a chain, and the results.
 template <class Index>
 struct Columns {
   std::vector<SliceTest<Index>> tests;

@@ -92,8 +92,8 @@ int64_t unsorted_at(const P* parent, int64_t n, int64_t parents) {
   return p;
 }
 
-// Writes the pointers of sorted parents. The last entry of each parent writes the pointer behind it, as do all entries
-// before, since a branch for the last ones would often be mispredicted.
+// Writes the pointers of sorted parents. The last entry of each parent writes the pointer to the parent's end. All
+// entries before it write this pointer, too, since a branch for the last ones would often be mispredicted.
 template <class P, class T>
 void fill_pointers(const P* parent, int64_t n, int64_t parents, T* pointers) {
   std::fill(pointers, pointers + parents + 1, T{0});

@@ -41,8 +41,8 @@ struct Region {
     int64_t mine = 0;
     for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n; ++mine) body(arg, i);
     if (mine == 0) return;
-    // This and the caller's store to `asleep` are sequentially consistent: either we see that it sleeps, or it sees our
-    // count. The release half publishes what the chunks wrote.
+    // This and the caller's store to `asleep` are sequentially consistent: either this thread sees that the caller
+    // sleeps, or the caller sees this thread's count. The release half publishes what the chunks wrote.
     if (done.fetch_add(mine, std::memory_order_seq_cst) + mine == n && asleep.load(std::memory_order_seq_cst)) {
       std::lock_guard<std::mutex> lock(mutex);
       finished.notify_one();

@@ -22,7 +22,7 @@ class Statement:
     or the zero of ⊕ where there are no such points.
 
     Attributes:
-        target: what is written.
+        target: the access that is written.
         value: the value at a point; None if no values are computed.
         add: the operation ⊕.
         patterns: the numbers of the patterns that restrict the points.

@@ -23,7 +23,7 @@ def static_tensor(
     """Make a static tensor of values of shape (n, ...) at coordinates `rows`, one array (n,) for each dimension.
 
     Further axes of the values are the last dimensions, which dense levels at the end store in order. Duplicates are
-    summed. `expected` is the text that error messages about the values begin with.
+    summed. `expected` is the expectation that error messages about the values state.
     """
     outer = len(rows)
     known = is_on_host(values)

@@ -238,7 +238,7 @@ class Format:
         >>> jsparse.Format.of("csc", 2).with_dense(1).restricted((1, 2)).notation
         '(i, j) -> (i : dense, j : dense)'
 
-        Raises FormatError if a kept level is a singleton, but the level above it is not kept.
+        Raises FormatError if the outermost level that is kept is a singleton.
         """
         kept = sorted(dims)
         levels = (level for level in self.levels if level.dim in kept)

@@ -1,4 +1,4 @@
-"""Relayouts: movements of values from the slots of one pattern to those of another."""
+"""Relayouts: movements of values from the slots of one pattern to the slots of another."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 Every set operation says which of three kinds of entries it keeps: entries of the first operand alone, of both operands,
 and of the second operand alone. All algorithms take time linear in the entries, whatever the formats and dimensions:
 
-    runs        if both patterns have a run below each parent, only the ends of the runs are compared filter      if one
-    pattern has runs and none of its own entries is kept, the other's entries are tested one by one rows        two
-    matrices are merged row by row assembly    otherwise the entries of both are assembled to one pattern, which shows
-    which entries coincide
+    runs        if both patterns have a run below each parent, only the ends of the runs are compared
+    filter      if one pattern has runs and none of its own entries is kept, the other's entries are tested one by one
+    rows        two matrices are merged row by row
+    assembly    otherwise the entries of both are assembled to one pattern, which shows which entries coincide
 
 The result has the first operand's format if that format can store these entries and nothing else. If not, range levels
 become compressed, and so do the dense levels at the end.

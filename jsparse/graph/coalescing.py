@@ -66,7 +66,8 @@ def merged(
 ) -> tuple[SparseTensor, list[jax.Array]]:
     """The matrix of a graph that keeps repeated edges, with repeated edges merged, and the reduced features.
 
-    `nse` is the capacity of a dynamic matrix."""
+    `nse` is the capacity of a dynamic matrix.
+    """
     if graph.ndim == 2:
         return graph, list(features)
     ends, shape = coords(graph)[:2], graph.shape[:2]

@@ -72,7 +72,8 @@ class SparseAttention(linen.Module):
     ) -> jax.Array:
         """Attend from x (..., n, in) to the context (..., m, context_in), by default x itself.
 
-        There is no dropout if `deterministic`."""
+        There is no dropout if `deterministic`.
+        """
         context = x if context is None else context
         made = MultiHead.of(
             self.num_heads,

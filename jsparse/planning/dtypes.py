@@ -1,7 +1,8 @@
 """Input, compute and result dtypes of a product.
 
-    promoted the dtype to which the operands promote, by `jnp.result_type` computed    the dtype of the values that the
-    kernel stores: the result's, unless that would cut floats to integers, or numbers to bools
+    promoted    the dtype to which the operands promote, by `jnp.result_type`
+    computed    the dtype of the values that the kernel stores: the result's, unless that would cut floats to integers,
+                or numbers to bools
     result      the promoted dtype, or `preferred_element_type`
 
 A kernel casts what it loads. So an operand keeps its dtype if the kernel then computes with the same numbers as if the
@@ -90,7 +91,8 @@ class Dtypes:
 def common_dtype(*given: Any) -> np.dtype:
     """The dtype to which dtypes, arrays and numbers promote, by `jnp.result_type`.
 
-    Two different narrow floats promote to float32 in every mode of JAX, even where it forbids implicit promotion.
+    Sums of narrow floats are in float32. A narrow float and float32 give float32 in every mode of JAX: that is no
+    implicit promotion.
     """
     if any(getattr(x, "dtype", x) == np.float32 for x in given):
         given = tuple(x for x in given if getattr(getattr(x, "dtype", x), "name", "") not in NARROW_FLOATS)

@@ -140,7 +140,7 @@ def term_transposed(
 def term_operands(
     work: Entries, number: int, factors: Sequence[Any], index: Index, arrays: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """The operands of a term's own `einsum`: factors, index arrays of its patterns, and those of the result."""
+    """The operands of a term's own `einsum`: factors, index arrays of its patterns, and index arrays of the result."""
     walks = zip(work.reached.terms[number], work.specs[number].walks, strict=False)
     given = (index[n][: walk.operand_count] for n, walk in walks)
     return (*factors, *(array for of in given for array in of), *arrays)

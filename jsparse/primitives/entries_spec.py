@@ -102,7 +102,7 @@ class Entries:
         return (result.name, *(np.dtype(x.dtype).name for of_term in factors for x in of_term))
 
     def problem(self, dtypes: Sequence[str]) -> Problem:
-        """The compiler's problem. `dtypes` are those of the result and of all factors.
+        """The compiler's problem. `dtypes` has the dtypes of the result and of all factors.
 
         Its kernel writes values only if the pattern is static, else coordinates as well.
         """

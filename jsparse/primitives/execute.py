@@ -51,7 +51,7 @@ SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
 
 @remembered(maxsize=256)
 def make_plan(spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT) -> tuple[Plan, KernelCall]:
-    """The plan for `spec` and its call, by a backend's kernel; `dtypes` are those of the result and of the factors."""
+    """The plan for `spec` and its call, by a backend's kernel; `dtypes` has the dtypes of result and factors."""
     with stage("schedule"):
         chosen = wide_accumulation_plan(problem_of(spec, dtypes), spec.stored, spec.schedule)
     names = bound_names(spec.walks, chosen.patterns, chosen.blocks)

@@ -42,8 +42,8 @@ class NoScalar:
 def scalar_of(closed: Any, arguments: Sequence[Scalar], prefix: str = "t") -> Scalar | NoScalar:
     """The scalar expression of a closed jaxpr of scalars, or why there is none.
 
-    Values that are used several times have local names, which begin with `prefix`: what is shared in the jaxpr is
-    computed once. Arithmetic is in the dtype in which a statement with these arguments and this result computes
+    Values that are used several times have local names, which begin with `prefix`: a value that is shared in the jaxpr
+    is computed once. Arithmetic is in the dtype in which a statement with these arguments and this result computes
     (`compiler.dtypes.accumulator`), and results in narrower floats are rounded as in JAX. Conditions become 1 and 0.
 
     Args:

@@ -20,7 +20,7 @@ __all__ = ["CALLS", "CHECKPOINTS", "Equation", "walked"]
 V = TypeVar("V")
 CALLS = ("jit", "pjit", "closed_call", "core_call", "core_closed_call")
 CHECKPOINTS = ("checkpoint", "remat", "remat2")
-"""The primitives that call a jaxpr, and those of `jax.checkpoint`, in all releases of JAX."""
+"""The names of the primitives of `jax.checkpoint`, in all releases of JAX."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ removes it gets the whole entry or nothing. So the worst outcome of any order of
 again.
 
 All files are opened relative to a descriptor of the folder whose owner and mode were checked, so nobody can exchange
-the folder after the check. A file is removed or appended to only if its name and its first bytes are those of a file of
-jsparse.
+the folder after the check. A file is removed or appended to only if its name and its first bytes show that it is a file
+of jsparse.
 
 `location` says which folder this process uses.
 """

@@ -217,7 +217,7 @@ def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Acce
 def _check_owners(problem: Problem, stmt: nest.Stmt, members: Items[Statement]) -> None:
     """Raise FusionError if threads divide a loop whose iterations do not own the elements that each statement writes.
 
-    This does not apply to targets of which each chunk has its own copy.
+    Targets that each chunk copies are exempt.
     """
     while isinstance(stmt, nest.Forall):
         for member in members if stmt.parallel is not None else ():

@@ -2,8 +2,8 @@
 
 All terms share the loops over the target's outermost index variables, and each term has its own loops inside. Either
 all variables of the target are shared, and a term adds to a scalar. Or all but the last are shared, and a term adds to
-a row in a workspace (Gustavson, 1978). The planner takes the cheaper of these ways if it is concordant with the
-patterns, and the size of a row is in proportion to the work.
+a row in a workspace (Gustavson, 1978). The planner takes the cheaper of the ways that are concordant with the patterns,
+and have a row in proportion to the work.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class ProgramExplanation:
 
     @property
     def _conditions(self) -> str:
-        """The assumptions behind the number of bytes about how often kernels run, as part of a sentence."""
+        """What the number of bytes assumes: how often loops and branches run, as part of a sentence."""
         places = [kernel.place for kernel in self.kernels]
         assumed = ["with one iteration of each while"] if any(place.in_while for place in places) else []
         assumed += ["with all branches"] if any(place.in_branch for place in places) else []

@@ -3,12 +3,16 @@
 A step computes the product of some values (operands, or results of earlier steps) and sums the index variables that
 neither the result nor another value has. The last step multiplies all remaining values in one loop nest. The steps are
 
-    a value alone its index variables that no other value has are summed, or its diagonal is taken two values a sparse
-    value and     all in one nest: `ij,ik,jk->ij`, where a product of the dense values alone would be large several
-    dense values all values that have   all in one nest, which eliminates the variables (Dechter, Bucket elimination,
-    1999) one or two given summed index variables such values and a      all in one nest, which computes the product
-    only where the sparse value stores entries (a sparse value that has  masked product in GraphBLAS): the first three
-    values of `ij,il,lj,jk->ik` indices of the product
+    a value alone          its index variables that no other value has are summed, or its diagonal is taken
+    two values
+    a sparse value and     all in one nest: `ij,ik,jk->ij`, where a product of the dense values alone would be large
+    several dense values
+    all values that have   all in one nest, which eliminates the variables (Dechter, Bucket elimination, 1999)
+    one or two given
+    summed index variables
+    such values and a      all in one nest, which computes the product only where the sparse value stores entries (a
+    sparse value that has  masked product in GraphBLAS): the first three values of `ij,il,lj,jk->ik`
+    indices of the product
 
 The search prices every sequence of steps: its states are partitions of the operands. Equal steps, such as the two
 products A·A in `ij,jk,kl,li->`, are computed once.
@@ -60,7 +64,7 @@ class Step:
         operands: operand indices; numbers from the count of operands on are results of earlier steps.
         indices: the index variables of the step's result.
         is_dense: the result is a dense array.
-        members: the operands of the whole product whose product this step's result is.
+        members: the operands of the whole product that are multiplied in the step's result.
         stored: the expected number of index tuples that its sparse levels store.
     """
 
@@ -364,7 +368,7 @@ class _Search:
 def _meetings(state: Sequence[Item]) -> list[tuple[Item, ...]]:
     """Groups of static operands whose common entries planning may find, before anything is summed.
 
-    A group is two operands, one of which has all index variables of the other, or all static operands. If the operands
+    A group is all static operands, or two operands such that one has all index variables of the other. If the operands
     of a group share few entries, later loops visit only these, and do not merge segments in each call.
     """
     static = tuple([item for item in state if item.pattern is not None])

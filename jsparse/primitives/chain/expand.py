@@ -35,7 +35,7 @@ def flattened(closed: Any) -> Any:
 def expanded(closed: Any) -> Any:
     """The jaxpr without any calls. Softmax and logsumexp become products and elementwise functions of entries.
 
-    Its derivatives may differ from those of the original.
+    Its derivatives may differ from the derivatives of the original.
     """
     return _traced(_traced(closed, COMPOSED, EVERY), {}, EVERY)
 

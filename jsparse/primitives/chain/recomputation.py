@@ -126,8 +126,8 @@ def _summed_levels(equation: Any) -> tuple[Any, tuple[int, ...]] | None:
 def _compares(equation: Any) -> bool:
     """Whether an equation compares two variables.
 
-    Recomputed values may differ in the last bit from the values of which the maximum was computed, so a comparison with
-    the maximum could fail.
+    Recomputed values may differ in the last bit from the values that entered the maximum, so a comparison with the
+    maximum could fail.
     """
     mapped = [equation.params["function"].jaxpr] if equation.primitive.name == "jsparse_map" else []
     inner = [_compat.closed(jaxpr).jaxpr for jaxpr in (*mapped, *_compat.jaxprs_in(equation.params))]
