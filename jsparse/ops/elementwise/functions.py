@@ -80,7 +80,7 @@ def _of_two(row: Function, name: str) -> Callable[..., Any]:
         if row.is_zero_at_zero
         else "The function is not 0 at two zeros: the result is an array, and an operand has to be one of its shape."
     )
-    applied.__doc__ = f"""Compute {row.formula}, for the elements x of A and y of B. Those that are not stored are 0.
+    applied.__doc__ = f"""Compute {row.formula}, for the elements x of A and y of B. Elements not stored are 0.
 
     {rest}
 
