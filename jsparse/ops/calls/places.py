@@ -7,9 +7,9 @@ factor's pattern  a sparse factor of the term, or another call in the term, has 
 result's pattern  `out_format` is a pattern with exactly these index variables
 all points        an array of all points is no larger than one that the caller passed or asked for
 larger pattern    a sparse factor, or the result's pattern, has the call's index variables and more
+extended pattern  a sparse factor has some of them and no others, and the result has the rest, which are dense levels
 
-In the second, the third and the last case, values outside the pattern are not needed. If no case applies, it is an
-error.
+In all cases but the first and the fourth, values outside the pattern are not needed. If no case applies, it is an error.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from jsparse.errors import PatternError, shortened
+from jsparse.errors import shortened
 from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement
 from jsparse.notation.background import dense_background
@@ -129,7 +129,21 @@ class Places:
             return Place(factor.variables())
         if larger:
             return larger[0]
-        raise self._refusal(self.known.called(factor))
+        return self._extended(factor, guards) or self._refuse(self.known.called(factor))
+
+    def _extended(self, factor: Access, guards: Sequence[Place]) -> Place | None:
+        """A factor's pattern whose index variables are the call's but for some that the result has, too.
+
+        Those are dense levels, as a result that is the product of the factor and of an array would store them.
+        """
+        own = factor.variables()
+        for place in guards:
+            missing = tuple(v for v in own if v not in place.indices)
+            is_part = set(place.indices) < set(own) and {*missing} <= set(self.statement.target.variables())
+            if place.pattern is not None and is_part:
+                pattern = place.pattern.extended(self.operands.shape(missing))
+                return Place((*place.indices, *missing), pattern, place.complete)
+        return None
 
     def _of_result(self) -> Iterator[Place]:
         if self._result is not None:
@@ -179,13 +193,13 @@ class Places:
             return False
         return number in place.complete or self._is_on(self.sources[number], place.indices, place.pattern)
 
-    def _refusal(self, call: Call) -> PatternError:
+    def _refuse(self, call: Call) -> NoReturn:
         names = ", ".join(call.variables())
         is_of_result = set(call.variables()) <= set(self.statement.target.variables())
         advice = f"Multiply it by a SparseTensor or a pattern with the indices {names} to say where it is needed"
         advice += ", or pass out_format='dense' for all of its values. " if is_of_result else ". "
         what = f"{shortened(str(call), 60)} in '{self.operands.text}'"
-        return dense_background(what, self.known.value_of_nothing(call, self.nested), advice)
+        raise dense_background(what, self.known.value_of_nothing(call, self.nested), advice)
 
 
 def same_pattern(a: Pattern | DynamicPattern | None, b: Pattern | DynamicPattern | None) -> bool:
