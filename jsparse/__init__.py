@@ -170,6 +170,7 @@ from jsparse.ops.explain import explain as explain
 from jsparse.ops.fuse import fuse as fuse
 from jsparse.ops.indexing.getitem import take as take
 from jsparse.ops.indexing.getitem import take_along_axis as take_along_axis
+from jsparse.ops.profile import profile as profile
 from jsparse.ops.reductions.arg import argmax as argmax
 from jsparse.ops.reductions.arg import argmin as argmin
 from jsparse.ops.reductions.moments import std as std

@@ -59,6 +59,7 @@ __all__ = [
     "make_context",
     "make_primitive",
     "mesh_of_trace",
+    "named_operation",
     "output_aval",
     "platforms_of",
     "register_batching",
@@ -439,6 +440,25 @@ def keep_alive(ctx: mlir.LoweringRuleContext, kept: object) -> None:
     """
     if not is_for_export(ctx):
         ctx.module_context.add_keepalive(kept)
+
+
+def named_operation(name: str) -> AbstractContextManager[object]:
+    """Inside the block, operations get that name after the names of the scopes around them.
+
+    XLA makes the name of an instruction of it, with a letter `_` for each one that names cannot have, and profilers
+    show that. It keeps the whole text as the operation's `op_name`, where `/` separates scopes.
+    """
+    text = name.translate(_NAMES)
+    text = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
+    here: Any = ir.Location.current
+    if str(getattr(here, "name_str", "")).endswith(":"):  # the primitive's name, around the name of the operation
+        here = here.child_loc
+    scopes = str(getattr(here, "name_str", "")).rpartition("/")[0]  # older releases do not tell
+    return ir.Location.name(f"{scopes}/{text}", here.child_loc) if scopes else ir.Location.name(text)
+
+
+LONGEST_NAME = 120
+_NAMES = str.maketrans({"/": "÷", "@": None, ";": ","})  # MLIR and XLA cut names at these
 
 
 def is_for_export(ctx: mlir.LoweringRuleContext) -> bool:

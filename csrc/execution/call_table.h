@@ -31,6 +31,7 @@ struct BoundArray {
 // A call. Once published, only the fields that the mutex guards change.
 struct Entry {
   std::string key;
+  std::string recipe, bound_names;  // of the KernelCall (compiler/runtime/kernel_call.py), for profiles
   Kernel kernel = nullptr;
   std::vector<int64_t> slots;
   int64_t operands = 0;  // minimum number of arguments and results of the call

@@ -15,6 +15,7 @@
 
 #include "execution/call_table.h"
 #include "execution/executable_state.h"
+#include "execution/profile.h"
 #include "kernel/guard.h"
 #include "kernel/workspace.h"
 #include "memory/pages.h"
@@ -251,7 +252,9 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, const Att
       return nullptr;
     }
   }
+  const Stopwatch watch;
   const int code = guarding() ? guarded(&ctx, entry, buffers, dims, shapes, args) : entry.kernel(&ctx, buffers, dims);
+  if (watch.running()) watch.stop(attrs.recipe, attrs.bound, shapes, count);
   if (code == 0) return nullptr;
   return failure(frame->api, XLA_FFI_Error_Code_INTERNAL,
                  "jsparse: " + (ctx.error != nullptr ? std::string(ctx.error)

@@ -13,6 +13,7 @@
 #include "execution/call_table.h"
 #include "execution/ffi_handler.h"
 #include "execution/host_executor.h"
+#include "execution/profile.h"
 #include "kernel/abi.h"
 #include "kernel/guard.h"
 #include "memory/pages.h"
@@ -127,12 +128,14 @@ void Call::check_operands(const std::vector<Described>& operands) const {
 
 py::object bind_call(std::string key, uintptr_t address, std::vector<int64_t> slots,
                      const std::vector<py::array>& bound, py::object owner, bool pin, const py::object& signature,
-                     int64_t results) {
+                     int64_t results, std::string recipe, std::string bound_names) {
   auto entry = std::make_unique<Entry>();
   entry->key = std::move(key);
   entry->kernel = kernel_at(address);
   entry->slots = std::move(slots);
   entry->results = results;
+  entry->recipe = std::move(recipe);
+  entry->bound_names = std::move(bound_names);
   for (const int64_t slot : entry->slots) {
     entry->operands = std::max(entry->operands, slot + 1);
     if (slot < -static_cast<int64_t>(bound.size())) {
@@ -175,14 +178,18 @@ struct HostBuffers {
     shapes.push_back(array.shape());
   }
 
-  int run(Kernel kernel, const Signature& signature, int64_t threads) const {
+  // Without a recipe the run is no part of a profile.
+  int run(Kernel kernel, const Signature& signature, int64_t threads, std::string_view recipe,
+          std::string_view bound) const {
     check(signature, shapes);
     last_error.clear();
     py::gil_scoped_release nogil;
-    if (guarding()) {
-      return run_on_host_guarded(kernel, data.data(), dims.data(), shapes.data(), data.size(), threads, &last_error);
-    }
-    return run_on_host(kernel, data.data(), dims.data(), threads, &last_error);
+    const Stopwatch watch;
+    const int code =
+        guarding() ? run_on_host_guarded(kernel, data.data(), dims.data(), shapes.data(), data.size(), threads, &last_error)
+                   : run_on_host(kernel, data.data(), dims.data(), threads, &last_error);
+    if (watch.running() && !recipe.empty()) watch.stop(recipe, bound, shapes.data(), shapes.size());
+    return code;
   }
 };
 
@@ -192,11 +199,12 @@ std::vector<BoundArray> views_of(const std::vector<py::array>& arrays) {
   return found;
 }
 
-int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t threads, const py::object& signature) {
+int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t threads, const py::object& signature,
+        const std::string& recipe) {
   const std::vector<BoundArray> given = views_of(buffers);
   HostBuffers all;
   for (const BoundArray& array : given) all.add(array);
-  return all.run(kernel_at(address), signature_of(signature, given.size()), threads);
+  return all.run(kernel_at(address), signature_of(signature, given.size()), threads, recipe, "");
 }
 
 int Call::run(const std::vector<py::array>& arguments) const {
@@ -209,7 +217,7 @@ int Call::run(const std::vector<py::array>& arguments) const {
   for (const int64_t slot : entry_->slots) {
     all.add(slot < 0 ? entry_->bound[static_cast<size_t>(-1 - slot)] : given[static_cast<size_t>(slot)]);
   }
-  return all.run(entry_->kernel, entry_->signature, 0);
+  return all.run(entry_->kernel, entry_->signature, 0, entry_->recipe, entry_->bound_names);
 }
 
 // Runs a kernel that is a Python function. `function` sets the error itself if it fails. No Python frame is around this
@@ -282,15 +290,25 @@ PYBIND11_MODULE(_native, m) {
       .def("run", &Call::run, py::arg("arguments"));
   m.def("handlers", &handlers);
   m.def("bind_call", &bind_call, py::arg("key"), py::arg("address"), py::arg("slots"), py::arg("bound"),
-        py::arg("owner"), py::arg("pin") = false, py::arg("signature") = py::none(), py::arg("results") = -1);
+        py::arg("owner"), py::arg("pin") = false, py::arg("signature") = py::none(), py::arg("results") = -1,
+        py::arg("recipe") = "", py::arg("bound_names") = "");
   m.def("check_buffers", &check_buffers, py::arg("signature"), py::arg("buffers"));
   m.def("find_call", &find_call, py::arg("key"));
   m.def("set_guard", &set_guard, py::arg("on"));
   m.def("live_calls", &live_entries);
   m.def("set_resolver", &set_resolver, py::arg("f"));
   m.def("run", &run, py::arg("address"), py::arg("buffers"), py::arg("threads") = 0,
-        py::arg("signature") = py::none());
+        py::arg("signature") = py::none(), py::arg("recipe") = "");
   m.def("run_python", &run_python, py::arg("function"), py::arg("context"), py::arg("buffers"), py::arg("dims"));
+  m.def("open_profile", &open_profile);
+  m.def("close_profile", &close_profile);
+  m.def("counted", [] {
+    py::list found;
+    for (const Counted& c : counted()) {
+      found.append(py::make_tuple(c.recipe, c.bound, py::tuple(py::cast(c.buffers)), c.calls, c.nanoseconds));
+    }
+    return found;
+  });
   m.def("last_error", [] { return last_error; });
   m.def("memory_bytes", &memory_bytes);
   m.attr("ABI") = kAbi;

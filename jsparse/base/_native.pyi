@@ -56,6 +56,8 @@ def bind_call(
     pin: bool = False,
     signature: Sequence[int] | None = None,
     results: int = -1,
+    recipe: str = "",
+    bound_names: str = "",
 ) -> Call:
     """Makes `key` known as the kernel at `address`.
 
@@ -64,7 +66,8 @@ def bind_call(
     buffers have to be (`csrc/kernel/signature.h`): bound arrays are compared with it now, operands at each call, which
     then fails with the XLA error INVALID_ARGUMENT; without it nothing is compared. With `results` a call has to have
     exactly that many results behind its arguments. `owner`, which keeps the machine code mapped, and the bound arrays
-    live as long as the call. With `pin` the call is never retired.
+    live as long as the call. With `pin` the call is never retired. `recipe` and `bound_names` are what
+    `counted` calls it.
 
     Binding a key again gives a further handle on the same call; the other arguments then play no part (but `pin`
     sticks), since a key is a digest of everything that defines its call.
@@ -94,18 +97,32 @@ def run(
     buffers: Sequence[NDArray[np.generic]],
     threads: int = 0,
     signature: Sequence[int] | None = None,
+    recipe: str = "",
 ) -> int:
     """Runs a kernel on host arrays, without XLA and without the GIL, and returns its return code.
 
     Each array must be contiguous and aligned, and fit the `signature`, if there is one (as in `bind_call`); results are
     written in place, and whether an array is read-only is not looked at. Buffers are aligned as their arrays are, which
     need not be the 64 bytes of XLA's. `threads = 0` takes all that the process may use; threads are only made when the
-    kernel opens a parallel loop of more than one chunk.
+    kernel opens a parallel loop of more than one chunk. Without a `recipe` the run is not `counted`.
     """
 
 def run_python(function: Callable[[int, int, int], int], context: int, buffers: int, dims: int) -> int:
     """What `function` returns of these addresses, as a kernel does. Whatever it raises becomes the context's error and
     the code 1, also before its first instruction."""
+
+def open_profile() -> None:
+    """Count calls of kernels from now on, on all threads. Profiles nest."""
+
+def close_profile() -> None:
+    """Close a profile. When the last one is closed, calls are no longer counted, and all counts are forgotten."""
+
+def counted() -> list[tuple[str, str, tuple[int, ...], int, int]]:
+    """What ran since the first open profile was opened: recipe and names of index arrays of the call, its buffers, the
+    number of calls, and the nanoseconds of all of them.
+
+    The buffers are one tuple of integers, for each its element (as in `Call.check_operands`), its rank and its sizes.
+    """
 
 def set_guard(on: bool) -> None:
     """Run all kernels on copies of their buffers from now on; no memory lies behind a copy, nor behind a workspace

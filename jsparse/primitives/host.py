@@ -116,9 +116,9 @@ def is_rare(work: Hashable, lost: float) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _prepared(routine: Routine) -> tuple[int, np.ndarray, list[int]]:
-    """The address of a routine, its parameters, and the signature of its buffers."""
-    return routine.address, routine.table(), encoded(routine.buffer_types)
+def _prepared(routine: Routine) -> tuple[int, np.ndarray, list[int], str]:
+    """The address of a routine, its parameters, the signature of its buffers, and its recipe."""
+    return routine.address, routine.table(), encoded(routine.buffer_types), routine.recipe
 
 
 def run_routine(
@@ -128,10 +128,10 @@ def run_routine(
 
     Raises LeafError for operands that do not fit it.
     """
-    address, table, signature = _prepared(routine)
+    address, table, signature, recipe = _prepared(routine)
     made = [aligned(shape, dtype) for shape, dtype in results]
     try:
-        failed = _native.run(address, [table, *host_arrays(operands), *made], 0, signature)
+        failed = _native.run(address, [table, *host_arrays(operands), *made], 0, signature, recipe)
     except ValueError as error:
         raise LeafError(
             f"Expected operands that fit the routine {routine.recipe[:80]}, but a buffer does not: {error}. Pass the "

@@ -14,6 +14,7 @@ from jsparse.base import _native
 from jsparse.base.arrays import aligned
 from jsparse.compiler.runtime.bound_arrays import carried_text, named_patterns
 from jsparse.compiler.runtime.kernel_call import INVALID, TARGET, KernelCall, bind
+from jsparse.compiler.runtime.title import title_of
 from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
 from jsparse.primitives.host import host_arrays, is_on_host
@@ -103,22 +104,26 @@ def lower_kernel(
 def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *keepalive: object) -> Any:
     """The lowering of a call. The program keeps the call and the objects in `keepalive` alive.
 
-    The kernel is compiled here, while lowering, so that errors are raised in Python.
+    The kernel is compiled here, while lowering, so that errors are raised in Python. Its statement becomes the name of
+    the operation, which profilers show.
     """
     handle = bind(call)
     handle.check_operands([(element_code(x.dtype), x.shape) for x in (*ctx.avals_in, *ctx.avals_out)])
     _compat.keep_alive(ctx, _KeepAlive(handle, *keepalive))
     rule, attributes = jax.ffi.ffi_lowering(TARGET), {"key": call.key, "recipe": call.recipe, "bound": call.bound}
     patterns = named_patterns(call.bound) if _compat.is_for_export(ctx) else ()
+    name = f"jsparse {title_of(call.recipe)}"
     if not patterns:
-        return rule(ctx, *operands, **attributes)
+        with _compat.named_operation(name):
+            return rule(ctx, *operands, **attributes)
     # Another process need not have the patterns, so they travel in the program, as constants.
     constants = [
         x for p in patterns for x in _compat.shared_constants(ctx, f"jsparse_index_{p.identity().hex()}", p.arrays)
     ]
     arrays = [jax.core.ShapedArray(array.shape, array.dtype) for p in patterns for array in p.arrays]
     ctx = ctx.replace(avals_in=(*ctx.avals_in, *arrays))
-    return rule(ctx, *operands, *constants, **attributes, carried=carried_text(patterns))
+    with _compat.named_operation(name):
+        return rule(ctx, *operands, *constants, **attributes, carried=carried_text(patterns))
 
 
 class _KeepAlive:

@@ -44,6 +44,7 @@ __all__ = [
     "carried_text",
     "find_array",
     "named_patterns",
+    "pattern_named",
     "permutation_name",
     "read_carried",
 ]
@@ -139,6 +140,19 @@ def _find(name: str) -> tuple[Relayout, str]:
         pattern = in_row_blocks(pattern, _found(parts["rows"]), int(parts["size"]))
     format = pattern.format if parts["format"] is None else _read_format(parts["format"])
     return relayout_to(pattern, format), parts["role"]
+
+
+def pattern_named(name: str) -> Pattern | None:
+    """The pattern, in the format in which it is bound, that has the index array of that name.
+
+    None for `OPERAND`, and if this process does not have the pattern any more.
+    """
+    if name == OPERAND:
+        return None
+    try:
+        return _find(name)[0].target
+    except PatternError:
+        return None
 
 
 def named_patterns(bound: str) -> tuple[Pattern, ...]:

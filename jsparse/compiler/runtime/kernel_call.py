@@ -163,13 +163,13 @@ def bind(call: KernelCall, patterns: tuple[Pattern, ...] = ()) -> _native.Call:
         routine = read_routine(call.recipe)
         signature = encoded(routine.buffer_types)
         arrays, results = [routine.table()], routine.results
-        return _native.bind_call(call.key, routine.address, routine.slots, arrays, None, False, signature, results)
+        return _bound(call, routine.address, routine.slots, arrays, None, signature, results)
     if is_assembly(call.recipe):
         assembly = replace(read_assembly(call.recipe), bound=call.bound)
         bound, signature = assembly.bound_arrays(), encoded(assembly.buffer_types)
         tables, alive = assembly.tables(lambda recipe: kernel_of(recipe).code)
         arrays, results, owner = [*tables, *bound], assembly.results, (alive, patterns)
-        return _native.bind_call(call.key, assembly.address, assembly.slots, arrays, owner, False, signature, results)
+        return _bound(call, assembly.address, assembly.slots, arrays, owner, signature, results)
     return _bind_kernel(call, patterns)
 
 
@@ -198,7 +198,20 @@ def _bind_kernel(call: KernelCall, patterns: tuple[Pattern, ...]) -> _native.Cal
                 f"{problem.output} from {len(names)}. Export the program again."
             )
     owner = (kernel, patterns)
-    return _native.bind_call(call.key, kernel.code.address, slots, arrays, owner, False, signature, results)
+    return _bound(call, kernel.code.address, slots, arrays, owner, signature, results)
+
+
+def _bound(
+    call: KernelCall,
+    address: int,
+    slots: Sequence[int],
+    arrays: Sequence[np.ndarray],
+    owner: object,
+    signature: Sequence[int],
+    results: int,
+) -> _native.Call:
+    texts = call.recipe, call.bound
+    return _native.bind_call(call.key, address, slots, arrays, owner, False, signature, results, *texts)
 
 
 def chunk_counts(
@@ -268,7 +281,7 @@ def run_recipe(recipe: str, buffers: Sequence[np.ndarray], threads: int = 0) -> 
     Raises RuntimeError if the kernel fails, ValueError if the buffers do not fit its signature.
     """
     kernel = kernel_of(recipe)  # this reference keeps the code alive while it runs, even if the cache drops it
-    code = _native.run(kernel.code.address, list(buffers), threads, kernel.signature)
+    code = _native.run(kernel.code.address, list(buffers), threads, kernel.signature, recipe)
     if code:
         raise RuntimeError(f"kernel failed with code {code}: {_native.last_error()}")
 

@@ -22,6 +22,7 @@ from jsparse.formats.dynamic import slots_dtype
 from jsparse.formats.levels import DENSE, kind_of_code
 
 __all__ = [
+    "TITLES",
     "Routine",
     "RoutineName",
     "has_batch",
@@ -33,6 +34,16 @@ __all__ = [
 ]
 
 RoutineName: TypeAlias = Literal["assemble", "check", "expand", "nonzero", "swap", "validate"]
+
+TITLES: dict[RoutineName, str] = {
+    "assemble": "coordinates become index arrays",
+    "check": "index arrays are checked",
+    "expand": "index arrays become coordinates",
+    "nonzero": "the nonzeros of an array become index arrays",
+    "swap": "two dimensions of an array are exchanged",
+    "validate": "faults of index arrays are found",
+}
+"""What each routine does."""
 
 NAMES = get_args(RoutineName)
 VERSION = 1
@@ -55,6 +66,11 @@ class Routine:
     def recipe(self) -> str:
         """The routine as text."""
         return json.dumps(["routine", self.name, self.params, self.operands, self.results], separators=(",", ":"))
+
+    @property
+    def title(self) -> str:
+        """What it does."""
+        return TITLES[self.name]
 
     @property
     def address(self) -> int:

@@ -14,6 +14,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jsparse._compat import Primitive
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.problem import Problem
+from jsparse.compiler.runtime.routine import TITLES, RoutineName
 from jsparse.formats import DynamicType, Pattern, Relayout
 from jsparse.ops.explanation.kernel import ExplainedKernel, Place
 from jsparse.ops.explanation.traffic import Traffic
@@ -35,15 +36,15 @@ from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import PatternAccess, Spec
 from jsparse.settings import config
 
-__all__ = ["assembly_kernels", "entries_kernel", "formats_of", "kernels_of", "pattern_texts", "spec_kernel"]
-
-ROUTINES = {
-    "assemble": "coordinates become index arrays",
-    "check": "index arrays are checked",
-    "expand": "index arrays become coordinates",
-    "nonzero": "the nonzeros of an array become index arrays",
-    "swap": "two dimensions of an array are exchanged",
-}
+__all__ = [
+    "access_formats",
+    "assembly_kernels",
+    "entries_kernel",
+    "formats_of",
+    "kernels_of",
+    "pattern_texts",
+    "spec_kernel",
+]
 
 
 def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
@@ -97,15 +98,20 @@ def formats_of(
     A pattern on which no tensor lies is an operand, too. An access lists the indices in the order in which the tensor
     is stored: a csc matrix is a csr matrix of the transpose.
     """
+    names = [walk.pattern.format.name for walk in walks]
+    return access_formats(problem, names, "dense" if result is None else result.format.name)
+
+
+def access_formats(problem: Problem, patterns: Sequence[str], result: str) -> tuple[tuple[str, str], ...]:
+    """As `formats_of`, with the name of the format of each pattern, and of a result that lies on none of them."""
     accesses = dict.fromkeys((*(access for s in problem.statements for access in s.reads), problem.target))
     lain_on = {type_.positions.pattern for type_ in problem.tensors if type_.positions is not None}
-    bare = (n for n in range(len(walks)) if n not in lain_on)
-    found = [(f"P{n}[{', '.join(problem.level_variables[n])}]", walks[n].pattern.format.name) for n in bare]
+    bare = (n for n in range(len(patterns)) if n not in lain_on)
+    found = [(f"P{n}[{', '.join(problem.level_variables[n])}]", patterns[n]) for n in bare]
     for access in accesses:
         on = problem.type_of[access.tensor].positions
-        stored = result if on is None and access == problem.target else None
-        stored = walks[on.pattern].pattern if on is not None else stored
-        found.append((str(access), "dense" if stored is None else stored.format.name))
+        stored = result if access == problem.target else "dense"
+        found.append((str(access), stored if on is None else patterns[on.pattern]))
     return tuple(found)
 
 
@@ -151,8 +157,8 @@ def _permutation(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
 
 
 def _routine(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
-    name = getattr(equation.params["routine"], "name", "assemble")
-    yield ExplainedKernel(f"{ROUTINES.get(name, name)}, by a routine", None, moves=_io_traffic(equation))
+    name: RoutineName = getattr(equation.params["routine"], "name", "assemble")
+    yield ExplainedKernel(f"{TITLES[name]}, by a routine", None, moves=_io_traffic(equation))
 
 
 def _io_traffic(equation: JaxprEqn) -> Traffic:

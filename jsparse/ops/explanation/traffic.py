@@ -13,11 +13,12 @@ from math import prod
 
 import numpy as np
 
+from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends import DEFAULT
 from jsparse.compiler.output import Compute
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
-from jsparse.compiler.runtime.kernel_call import run_recipe
+from jsparse.compiler.runtime.kernel_call import kernel_of
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.scalar import Apply, Number
 from jsparse.compiler.schedule import Plan
@@ -28,7 +29,7 @@ from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar
 from jsparse.ops.explanation.points import LARGEST, Relation, count_points, most_points, relation_of
 
-__all__ = ["Traffic", "as_bytes", "memory_bandwidth", "traffic_of"]
+__all__ = ["Traffic", "as_bytes", "as_time", "memory_bandwidth", "operand_bytes", "traffic_of"]
 
 ELEMENTS = 1 << 24  # float32 elements of each of three arrays: more than caches hold
 REPEATS = 10
@@ -92,7 +93,7 @@ class Traffic:
         reads = ", if all entries are read" if self.meets else ""
         return (
             f"at the {bandwidth / 1e9:.2g} GB/s that this machine's memory reaches, that takes at least "
-            f"{_as_time(self.nbytes / bandwidth)}{reads} (less for arrays that a cache holds)"
+            f"{as_time(self.nbytes / bandwidth)}{reads} (less for arrays that a cache holds)"
         )
 
 
@@ -107,7 +108,7 @@ def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traff
     return Traffic(
         operations=sum(count for count, _ in counted),
         most=None if is_exact else sum(count if most is None else most for count, most in counted),
-        operands=tuple(_operands(problem, patterns)) if problem.wants_values else (),
+        operands=tuple(operand_bytes(problem, patterns)) if problem.wants_values else (),
         index=sum(_index_bytes(problem, n, pattern) for n, pattern in enumerate(patterns)),
         results=_results(problem, patterns, result),
         moved=_moved(plan),
@@ -125,7 +126,8 @@ def as_bytes(count: int) -> str:
     return f"{count} bytes"
 
 
-def _as_time(seconds: float) -> str:
+def as_time(seconds: float) -> str:
+    """A number of seconds in a decimal unit."""
     unit, scale = ("s", 1.0) if seconds >= 0.9995 else ("ms", 1e3) if seconds >= 1e-4 else ("µs", 1e6)
     return f"{seconds * scale:.3g} {unit}"
 
@@ -177,12 +179,13 @@ def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
     return others if is_bound else numbers
 
 
-def _entries(problem: Problem, number: int, pattern: Stored) -> int:
+def _entries(problem: Problem, number: int, pattern: Stored | DynamicType) -> int:
     """The number of slots of a pattern, or of all members of a batch."""
     return pattern.nse * _extent(problem, problem.batch_variables[number])
 
 
-def _operands(problem: Problem, patterns: Sequence[Stored]) -> Iterator[tuple[str, int]]:
+def operand_bytes(problem: Problem, patterns: Sequence[Stored | DynamicType]) -> Iterator[tuple[str, int]]:
+    """(name, bytes) of each operand: of a dense one, what the entries of the patterns select."""
     types = {tensor.name: tensor for tensor in problem.operands}
     for statement in problem.statements:
         for access in dict.fromkeys(statement.reads):
@@ -193,7 +196,7 @@ def _operands(problem: Problem, patterns: Sequence[Stored]) -> Iterator[tuple[st
 
 
 def _selected(
-    problem: Problem, patterns: Sequence[Stored], statement: Statement, tensor: TensorType, access: Access
+    problem: Problem, patterns: Sequence[Stored | DynamicType], statement: Statement, tensor: TensorType, access: Access
 ) -> int:
     """The number of elements of an operand that loops read, if they read every entry of the patterns."""
     if tensor.positions is not None:
@@ -207,7 +210,7 @@ def _selected(
     return min(found) * _extent(problem, [v for v in variables if v not in walked])
 
 
-def _tuples(problem: Problem, pattern: Stored, number: int, variables: Sequence[IndexVar]) -> int:
+def _tuples(problem: Problem, pattern: Stored | DynamicType, number: int, variables: Sequence[IndexVar]) -> int:
     """The number of distinct tuples of these variables that a pattern stores, or an upper bound."""
     names = problem.level_variables[number]
     if isinstance(pattern, Pattern) and pattern.nse <= LARGEST and set(variables) != set(names):
@@ -217,7 +220,7 @@ def _tuples(problem: Problem, pattern: Stored, number: int, variables: Sequence[
     return _entries(problem, number, pattern)
 
 
-def _elements(problem: Problem, patterns: Sequence[Stored], tensor: TensorType, access: Access) -> int:
+def _elements(problem: Problem, patterns: Sequence[Stored | DynamicType], tensor: TensorType, access: Access) -> int:
     """The number of elements that a tensor stores."""
 
     def size(axis: Dense | Positions) -> int:
@@ -284,13 +287,13 @@ def memory_bandwidth() -> float:
     It is measured once in a process, in about 0.3 s: the best of ten runs of the triad `R[q] = A[q] + 3 B[q]` (STREAM,
     McCalpin, 1995) on 192 MiB.
     """
-    recipe = _triad()
+    kernel = kernel_of(_triad())
     buffers = [np.ones(ELEMENTS, np.float32), np.ones(ELEMENTS, np.float32), np.empty(ELEMENTS, np.float32)]
-    run_recipe(recipe, buffers)  # compiles the kernel, and maps the pages of the result
+    _native.run(kernel.code.address, buffers, 0, kernel.signature)  # maps the pages of the result
     times = []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        run_recipe(recipe, buffers)
+        _native.run(kernel.code.address, buffers, 0, kernel.signature)  # without a recipe, so no profile counts it
         times.append(time.perf_counter() - start)
     return sum(buffer.nbytes for buffer in buffers) / min(times)
 

@@ -1,0 +1,119 @@
+"""The calls of kernels that ran: what each computed, and the bytes that it moved.
+
+A call is known by its recipe, by the names of the index arrays that are bound to it, and by the shapes of its buffers.
+So calls of loaded and of exported programs are described, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from jsparse.compiler.lower.storage import Storage
+from jsparse.compiler.problem import PatternType, Problem
+from jsparse.compiler.runtime.assembly_call import is_assembly, read_assembly
+from jsparse.compiler.runtime.bound_arrays import pattern_named
+from jsparse.compiler.runtime.recipe import read_recipe
+from jsparse.compiler.runtime.routine import Parameters, is_routine
+from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.ops.explanation.primitives import access_formats
+from jsparse.ops.explanation.traffic import operand_bytes
+
+__all__ = ["MeasuredCalls", "recipe_formats"]
+
+
+def recipe_formats(recipe: str) -> tuple[tuple[str, str], ...]:
+    """(access, format) of each operand and of the result, as `ExplainedKernel.formats`; () of a routine."""
+    if is_routine(recipe):
+        return ()
+    if not is_assembly(recipe):
+        return _formats(read_recipe(recipe)[0], "dense")
+    call = read_assembly(recipe)
+    result = Parameters.read(call.params).type.format.name
+    found = dict.fromkeys(pair for term in call.terms for pair in _formats(term.problem, result))
+    last = str(call.terms[0].problem.target), result
+    return (*(pair for pair in found if pair != last), last)
+
+
+def _formats(problem: Problem, result: str) -> tuple[tuple[str, str], ...]:
+    return access_formats(problem, [Format(type_.levels).name for type_ in problem.patterns], result)
+
+
+@dataclass(frozen=True)
+class MeasuredCalls:
+    """The calls of one kernel with index arrays of these names, on buffers of these shapes.
+
+    Attributes:
+        bound: the names of the index arrays that are bound, separated by spaces.
+        buffers: of each buffer its element (as `compiler.signature.element_code` has it), its rank and its sizes.
+        calls, seconds: how often the kernel ran, and the time of all runs.
+        patterns: the static patterns that exist in this process, by number.
+    """
+
+    recipe: str
+    bound: str
+    buffers: tuple[int, ...]
+    calls: int
+    seconds: float
+    patterns: dict[int, Pattern] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        if not is_routine(self.recipe) and not is_assembly(self.recipe):
+            self.patterns.update(_existing(read_recipe(self.recipe)[0], self.bound.split()))
+
+    def nbytes(self) -> int:
+        """The bytes that one run moves, if it moves each array once: as `explain` counts them.
+
+        Of an assembly and of a routine, the bytes of all buffers.
+        """
+        sizes = [prod(shape) * itemsize for itemsize, shape in self._shapes()]
+        if is_routine(self.recipe) or is_assembly(self.recipe):
+            return sum(sizes)
+        problem, _ = read_recipe(self.recipe)
+        names = [buffer.name for buffer in Storage(problem).buffers]
+        moved = dict(zip(names, sizes, strict=True))
+        if problem.wants_values and all(size is not None for _, size in problem.sizes):
+            stored = [self.patterns.get(n) or self._type(problem, n) for n in range(len(problem.patterns))]
+            moved |= dict(operand_bytes(problem, stored))
+        return sum(moved.values())
+
+    def _shapes(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """The bytes of an element of each buffer, and its shape."""
+        at = 0
+        while at < len(self.buffers):
+            element, rank = self.buffers[at : at + 2]
+            yield element & 0xFF, self.buffers[at + 2 : at + 2 + rank]
+            at += 2 + rank
+
+    def _type(self, problem: Problem, number: int) -> DynamicType:
+        """The type of a pattern, of which only the capacity is known."""
+        type_ = problem.patterns[number]
+        names = [buffer.name for buffer in Storage(problem).buffers]
+        shapes = {name: shape for name, (_, shape) in zip(names, self._shapes(), strict=True)}
+        shape = tuple(problem.size[var] or 0 for var in problem.level_variables[number])
+        return DynamicType(shape, Format(type_.levels), _positions(type_, number, shape, shapes))
+
+
+def _positions(type_: PatternType, number: int, sizes: Sequence[int], shapes: dict[str, tuple[int, ...]]) -> int:
+    """The number of positions of a pattern's last level."""
+    count = 1
+    for depth, (level, size) in enumerate(zip(type_.levels, sizes, strict=True)):
+        coordinates = shapes.get(f"P{number}_{depth}_coordinates")
+        if type_.capacity(depth) is not None:
+            count = type_.capacity(depth) or 0
+        elif coordinates is not None:
+            count = coordinates[-1]
+        elif level.kind.is_full:
+            count *= size
+    return count
+
+
+def _existing(problem: Problem, names: Sequence[str]) -> Iterator[tuple[int, Pattern]]:
+    at = 0
+    for number, type_ in enumerate(problem.patterns):
+        count = sum(len(level.kind.arrays) for level in type_.levels)
+        found = pattern_named(names[at]) if count and at < len(names) else None
+        at += count
+        if found is not None:
+            yield number, found
