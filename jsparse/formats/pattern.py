@@ -6,7 +6,7 @@ import hashlib
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from jsparse.formats.set_operations import KEPT, Stored, combine
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.formats.validate import check_arrays, checked_shape, sizes_of
 from jsparse.formats.walk import coordinate_rows, level_sizes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Pattern", "core_of", "find_pattern", "hash_arrays"]
 
@@ -346,6 +349,11 @@ class Pattern(Owned, SetOperators):
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
         return f"Pattern({self.format.name}, {shape}, nse={self.nse:,}, {self.digest[:6]})"
+
+    if TYPE_CHECKING:  # `jsparse.ops.methods` installs these methods.
+
+        def spy(self, *, ax: Axes | None = None, **options: object) -> Axes: ...
+        def _repr_html_(self) -> str: ...
 
 
 def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple[bytes, ...], digest: str) -> Pattern:

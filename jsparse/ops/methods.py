@@ -1,4 +1,4 @@
-"""The methods of SparseTensor that call higher packages.
+"""The methods of SparseTensor and of patterns that call higher packages.
 
 A tensor is values on a pattern, and its package imports no operation. So the methods that call operations are installed
 here, when jsparse is imported. `SparseTensor` declares them for type checkers.
@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
-from jsparse.ops import display, dot, protocols
+from jsparse.formats import Pattern
+from jsparse.ops import display, dot, picture, protocols
 from jsparse.ops.building import diagonals
 from jsparse.ops.elementwise import binary, comparisons, operators
 from jsparse.ops.elementwise.map import map_entries
@@ -20,6 +21,7 @@ from jsparse.ops.shaping import axes, ordering, repeating, reshaping
 from jsparse.ops.surgery.prune import drop_zeros, prune
 from jsparse.ops.surgery.regrow import regrow
 from jsparse.ops.surgery.restrict import restrict
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["METHODS", "install"]
@@ -44,6 +46,9 @@ _OF_TABLE = {
     "rshift": ("right_shift", ">>"),
 }
 """Operators that are functions of the table, by the names of their methods."""
+
+PICTURES: dict[str, Any] = {"spy": picture.spy, "_repr_html_": picture.as_html}
+"""The methods that patterns have, too."""
 
 METHODS: dict[str, Any] = {
     "from_coords": staticmethod(coordinate_creation.from_coords),
@@ -75,8 +80,7 @@ METHODS: dict[str, Any] = {
     "prune": prune,
     "regrow": regrow,
     "drop_zeros": drop_zeros,
-    "spy": display.spy,
-    "_repr_html_": display.as_html,
+    **PICTURES,
     "__str__": display.as_text,
     "__getitem__": getitem.getitem,
     "take": getitem.take,
@@ -125,9 +129,12 @@ METHODS: dict[str, Any] = {
 
 
 def install() -> None:
-    """Give SparseTensor its methods."""
+    """Give SparseTensor and patterns their methods."""
     for name, method in METHODS.items():
         setattr(SparseTensor, name, method)
+    for name, method in PICTURES.items():
+        setattr(Pattern, name, method)
+        setattr(DynamicPattern, name, method)
 
 
 install()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,9 @@ from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled, true_count
 from jsparse.tensor.gradient_index import GradientIndex, mark_of
 from jsparse.tensor.pickled_arrays import packed, unpacked
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Derived", "DigestKey", "DynamicPattern", "check_width", "dynamic_type", "same_entries", "unflattened"]
 
@@ -289,6 +292,11 @@ class DynamicPattern(OfDynamicType, SetOperators):
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
         return f"DynamicPattern({self.format.name}, {shape}, nse={self.nse:,})"
+
+    if TYPE_CHECKING:  # `jsparse.ops.methods` installs these methods.
+
+        def spy(self, *, ax: Axes | None = None, **options: object) -> Axes: ...
+        def _repr_html_(self) -> str: ...
 
 
 def _flatten(pattern: DynamicPattern) -> tuple[tuple[Any, ...], DynamicType]:

@@ -12,24 +12,52 @@ import pytest
 
 import jsparse
 from jsparse.errors import PatternError, ShapeError
-from jsparse.ops.display import entry_counts
+from jsparse.ops.picture import entry_counts
 
 
 def test_the_first_entries_are_printed():
     A = jsparse.asarray(np.diag([1.5, -2, 10]).astype(np.float32))
-    assert str(A).splitlines() == [repr(A), "  (0, 0)  1.5", "  (1, 1)  -2.0", "  (2, 2)  10.0"]
+    assert str(A).splitlines() == [repr(A), "  (0, 0)   1.5", "  (1, 1)  -2.", "  (2, 2)  10."]
     assert str(A.dynamic(5)).splitlines()[1:] == str(A).splitlines()[1:]
     v = jsparse.asarray(np.array([0, 1.0], np.float32))
-    assert str(v).splitlines()[1:] == ["  (1,)  1.0"]
-    assert str(jsparse.asarray(np.float32(2))).splitlines()[1:] == ["  ()  2.0"]
+    assert str(v).splitlines()[1:] == ["  (1,)  1."]
+    assert str(jsparse.asarray(np.float32(2))).splitlines()[1:] == ["  ()  2."]
 
 
 def test_of_many_entries_the_first_and_last_are_printed():
     A = jsparse.asarray(np.ones((40, 30), np.float32))
     lines = str(A).splitlines()
-    assert len(lines) == 1 + 7 + 1 + 3
-    assert lines[8] == "  … 1,190 more"
-    assert lines[-1] == "  (39, 29)  1.0"
+    assert len(lines) == 1 + 3 + 1 + 3
+    assert lines[4] == "  … 1,194 more"
+    assert lines[-1] == "  (39, 29)  1."
+    assert len(str(jsparse.asarray(np.ones((5, 10), np.float32))).splitlines()) == 1 + 50
+    assert len(str(jsparse.asarray(np.ones((3, 17), np.float32))).splitlines()) == 1 + 3 + 1 + 3
+
+
+def test_values_follow_print_options_of_numpy():
+    values = np.array([1 / 3, -2e-7, 12345.678])
+    A = jsparse.asarray(np.diag(values).astype(np.float32))
+
+    def shown():
+        return [line.split(")", 1)[1].strip() for line in str(A).splitlines()[1:] if line.startswith("  (")]
+
+    for options in (
+        {},
+        {"precision": 2},
+        {"suppress": True},
+        {"sign": "+"},
+        {"formatter": {"float": "<{:.1f}>".format}},
+    ):
+        with np.printoptions(**options):
+            expected = str(values.astype(np.float32))[1:-1].split()
+            assert shown() == expected
+    with np.printoptions(threshold=2, edgeitems=1):
+        assert [line[:8] for line in str(A).splitlines()[1:]] == ["  (0, 0)", "  … 1 mo", "  (2, 2)"]
+    many = jsparse.asarray(np.ones((40, 30), np.float32))
+    with np.printoptions(threshold=np.inf):
+        assert len(str(many).splitlines()) == 1 + 1200
+    complex_ = jsparse.asarray(np.array([[1 + 2j, 0], [0, -1j]], np.complex64))
+    assert [line.split("  ")[-1].strip() for line in str(complex_).splitlines()[1:]] == ["1.+2.j", "-0.-1.j"]
 
 
 def test_traced_and_unusual_tensors_print_their_summary():
@@ -39,7 +67,8 @@ def test_traced_and_unusual_tensors_print_their_summary():
     jax.jit(lambda A: shown.append((str(A), A._repr_html_())))(A.dynamic())
     broken = jax.tree.map(lambda leaf: None, A)
     assert all(text.startswith("SparseTensor(") and "\n" not in text for text, _ in shown)
-    assert [page.startswith("<pre>SparseTensor(") for _, page in shown] == [False, True]
+    assert [("<img" in page, "3\N{MULTIPLICATION SIGN}3" in page) for _, page in shown] == [(True, True), (False, True)]
+    assert broken._repr_html_().startswith("<pre>SparseTensor(")
     assert str(broken).startswith("SparseTensor(")
 
 
@@ -58,7 +87,7 @@ def test_notebooks_show_a_thumbnail():
         page = A._repr_html_()
         np.testing.assert_array_equal(pixels(page) < 255, x != 0)
         assert "4\N{MULTIPLICATION SIGN}6" in page
-        assert f"7 of {A.nse}" in page
+        assert (f"7 of {A.nse}" if A.is_dynamic else "<td>7</td>") in page
         assert A.format.name in page
 
 
@@ -92,4 +121,40 @@ def test_refusals():
     A = jsparse.asarray(np.eye(3, dtype=np.float32), dynamic=True)
     with pytest.raises(PatternError, match="traced"):
         jax.jit(lambda A: jnp.asarray(A.spy()))(A)
-    assert jsparse.asarray(np.zeros((0, 3), np.float32))._repr_html_().startswith("<pre>")
+    empty = jsparse.asarray(np.zeros((0, 3), np.float32))._repr_html_()
+    assert "0\N{MULTIPLICATION SIGN}3" in empty
+    assert "<img" not in empty
+
+
+def test_patterns_have_pictures():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    x = np.zeros((4, 6), np.float32)
+    x[0, 1] = x[3] = 1
+    A = jsparse.asarray(x, "csr")
+    for pattern in (A.pattern, A.dynamic(12).pattern):
+        page = pattern._repr_html_()
+        np.testing.assert_array_equal(pixels(page) < 255, x != 0)
+        assert type(pattern).__name__ in page
+        _, ax = plt.subplots()
+        assert pattern.spy(ax=ax) is ax
+        np.testing.assert_array_equal(np.asarray(ax.images[0].get_array()) > 0, x != 0)
+    plt.close("all")
+    pages = []
+    jax.jit(lambda A: pages.append(A.pattern._repr_html_()))(A.dynamic(12))
+    assert "dynamic" in pages[0]
+    assert "<img" not in pages[0]
+
+
+def test_pictures_of_large_patterns_are_small():
+    huge = jsparse.Pattern.from_coordinates([[0, 10**9 - 1], [5, 10**9 - 1]], (10**9, 10**9), "coo")[0]
+    page = huge._repr_html_()
+    assert len(page) < 10_000
+    assert (pixels(page) < 255).sum() == 2
+    window = jsparse.pattern.window(300_000, 5)  # more entries than are counted at once
+    counts = entry_counts(window, 7)
+    rows, columns = window.to_coords().astype(np.int64)
+    expected = np.histogram2d(rows, columns, 7, [[0, 300_000]] * 2)[0]
+    assert counts.sum() == window.nse == expected.sum()
+    np.testing.assert_allclose(counts, expected, atol=20)  # rounding at the edges of cells

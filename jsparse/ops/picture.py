@@ -1,0 +1,174 @@
+"""Pictures of where tensors and patterns store entries: `A.spy()`, and their display in notebooks.
+
+A picture counts the entries in the cells of a grid. Nothing as large as the shape is made.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import importlib
+import struct
+import zlib
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from jsparse.base.arrays import Array
+from jsparse.errors import JsparseError, PatternError, ShapeError
+from jsparse.formats import Pattern
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["as_html", "entry_counts", "spy"]
+
+Drawn: TypeAlias = SparseTensor | Pattern | DynamicPattern
+
+_TIMES = "\N{MULTIPLICATION SIGN}"
+THUMBNAIL, PICTURE = 96, 512  # the most pixels along an axis
+AT_ONCE = 1 << 20  # entries
+
+
+def entry_counts(drawn: Drawn, most: int) -> np.ndarray:
+    """The number of entries in each cell of a grid over a tensor or a pattern, of at most `most` cells along an axis.
+
+    A vector is one row. A tensor of rank 3 or more is the matrix whose rows are all dimensions but the last.
+
+    Raises ShapeError for a tensor without elements, PatternError if its index arrays are traced.
+    """
+    pattern = _static(drawn)
+    if not prod(pattern.shape):
+        raise ShapeError(f"Expected a tensor with elements to draw, but its shape is {pattern.shape}.")
+    coords = pattern.to_coords()
+    *above, columns = pattern.shape or (1,)
+    grid = min(prod(above), most), min(columns, most)
+    counts = np.zeros(prod(grid), np.int64)
+    for start in range(0, coords.shape[1], AT_ONCE):
+        own = coords[:, start : start + AT_ONCE].astype(np.float64)
+        row = np.zeros(own.shape[1])
+        for size, along in zip(above, own, strict=False):
+            row = row * size + along
+        column = own[-1] if pattern.ndim else row
+        cells = [
+            np.minimum((x * (n / size)).astype(np.int64), n - 1)
+            for x, n, size in zip((row, column), grid, (prod(above), columns), strict=True)
+        ]
+        counts += np.bincount(cells[0] * grid[1] + cells[1], minlength=prod(grid))
+    return counts.reshape(grid)
+
+
+def _static(drawn: Drawn) -> Pattern:
+    """The static pattern of the entries in use. Raises PatternError for index arrays that are traced."""
+    if isinstance(drawn, SparseTensor):
+        found = drawn.pattern if isinstance(drawn.pattern, Pattern) else drawn.static().pattern
+        assert isinstance(found, Pattern)
+        return found
+    if isinstance(drawn, Pattern):
+        return drawn
+    if not drawn.concrete:
+        raise PatternError(f"Expected index arrays that are known, but those of {drawn!r} are traced.")
+    return drawn.to_static()
+
+
+def spy(self: Drawn, *, ax: Axes | None = None, **options: object) -> Axes:
+    """Draw where a tensor or a pattern stores entries, by matplotlib: darker cells have more entries.
+
+        >>> A.spy()
+        >>> A.pattern.spy()
+
+    Large patterns are drawn as the numbers of entries in the cells of a grid of at most 512 by 512. A vector is one
+    row. A tensor of rank 3 or more is the matrix whose rows are all dimensions but the last.
+
+    Args:
+        ax: the axes to draw into; by default the current ones.
+        options: further arguments of `Axes.imshow`.
+
+    Returns the axes. Raises ImportError without matplotlib, PatternError if the index arrays are traced, ShapeError for
+    a tensor without elements.
+    """
+    counts = entry_counts(self, PICTURE)
+    try:
+        plt = importlib.import_module("matplotlib.pyplot")
+    except ImportError as error:
+        raise ImportError("Expected matplotlib for spy(), but it is not installed: pip install matplotlib") from error
+    axes: Axes = plt.gca() if ax is None else ax
+    rows, columns = prod(self.shape[:-1]), self.shape[-1] if self.ndim else 1
+    extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
+    chosen: dict[str, Any] = {"cmap": "Greys", "interpolation": "nearest", "aspect": "auto", "extent": extent}
+    axes.imshow(_shades(counts), vmin=0, vmax=1, **(chosen | options))
+    shape = _TIMES.join(map(str, self.shape))
+    axes.set_title(f"{self.format.name}, {shape}, {counts.sum():,} entries", fontsize="medium")
+    return axes
+
+
+def as_html(self: Drawn) -> str:
+    """A tensor or a pattern in notebooks: a thumbnail beside shape, dtype, format, density and sizes.
+
+    There is no thumbnail if index arrays are traced, or the tensor has no elements. A tensor that a transformation took
+    apart is its text.
+    """
+    try:
+        facts = _facts(self)
+    except (JsparseError, TypeError, AttributeError, ValueError):
+        return f"<pre>{html.escape(repr(self))}</pre>"
+    rows = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
+    try:
+        picture = f"<td>{_image(entry_counts(self, THUMBNAIL))}</td>"
+    except (JsparseError, TypeError, ValueError):  # traced, or without elements
+        picture = ""
+    return f"<table><tr>{picture}<td><table>{rows}</table></td></tr></table>"
+
+
+def _facts(drawn: Drawn) -> dict[str, str]:
+    pattern = drawn.pattern if isinstance(drawn, SparseTensor) else drawn
+    is_dynamic = isinstance(pattern, DynamicPattern)
+    is_known = not isinstance(pattern, DynamicPattern) or pattern.concrete
+    size, nse = prod(pattern.shape), pattern.nse
+    arrays = sum(map(_bytes, pattern.arrays))
+    facts = {"type": type(drawn).__name__, "shape": _TIMES.join(map(str, pattern.shape)) or "()"}
+    facts |= {"dtype": np.dtype(drawn.values.dtype).name} if isinstance(drawn, SparseTensor) else {}
+    facts |= {"format": f"{pattern.format.name}{', dynamic' if is_dynamic else ''}"}
+    used = f"{int(pattern.count):,} of {nse:,}" if isinstance(pattern, DynamicPattern) and is_known else f"{nse:,}"
+    facts |= {"nse": used, "density": f"{100 * nse / size:.3g}%" if size else "0%"}
+    if isinstance(drawn, SparseTensor):
+        return facts | {"bytes": f"{_bytes(drawn.values) + arrays:,}"}
+    return facts | {"bytes of index arrays": f"{arrays:,}"}
+
+
+def _bytes(x: Array) -> int:
+    return prod(x.shape) * np.dtype(x.dtype).itemsize
+
+
+def _shades(counts: np.ndarray) -> np.ndarray:
+    """Shades from 0 to 1. Any cell with an entry is visible; equal densities give equal shades."""
+    most = counts.max(initial=0)
+    return np.where(counts, 0.25 + 0.75 * np.sqrt(counts / max(most, 1)), 0)
+
+
+def _image(counts: np.ndarray) -> str:
+    """An HTML image of a grid, darker where there are more entries."""
+    pixels = (255 * (1 - _shades(counts))).astype(np.uint8)
+    scale = max(1, THUMBNAIL // max(counts.shape))
+    height, width = (scale * size for size in counts.shape)
+    data = base64.b64encode(_png(pixels)).decode()
+    style = "image-rendering:pixelated;border:1px solid #999"
+    return f'<img width="{width}" height="{height}" style="{style}" src="data:image/png;base64,{data}"/>'
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    """A greyscale PNG file (ISO/IEC 15948) of an array of bytes."""
+    height, width = pixels.shape
+    lines = np.concatenate([np.zeros((height, 1), np.uint8), pixels], 1).tobytes()  # each line begins with its filter
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+        (b"IDAT", zlib.compress(lines)),
+        (b"IEND", b""),
+    ]
+    body = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + body
