@@ -256,6 +256,14 @@ def test_a_pruned_model_is_pickled():
     np.testing.assert_array_equal(nnx.merge(graphdef, state)[0](X), pruned[0](X))
 
 
+def test_a_state_belongs_to_its_format():
+    dense = nnx.Linear(16, 6, rngs=nnx.Rngs(0))
+    by_columns, by_rows = SparseLinear.of(dense, sparsity=0.5), SparseLinear.of(dense, sparsity=0.5, format="csr")
+    close(by_rows(X), by_columns(X))
+    with pytest.raises(jsparse.PatternError, match="belongs to another pattern"):
+        nnx.update(by_columns, nnx.state(by_rows))
+
+
 def test_page(tmp_path, monkeypatch):
     """What the page on pruning states: summaries, accuracies, sizes, and the same by Linen."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
