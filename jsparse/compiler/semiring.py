@@ -56,7 +56,7 @@ class Semiring:
         return next((name for name, known in SEMIRINGS.items() if known == self), f"{self.add} of {self.multiply}")
 
     def zero(self, dtype: str) -> float:
-        """The sum of no products, in a dtype of that name."""
+        """The sum of no products, in the dtype with this name."""
         return identity(self.add, dtype)
 
     def one(self, dtype: str) -> float:

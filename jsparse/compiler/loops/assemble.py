@@ -71,7 +71,7 @@ def canonical_assembly(problem: Problem) -> AssemblyShape:
 
 
 def assembly_nest(problem: Problem, shape: AssemblyShape) -> LoopNest:
-    """The loop nest of that shape. Raises ValueError if levels cannot be walked in its order."""
+    """The loop nest of an assembly of this shape. Raises ValueError if levels cannot be walked in the shape's order."""
     return LoopNest(problem, _Assembler(problem, shape).shared(0))
 
 
