@@ -9,7 +9,8 @@ all points        an array of all points is no larger than one that the caller p
 larger pattern    a sparse factor, or the result's pattern, has the call's index variables and more
 extended pattern  a sparse factor has some of them and no others, and the result has the rest, which are dense levels
 
-In all cases but the first and the fourth, values outside the pattern are not needed. If no case applies, it is an error.
+In all cases but the first and the fourth, values outside the pattern are not needed. If no case applies, an error is
+raised.
 """
 
 from __future__ import annotations
