@@ -13,6 +13,7 @@ from typing import Any
 from jsparse._compat import make_context
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import forget_everything
+from jsparse.base.progress import progress
 from jsparse.compiler import cache
 from jsparse.compiler.backends import BACKENDS, DEFAULT
 from jsparse.compiler.cache import location
@@ -75,6 +76,7 @@ PROCESS: dict[str, tuple[object, Callable[[Any, str], Any]]] = {
     "cache_dir": (location, _path),
     "cache_bytes": (location, _bytes),
     "log_compiles": (logged, _flag),
+    "progress": (progress, _flag),
 }
 """The settings of the whole process, which change no program: the object that has each, and the check of its value."""
 
@@ -111,6 +113,8 @@ class Config:
             differs from those before, as warnings of the logger "jsparse". So it says which pattern made JAX compile a
             program again (docs/concepts/static_or_dynamic.md). By default it is False. Statements that JAX traces again
             for the same operands are logged as information.
+        progress: show a line on stderr while kernels are compiled, tensors are converted and files are read, once that
+            has taken two seconds. By default it is True. Nothing is shown where stderr is not a terminal.
 
     Raises ConfigError for an unknown value, AttributeError for an unknown setting.
     """
@@ -120,6 +124,7 @@ class Config:
     cache_dir: str | os.PathLike[str] | None
     cache_bytes: int
     log_compiles: bool
+    progress: bool
 
     def __init__(self) -> None:
         for name in PROCESS:

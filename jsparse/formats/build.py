@@ -12,6 +12,7 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
+from jsparse.base.progress import working
 from jsparse.errors import FormatError, PatternError, shortened
 from jsparse.formats.format import Format, dimension_name
 
@@ -29,6 +30,7 @@ __all__ = [
     "without_memory",
 ]
 
+LONG = 10**7  # entries, which take a second or more
 _FEW = 64
 _MANY_POINTERS = 2**24  # an error for lack of memory names them from this number on
 _COMPRESSED = "Make some of the dense levels compressed (dcsr, csf, coo)."
@@ -172,7 +174,8 @@ def build(
             given = coords if sorted_by is None else ()  # arrays of the caller, who may write to them
             arrays = tuple(array.copy() if any(array is row for row in given) else array for array in made[0])
             return Built(arrays, made[1], count, None, made[2], None, None)
-        found = _native.assemble(list(coords), level_tuples(shape, format), suffix)
+        with working(f"sorting {count:,} entries", is_long=count > LONG):
+            found = _native.assemble(list(coords), level_tuples(shape, format), suffix)
     except OverflowError as error:
         check_nse(int(float(str(error))), format, shape)
         raise
@@ -208,7 +211,8 @@ def build_summed(
     if not coords or len(values) != len(coords[0]):
         return None
     try:
-        found = _native.accumulate(list(coords), level_tuples(shape, format), np.require(values, None, ["C", "A"]))
+        with working(f"sorting {len(values):,} entries", is_long=len(values) > LONG):
+            found = _native.accumulate(list(coords), level_tuples(shape, format), np.require(values, None, ["C", "A"]))
     except MemoryError as error:
         raise without_memory(error, format, shape) from error
     if found is None:

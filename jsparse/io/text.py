@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
+from jsparse.base.progress import working
 from jsparse.errors import FileFormatError, shortened
 from jsparse.io.limit import Limit
 
@@ -174,10 +175,11 @@ class Text:
         with path.open("rb") as raw:
             packed = path.suffix == ".gz"
             opened: Any = gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw)
-            with opened as file:
+            with opened as file, working(f"reading {path.name}", path.stat().st_size) as step:
                 while more := _piece(file, path):
                     total += len(more)
                     self.limit.check(total, "its text takes at least")
+                    step(raw.tell())
                     yield more.decode("latin-1")
 
 

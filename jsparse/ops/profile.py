@@ -6,7 +6,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property
 
 import jax
@@ -14,6 +13,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.base import _native
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.runtime.title import title_of
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.measured import MeasuredCalls, recipe_formats

@@ -44,6 +44,8 @@ def test_json(capsys):
         "backend": jsparse.config.backend,
         "cache_dir": None,
         "cache_bytes": jsparse.config.cache_bytes,
+        "log_compiles": False,
+        "progress": True,
     }
     assert facts["extension"] == {
         "loads": True, "ffi": "0.1", "jaxlib_ffi": facts["extension"]["jaxlib_ffi"], "kernel_abi": _native.ABI

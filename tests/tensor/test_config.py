@@ -62,7 +62,7 @@ def test_values_and_their_errors():
         config(bounds=None)
     with pytest.raises(ConfigError, match=r"config.backend to be 'llvm' or 'interpret', but got 'gcc'"):
         config(backend="gcc")
-    known = "settings bounds, backend, cache_dir, cache_bytes, log_compiles of jsparse.config"
+    known = "settings bounds, backend, cache_dir, cache_bytes, log_compiles, progress of jsparse.config"
     with pytest.raises(ConfigError, match=f"{known}, but .* 'bound'"):
         config(bound="check")
     for wrong in (lambda: config.bound, lambda: setattr(config, "bound", 1)):
@@ -144,13 +144,14 @@ def test_settings_come_from_the_environment():
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         return done.stdout.strip() or done.stderr
 
+    quiet = {"JSPARSE_PROGRESS": "0"}
     cache = {"JSPARSE_CACHE_DIR": "/some/where", "JSPARSE_CACHE_BYTES": "1000"}
-    found = printed(JSPARSE_BOUNDS="check", JSPARSE_BACKEND="interpret", JSPARSE_LOG_COMPILES="1", **cache)
+    found = printed(JSPARSE_BOUNDS="check", JSPARSE_BACKEND="interpret", JSPARSE_LOG_COMPILES="1", **cache, **quiet)
     changed = "bounds='check', backend='interpret', cache_dir='/some/where', cache_bytes=1000, log_compiles=True"
-    assert found == f"jsparse.config({changed})"
+    assert found == f"jsparse.config({changed}, progress=False)"
     found = printed(JSPARSE_CACHE_DIR="", JSPARSE_CACHE_BYTES="")
     default = f"bounds='clamp', backend='llvm', cache_dir=None, cache_bytes={1 << 28}, log_compiles=False"
-    assert found == f"jsparse.config({default})"
+    assert found == f"jsparse.config({default}, progress=True)"
     assert "Expected the environment variable JSPARSE_BOUNDS to be 'clamp' or 'check'" in printed(JSPARSE_BOUNDS="yes")
     message = "Expected the environment variable JSPARSE_CACHE_BYTES to be a positive number of bytes, but got '-1'"
     assert message in printed(JSPARSE_CACHE_BYTES="-1")

@@ -13,6 +13,7 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.base.locks import held_over_forks
+from jsparse.base.progress import working
 from jsparse.compiler import cache
 from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.backend import Backend, CompiledKernel
@@ -26,6 +27,7 @@ from jsparse.compiler.runtime.assembly_call import counting_problem, is_assembly
 from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns, find_array, read_carried
 from jsparse.compiler.runtime.recipe import backend_of, digest, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import is_routine, read_routine
+from jsparse.compiler.runtime.title import title_of
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.signature import encoded, fixed
@@ -51,6 +53,7 @@ __all__ = [
 TARGET = "jsparse_kernel"  # the name of the custom call
 STARTS = "starts"  # stands for the array of the offsets at which chunks write values, which is made here
 INVALID = "!"  # stands at the end of `KernelCall.bound` for one more operand, the validity flag
+LARGE_RECIPE = 10_000  # characters; the kernels of most recipes are compiled in a tenth of a second
 KEPT_KERNELS = 1024  # the most compiled kernels that are kept without a program that uses them
 
 _kernels: OrderedDict[str, RunnableKernel] = OrderedDict()
@@ -136,13 +139,14 @@ def _loaded(recipe: str, backend: Backend) -> RunnableKernel | None:
 
 
 def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
-    with stage("code generation"):
-        problem, schedules = read_recipe(recipe)
-        kernel = lower(build_loops(problem, *schedules))
-    buffers = buffer_types(problem)
-    signature = encoded(buffers)
-    with stage(backend.title):
-        code = backend.compile(kernel, buffers)
+    with working(f"compiling {title_of(recipe)}", is_long=len(recipe) > LARGE_RECIPE):
+        with stage("code generation"):
+            problem, schedules = read_recipe(recipe)
+            kernel = lower(build_loops(problem, *schedules))
+        buffers = buffer_types(problem)
+        signature = encoded(buffers)
+        with stage(backend.title):
+            code = backend.compile(kernel, buffers)
     if backend.linker is not None and code.object_code is not None:
         with stage("disk cache"):
             cache.save(recipe, StoredKernel(code.object_code, signature), backend.linker)

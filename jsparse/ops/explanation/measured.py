@@ -7,9 +7,10 @@ So calls of loaded and of exported programs are described, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import PatternType, Problem
 from jsparse.compiler.runtime.assembly_call import is_assembly, read_assembly

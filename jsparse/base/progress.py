@@ -1,0 +1,136 @@
+"""Progress on the terminal: a line on stderr once work has taken two seconds.
+
+Work reports itself by `working`, and its steps by the function that this yields. The clock is read at these moments, so
+short work shows nothing and starts no thread. Only work that says that it is long, since one call of the extension or
+of LLVM does all of it, starts a timer. Pieces of work that follow each other closely, such as the kernels of one
+program, count as one. The line is erased when a piece of work ends.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["progress", "working"]
+
+AFTER = 2.0  # seconds of work before a line is shown
+PAUSE = 1.0  # seconds between two pieces of work that count as one, at most
+EVERY = 0.1  # seconds between two changes of a line
+
+
+class _Progress(threading.local):
+    """The state of a thread's work. `since` is the start of the first of the pieces that count as one."""
+
+    is_working = False
+    since = last = float("-inf")
+
+
+class _Shown:
+    """Whether progress is shown, the setting `jsparse.config.progress`."""
+
+    progress: bool = True
+
+
+progress = _Shown()
+_own = _Progress()
+
+
+@contextmanager
+def working(what: str, total: int | None = None, is_long: bool = False) -> Iterator[Callable[[int], None]]:
+    """Show `what` is done in the block, if it takes long. Yields a function that takes what is done of `total` so far.
+
+    Args:
+        is_long: the block may take seconds without a step.
+    """
+    if _own.is_working or not progress.progress or not _is_terminal():
+        yield _ignored
+        return
+    start = time.perf_counter()
+    _own.since = _own.since if start - _own.last < PAUSE else start
+    _own.is_working = True
+    line = _Line(what, total, _own.since)
+    timer = threading.Timer(max(_own.since + AFTER - start, 0), line.show) if is_long else None
+    try:
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        line.step(0)
+        yield line.step
+    finally:
+        if timer is not None:
+            timer.cancel()
+        line.erase()
+        _own.is_working, _own.last = False, time.perf_counter()
+
+
+def _ignored(done: int) -> None:
+    """The step of work that shows nothing."""
+
+
+def _is_terminal() -> bool:
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):  # there is no stderr, or it is closed
+        return False
+
+
+class _Line:
+    """A line of text, or, where the total is known and tqdm is installed, its bar."""
+
+    def __init__(self, what: str, total: int | None, since: float) -> None:
+        self.what, self.total, self.since = what, total, since
+        self.changed, self.done = float("-inf"), 0
+        self.bar: Any = None
+        self.is_shown = self.is_over = False
+        self.lock = threading.Lock()
+
+    def step(self, done: int) -> None:
+        """Note what is done, and show it if it is time to."""
+        now, self.done = time.perf_counter(), done
+        if now - self.since > AFTER and now - self.changed > EVERY:
+            self.changed = now
+            self.show()
+
+    def show(self) -> None:
+        """Write the line. Any thread may call it."""
+        with self.lock:
+            if self.is_over:
+                return
+            if not self.is_shown and self.total:
+                self.bar = _bar(self.what, self.total)
+            self.is_shown = True
+            if self.bar is not None:
+                self.bar.update(self.done - self.bar.n)
+                return
+            part = f", {100 * self.done / self.total:.0f}%" if self.total else ""
+            _write(f"\r\x1b[Kjsparse: {self.what[:100]} ({time.perf_counter() - self.since:.0f} s{part})")
+
+    def erase(self) -> None:
+        """Remove the line. It is not shown any more."""
+        with self.lock:
+            self.is_over = True
+            if self.bar is not None:
+                self.bar.close()
+            elif self.is_shown:
+                _write("\r\x1b[K")
+
+
+def _bar(what: str, total: int) -> Any:
+    try:
+        tqdm = importlib.import_module("tqdm").tqdm
+    except ImportError:
+        return None
+    return tqdm(total=total, desc=f"jsparse: {what[:60]}", leave=False, unit_scale=True, unit="B")
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, ValueError):  # the terminal is gone
+        progress.progress = False
