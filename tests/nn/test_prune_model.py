@@ -273,7 +273,7 @@ def test_page(tmp_path, monkeypatch):
         assert f"    {line}\n" in text
     assert min(given["dense_accuracy"], given["pruned_accuracy"]) > 0.96
     assert given["without"] < given["pruned_accuracy"]
-    assert given["accuracy"] > 0.93
+    assert given["accuracy"] > 0.9
     assert [layer.kernel.tensor.nse for layer in given["gradual"].layers if hasattr(layer, "rewire")] == [328, 1311]
     assert given["sizes"]["pruned"] < 0.2 * given["sizes"]["dense"]
     params = given["params"]
