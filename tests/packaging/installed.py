@@ -87,7 +87,7 @@ def gradients_agree_with_dense_arrays() -> None:
 def patterns_may_be_data_of_a_program() -> None:
     @jax.jit
     def product(rows: jax.Array, columns: jax.Array, values: jax.Array, x: jax.Array) -> jax.Array:
-        return jsparse.from_coords((rows, columns), values, shape=A.shape, nse=A.nnz) @ x
+        return jsparse.SparseTensor.from_coords((rows, columns), values, shape=A.shape, nse=A.nnz) @ x
 
     coo = A.tocoo()
     np.testing.assert_allclose(product(*coo.coords, coo.data, X), A @ X, rtol=1e-4, atol=1e-5)
