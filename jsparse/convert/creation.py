@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import update_wrapper
 from math import prod
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +22,13 @@ from jsparse.convert.scipy_sparse import from_scipy
 from jsparse.convert.scipy_structure import is_scipy
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
-from jsparse.tensor.dynamic_pattern import dynamic_type
+from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
 
 __all__ = ["as_sparse_operand", "asarray", "of_any_array"]
 
 P = ParamSpec("P")
+S = TypeVar("S")
 R = TypeVar("R")
 
 _NUMBERS = "an array of numbers to make a SparseTensor from"
@@ -123,19 +124,21 @@ def as_sparse_operand(x: Any, text: str) -> Any:
 
 
 def of_any_array(
-    name: str, of_arrays: Callable[..., Any]
-) -> Callable[[Callable[Concatenate[SparseTensor, P], R]], Callable[Concatenate[TensorLike, P], R]]:
+    name: str, of_arrays: Callable[..., Any], patterns: bool = False
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[TensorLike, P], R]]:
     """Extend a function of a SparseTensor, `jsparse.name`, to sparse arrays of other libraries and to dense arrays.
 
     Args:
         of_arrays: the function of dense arrays, which takes the same arguments.
+        patterns: whether the function takes patterns as well.
     """
+    kinds = (SparseTensor, Pattern, DynamicPattern) if patterns else (SparseTensor,)
 
-    def extended(function: Callable[Concatenate[SparseTensor, P], R]) -> Callable[Concatenate[TensorLike, P], R]:
+    def extended(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[TensorLike, P], R]:
         def applied(A: TensorLike, /, *args: P.args, **kwargs: P.kwargs) -> R:
             given = A if isinstance(A, SparseTensor) else as_sparse_operand(A, f"jsparse.{name}")
-            if isinstance(given, SparseTensor):
-                return function(given, *args, **kwargs)
+            if isinstance(given, kinds):
+                return function(cast(S, given), *args, **kwargs)
             found: R = of_arrays(given, *args, **kwargs)
             return found
 

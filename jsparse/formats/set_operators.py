@@ -1,18 +1,34 @@
-"""The operators |, &, - and ^ of patterns."""
+"""The operators of patterns: |, &, - and ^, and indexing."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 from jsparse.errors import DTypeError, NotYetSupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax.typing import ArrayLike
 
 __all__ = ["SetOperators", "check_static"]
 
 
 class SetOperators:
-    """A base class for the operators |, &, - and ^, which subclasses define by `_combined`."""
+    """A base class for the operators |, &, - and ^, which subclasses define by `_combined`, and for indexing, which
+    `jsparse.ops.methods` installs."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, index: object) -> Any: ...
+        def take(
+            self, indices: ArrayLike | Sequence[int], axis: int | None = None, *, nse: int | None = None
+        ) -> Any: ...
+
+    def __iter__(self) -> Never:
+        raise DTypeError("A pattern is not iterable: write P[i] for i in range(P.shape[0]), or P.to_coords().")
 
     def _combined(self, symbol: str, other: Any) -> Self:
         raise NotImplementedError
@@ -29,20 +45,20 @@ class SetOperators:
     def __xor__(self, other: Self) -> Self:
         return self._combined("^", other)
 
-    def __ror__(self, other: Any) -> Self:
+    def __ror__(self, other: object) -> Self:
         raise _unsuitable("|", other)
 
-    def __rand__(self, other: Any) -> Self:
+    def __rand__(self, other: object) -> Self:
         raise _unsuitable("&", other)
 
-    def __rsub__(self, other: Any) -> Self:
+    def __rsub__(self, other: object) -> Self:
         raise _unsuitable("-", other)
 
-    def __rxor__(self, other: Any) -> Self:
+    def __rxor__(self, other: object) -> Self:
         raise _unsuitable("^", other)
 
 
-def check_static(symbol: str, operand: Any, kind: type) -> None:
+def check_static(symbol: str, operand: object, kind: type) -> None:
     """Raise an error unless an operand of a set operation is a static pattern, which is an instance of `kind`."""
     if isinstance(operand, kind):
         return
@@ -55,7 +71,7 @@ def check_static(symbol: str, operand: Any, kind: type) -> None:
     raise _unsuitable(symbol, operand)
 
 
-def _unsuitable(symbol: str, operand: Any) -> DTypeError:
+def _unsuitable(symbol: str, operand: object) -> DTypeError:
     return DTypeError(
         f"Expected patterns at both sides of {symbol}, but got a {type(operand).__name__}. Take the pattern of a "
         "SparseTensor by A.pattern, and make one of a mask by jsparse.pattern.from_mask(mask)."

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
 from jsparse.formats import Pattern
+from jsparse.formats.set_operators import SetOperators
 from jsparse.ops import display, dot, picture, protocols
 from jsparse.ops.building import diagonals
 from jsparse.ops.elementwise import binary, comparisons, operators
@@ -127,6 +128,9 @@ METHODS: dict[str, Any] = {
 }
 """The functions that become methods of SparseTensor, by the methods' names."""
 
+OF_PATTERNS = ("__getitem__", "take")
+"""The methods that patterns, static and dynamic, have as well: a pattern is a tensor of ones that are not stored."""
+
 
 def install() -> None:
     """Give SparseTensor and patterns their methods."""
@@ -135,6 +139,8 @@ def install() -> None:
     for name, method in PICTURES.items():
         setattr(Pattern, name, method)
         setattr(DynamicPattern, name, method)
+    for name in OF_PATTERNS:
+        setattr(SetOperators, name, METHODS[name])
 
 
 install()

@@ -142,6 +142,15 @@ class Spec:
         sizes = dict(self.sizes)
         return prod(sizes[v] for v in term.behind)
 
+    def elements_read(self, number: int) -> int:
+        """How many elements of a dense factor are read at the stored entries of a pattern, repeats counted."""
+        sizes, term = dict(self.sizes), self.factors[number]
+        reads = [prod(sizes[v] for v in term.before)]
+        for walk in self.walks:
+            if not set(walk.indices).isdisjoint(term.before):
+                reads.append(walk.pattern.nse * prod(sizes[v] for v in term.before if v not in walk.indices))
+        return min(reads)
+
     def access(self, name: str, term: Term) -> Access:
         """The access to a term's array, under that name."""
         levels = () if term.on is None else self.walks[term.on].indices

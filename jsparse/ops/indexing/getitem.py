@@ -19,15 +19,15 @@ from jsparse.errors import DTypeError, PatternError, ShapeError, represented, sh
 from jsparse.formats import Pattern
 from jsparse.ops.indexing.index import read_index
 from jsparse.ops.indexing.points import elements_at
-from jsparse.ops.indexing.select import select
+from jsparse.ops.indexing.select import ones_on, select
 from jsparse.ops.relocation.operands import as_axis
 from jsparse.tensor.leaves import check_leaves
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
 __all__ = ["getitem", "take", "take_along_axis"]
 
 
-def getitem(self: SparseTensor, index: Any) -> Any:
+def getitem(self: PatternLike, index: Any) -> Any:
     """Index a tensor as numpy does. The result is differentiable in the values.
 
         >>> A[2:10, ::-2]         # a SparseTensor of the stored entries in the range
@@ -36,6 +36,10 @@ def getitem(self: SparseTensor, index: Any) -> Any:
         >>> A[[4, 0, 0]], A[mask] # rows, in any order
         >>> A[rows, columns]      # an array of the elements at these points, of the arrays' shape
         >>> A[M]                  # an array of the elements where M, a SparseTensor of bools, is True
+        >>> A.pattern[3], A.pattern[3, 4]  # the pattern of a row, and whether an entry is stored
+
+    A pattern is indexed as a tensor of ones: it gives a pattern where a tensor gives a tensor, and bools where a tensor
+    gives its elements.
 
     The result is a SparseTensor, unless integers and several arrays index all dimensions: then it is an array. The
     remaining dimensions keep their kinds of levels. If no level with coordinates remains, the format becomes coo. A
@@ -49,15 +53,16 @@ def getitem(self: SparseTensor, index: Any) -> Any:
     items = index if isinstance(index, tuple) else (index,)
     if len(items) == 1 and items[0] is Ellipsis:
         return self  # Flax reads a variable as `variable[...]`, and its leaves may be anything, so nothing is checked
-    check_leaves(self, "A in A[...]")
+    if isinstance(self, SparseTensor):
+        check_leaves(self, "A in A[...]")
     if len(items) == 1 and isinstance(items[0], SparseTensor):
         return elements_where(self, items[0])
     return select(self, read_index(items, self.shape), None)
 
 
-@of_any_array("take", jnp.take)
+@of_any_array("take", jnp.take, patterns=True)
 def take(
-    self: SparseTensor, indices: ArrayLike | Sequence[int], axis: int | None = None, *, nse: int | None = None
+    self: PatternLike, indices: ArrayLike | Sequence[int], axis: int | None = None, *, nse: int | None = None
 ) -> Any:
     """Select coordinates of one dimension, as `jnp.take` does. The result is differentiable in the values.
 
@@ -74,12 +79,14 @@ def take(
             so do indices that repeat, if the tensor has a dynamic pattern. For a static result it is an upper bound,
             which is checked.
 
-    Returns a SparseTensor in which the dimensions of `indices` replace `axis`; an array if no dimension is left.
+    Returns a SparseTensor, or of a pattern a pattern, in which the dimensions of `indices` replace `axis`; an array if
+    no dimension is left.
 
     Raises ShapeError (an index or the axis is out of range), DTypeError (no integers), PatternError (more than `nse`
     entries, or `nse` is needed).
     """
-    check_leaves(self, "A in A.take")
+    if isinstance(self, SparseTensor):
+        check_leaves(self, "A in A.take")
     nse = checked_nse(nse, "take")
     dim = _axis(axis, self.ndim)
     kept = indices if isinstance(indices, jax.core.Tracer) else _integers(indices)
@@ -156,7 +163,7 @@ def _integers(indices: object) -> Array:
     return array if array.size else array.astype(np.int64)  # numpy reads an empty list as floats
 
 
-def elements_where(tensor: SparseTensor, mask: SparseTensor) -> jax.Array:
+def elements_where(tensor: PatternLike, mask: SparseTensor) -> jax.Array:
     """The elements of a tensor where a mask of its shape is True, in row-major order, as in numpy's `A[mask]`.
 
     Raises ShapeError for another shape, DTypeError if the mask holds no bools, PatternError if it is traced.
@@ -183,4 +190,6 @@ def elements_where(tensor: SparseTensor, mask: SparseTensor) -> jax.Array:
     if mask.format.order != tuple(range(mask.ndim)):
         order = _native.lexsort(points, mask.shape)
         points = [row[order] for row in points]
-    return elements_at(tensor, points, len(kept))
+    if isinstance(tensor, SparseTensor):
+        return elements_at(tensor, points, len(kept))
+    return elements_at(ones_on(tensor), points, len(kept)).astype(bool)

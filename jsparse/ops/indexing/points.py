@@ -71,11 +71,13 @@ def elements_at(tensor: SparseTensor, points: Sequence[Any], n: int) -> jax.Arra
 
     `points` are integers of shape (n,) for each dimension, numpy's if they are known.
     """
+    is_bare = tensor.values is None  # of a tensor of ones, see `select`
     if not tensor.ndim:
-        return jnp.broadcast_to(tensor.values[0], (n,))
+        return jnp.ones(n, bool) if is_bare else jnp.broadcast_to(tensor.values[0], (n,))
     traced = any(isinstance(row, jax.core.Tracer) for row in points)
     if isinstance(tensor.pattern, Pattern) and not traced:
-        return gathered(tensor.values, locate(tensor.pattern, points))
+        slots = locate(tensor.pattern, points)
+        return jnp.asarray(slots >= 0) if is_bare else gathered(tensor.values, slots)
     return _sampled(tensor, {f"t{dim}": row for dim, row in enumerate(points)})
 
 
@@ -83,7 +85,7 @@ def elements_at(tensor: SparseTensor, points: Sequence[Any], n: int) -> jax.Arra
 def _sampled(tensor: SparseTensor, points: dict[str, Any]) -> Any:
     """The elements, by an einsum with an index relation for each dimension. It searches the pattern at each point."""
     indices = ", ".join(f"t{dim}[n]" for dim in range(tensor.ndim))
-    return evaluate(f"C[n] = A[{indices}]", A=tensor, **points)
+    return evaluate(f"C[n] = A[{indices}]", A=tensor.pattern if tensor.values is None else tensor, **points)
 
 
 Range = tuple[np.ndarray, np.ndarray]

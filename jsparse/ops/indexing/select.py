@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import prod
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -14,24 +15,41 @@ from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
 from jsparse.formats.dynamic import core_type, extended_type
+from jsparse.ops.indexing.gathered import gathered
 from jsparse.ops.indexing.index import Index
 from jsparse.ops.indexing.points import elements_at
 from jsparse.ops.indexing.selection import Label, Selection
 from jsparse.ops.indexing.selector import Strided
 from jsparse.ops.indexing.static import select_static
-from jsparse.ops.indexing.tables import check_capacity, select_by_tables
+from jsparse.ops.indexing.tables import check_capacity, named, select_by_tables
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
-__all__ = ["select"]
+__all__ = ["ones_on", "select"]
 
 
-def select(tensor: SparseTensor, index: Index, nse: int | None) -> SparseTensor | jax.Array:
+def select(operand: PatternLike, index: Index, nse: int | None) -> PatternLike | jax.Array:
     """Select from a tensor: elements at points become an array, all other selections a SparseTensor.
+
+    A pattern is selected from as a tensor of ones. It gives a pattern, or at points whether an entry is stored there.
 
     `nse` is the capacity of a result with a dynamic pattern, and an upper bound for a static one.
     """
+    if isinstance(operand, SparseTensor):
+        return _select(operand, index, nse)
+    made = _select(ones_on(operand), index, nse)
+    return made.pattern if isinstance(made, SparseTensor) else made.astype(bool)
+
+
+def ones_on(pattern: Pattern | DynamicPattern) -> SparseTensor:
+    """The tensor of ones on a pattern. On a static one, which may be larger than memory, its values are None."""
+    if isinstance(pattern, Pattern):
+        return SparseTensor._unchecked(cast(Any, None), pattern)
+    return SparseTensor._unchecked(pattern.in_use(jnp.ones(pattern.nse, jnp.int8)), pattern)
+
+
+def _select(tensor: SparseTensor, index: Index, nse: int | None) -> SparseTensor | jax.Array:
     selection = index.selection
     if _selects_points(selection):
         return _elements(tensor, selection).reshape(index.shape)
@@ -62,17 +80,17 @@ def _selected(tensor: SparseTensor, selection: Selection, nse: int | None) -> Sp
     if selection.is_whole:
         return tensor
     if isinstance(tensor.pattern, Pattern) and selection.is_known:
-        made = select_static(tensor, tensor.pattern, selection)
+        made = _selected_statically(tensor, tensor.pattern, selection)
         if nse is not None and made.nse > nse:
             raise PatternError(
-                f"Expected nse= of at least {made.nse:,}, the slots that are selected from {tensor!r}, but got "
+                f"Expected nse= of at least {made.nse:,}, the slots that are selected from {named(tensor)}, but got "
                 f"nse={nse:,}. Pass more, or leave it out."
             )
         return made
     slices, made = selection.of_slices(), tensor
     if not slices.is_whole:
         if isinstance(tensor.pattern, Pattern):
-            made = select_static(tensor, tensor.pattern, slices)
+            made = _selected_statically(tensor, tensor.pattern, slices)
         else:
             selectors = [slices.strided[dim] for dim in range(tensor.ndim)]
             made = select_mapped(tensor, selectors, None if selection.tables else nse)
@@ -80,6 +98,13 @@ def _selected(tensor: SparseTensor, selection: Selection, nse: int | None) -> Sp
         made = select_by_tables(made, selection.of_tables(), nse)
     check_capacity(made, tensor)
     return made
+
+
+def _selected_statically(tensor: SparseTensor, pattern: Pattern, selection: Selection) -> SparseTensor:
+    target, slots = select_static(pattern, selection)
+    values: Any = tensor.values
+    moved: Any = values if values is None else gathered(values, slots)
+    return SparseTensor._unchecked(moved, target)
 
 
 def _arranged(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Label]) -> SparseTensor:

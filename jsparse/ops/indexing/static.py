@@ -16,41 +16,37 @@ from jsparse.base.dataclass import dataclass
 from jsparse.formats import Format, Pattern
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, LevelKind
 from jsparse.ops.indexing.entries import Entries, selected_entries
-from jsparse.ops.indexing.gathered import gathered
 from jsparse.ops.indexing.links import Block, kept_pointers
 from jsparse.ops.indexing.matches import joint_keys, matches
 from jsparse.ops.indexing.positions import Positions, as_array
 from jsparse.ops.indexing.selection import Selection
 from jsparse.ops.indexing.selector import Listed, Selector, Strided
 from jsparse.ops.relocation.formats import remaining_format
-from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["select_static"]
 
 
-def select_static(tensor: SparseTensor, pattern: Pattern, selection: Selection) -> SparseTensor:
-    """Select entries of a tensor with a static pattern. The result has a static pattern of its own."""
+def select_static(pattern: Pattern, selection: Selection) -> tuple[Pattern, Positions]:
+    """The pattern of the entries that are selected, and for each of its slots the slot in `pattern`, -1 for a gap."""
     format = remaining_format(pattern.format, selection.parts, selection.tables)
     entries = _entries(pattern, selection)
     if len(selection.tables) > 1:
-        return _sorted(tensor, *_joined(entries, selection), selection, format, None)
+        return _sorted(*_joined(entries, selection), selection, format, None)
     arrays = _index_arrays(entries, format)
     if arrays is None:
         order = _order(pattern.format, selection) if entries.in_order else None
-        return _sorted(tensor, entries.slots, entries.rows(), selection, format, order)
-    target = Pattern._trusted(selection.shape, format, tuple(map(_own, arrays)))
-    return SparseTensor._unchecked(gathered(tensor.values, entries.slots), target)
+        return _sorted(entries.slots, entries.rows(), selection, format, order)
+    return Pattern._trusted(selection.shape, format, tuple(map(_own, arrays))), entries.slots
 
 
 def _sorted(
-    tensor: SparseTensor,
     slots: Positions,
     by_dim: Mapping[int, np.ndarray],
     selection: Selection,
     format: Format,
     order: Sequence[int] | None,
-) -> SparseTensor:
-    """The tensor of the entries in these slots, which have the new coordinates `by_dim`.
+) -> tuple[Pattern, Positions]:
+    """The pattern of the entries in these slots, which have the new coordinates `by_dim`, and the slot of each entry.
 
     `order`: the dimensions of the result by which the entries are already sorted; None if they are not.
     """
@@ -58,7 +54,7 @@ def _sorted(
     if not built.is_identity:
         gather = built.gather()
         slots = np.where(gather < 0, -1, as_array(slots)[gather])
-    return SparseTensor._unchecked(gathered(tensor.values, slots), target)
+    return target, slots
 
 
 def _order(format: Format, selection: Selection) -> list[int]:

@@ -14,14 +14,16 @@ import jax
 import numpy as np
 
 from jsparse.errors import PatternError
-from jsparse.formats import Format, Pattern
+from jsparse.formats import Format, Pattern, default_format
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.matches import joint_keys
+from jsparse.ops.indexing.segment import longest_segment, select_segment
 from jsparse.ops.indexing.selection import Selection
 from jsparse.ops.relocation.formats import remaining_format
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
-__all__ = ["check_capacity", "select_by_tables"]
+__all__ = ["check_capacity", "named", "select_by_tables"]
 
 
 def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None) -> SparseTensor:
@@ -32,9 +34,14 @@ def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None
     """
     format = remaining_format(tensor.format, selection.parts, selection.tables)
     arrays = {f"t{dim}": table if table.ndim else table[None] for dim, table in selection.tables.items()}
+    if format.is_dense and tensor.values is None:
+        format = default_format(len(selection.shape))  # a pattern of dense levels alone cannot lack entries
     if format.is_dense:
         return dense_levels(_taken(tensor, arrays, text=_statement(selection), format="dense", nse=None), format)
     capacity = _bound(tensor, selection) if nse is None else nse
+    segment = select_segment(tensor, selection, format, capacity)
+    if segment is not None:
+        return segment
     made: SparseTensor = _taken(tensor, arrays, text=_statement(selection), format=format, nse=capacity)
     return made
 
@@ -43,7 +50,8 @@ def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None
 def _taken(
     tensor: SparseTensor, arrays: dict[str, Any], text: str, format: Format | str, nse: int | None
 ) -> SparseTensor | jax.Array:
-    made = evaluate(text, A=tensor, **arrays, out_format=format, nse=nse)
+    operand = tensor.pattern if tensor.values is None else tensor
+    made = evaluate(text, A=operand, **arrays, out_format=format, nse=nse)
     if isinstance(made, SparseTensor) and not made.is_dynamic:  # it is known to be empty
         return made.dynamic(nse)
     return made
@@ -67,8 +75,8 @@ def _bound(tensor: SparseTensor, selection: Selection) -> int:
         return tensor.nse
     why = "are traced" if not selection.is_known else "repeat coordinates of a tensor with a dynamic pattern"
     raise PatternError(
-        f"Expected nse=, the capacity of the result, for a selection from {tensor!r} by arrays of indices that {why}, "
-        f"since its number of entries is known at run time only. Write A.take(indices, axis, nse=...)."
+        f"Expected nse=, the capacity of the result, for a selection from {named(tensor)} by arrays of indices that "
+        f"{why}, since its number of entries is known at run time only. Write A.take(indices, axis, nse=...)."
     )
 
 
@@ -82,6 +90,9 @@ def _is_distinct(selection: Selection) -> bool:
 def _longest(tensor: SparseTensor, selection: Selection) -> int:
     """The most slots of a static pattern that share a coordinate: the least such number over the indexed dimensions."""
     assert isinstance(tensor.pattern, Pattern)
+    segment = longest_segment(tensor.pattern, selection)
+    if segment is not None:
+        return segment
     rows, nse = tensor.pattern.rows(), tensor.nse
     counts = [
         np.bincount(rows[dim]) if tensor.shape[dim] <= 4 * nse + 64 else np.unique(rows[dim], return_counts=True)[1]
@@ -90,13 +101,20 @@ def _longest(tensor: SparseTensor, selection: Selection) -> int:
     return min(int(count.max(initial=0)) for count in counts)
 
 
+def named(tensor: SparseTensor) -> str:
+    """A tensor in a message; its pattern, if it stands for that alone."""
+    return repr(tensor.pattern if tensor.values is None else tensor)
+
+
 def check_capacity(made: SparseTensor, source: SparseTensor) -> None:
     """Raise PatternError if a known result has more entries than its capacity, unless its source overflowed already."""
-    overflowed = made.overflowed
+    if not isinstance(made.pattern, DynamicPattern):
+        return
+    overflowed = made.pattern.overflowed
     if isinstance(overflowed, jax.core.Tracer) or not np.any(overflowed) or np.any(source.overflowed):
         return
-    count = int(np.max(made.nnz))
+    count = int(np.max(made.pattern.count))
     raise PatternError(
-        f"Expected at most nse={made.nse:,} entries in a selection from {source!r}, but there are {count:,}. Pass "
+        f"Expected at most nse={made.nse:,} entries in a selection from {named(source)}, but there are {count:,}. Pass "
         f"nse={count} or more."
     )

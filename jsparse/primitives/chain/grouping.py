@@ -4,7 +4,8 @@ Equations are taken in program order. An equation may join the last group that c
 later group. It joins the first such group that remains a chain whose statements share loops; if there is none, it
 begins a new group at the end. An equation that cannot begin a kernel and reads no result of a group runs before all
 groups. A broadcast number, such as `jnp.ones_like(x)`, becomes part of every group that reads it, where it needs no
-array. Several groups may compute the same values of stored entries, if that is cheaper than to store them
+array. So does a transposed array if products read fewer elements of it than it has: to transpose it would move all of
+them. Several groups may compute the same values of stored entries, if that is cheaper than to store them
 (`recomputation`).
 """
 
@@ -125,6 +126,7 @@ class _Grouping:
         recomputation: finds the equations that a group may recompute.
         readers: variable → the equations that read it, by their id.
         repeated: variable → the equation that repeats a number in it.
+        exchanged: variable → the equation that transposes an array that no group computes.
         results: the variables that are results of the jaxpr.
     """
 
@@ -137,6 +139,7 @@ class _Grouping:
             for v in read(equation):
                 self.readers.setdefault(v, set()).add(id(equation))
         self.repeated: dict[Any, Any] = {}
+        self.exchanged: dict[Any, Any] = {}
         self.results = {v for v in jaxpr.outvars if not isinstance(v, _compat.Literal)}
 
     def steps(self) -> list[Step]:
@@ -158,6 +161,9 @@ class _Grouping:
         name = equation.primitive.name
         if name == "broadcast_in_dim" and not read(equation):
             self.repeated[equation.outvars[0]] = equation
+            return False
+        if name == "transpose" and not needed:
+            self.exchanged[equation.outvars[0]] = equation
             return False
         begins, starts = _starts(name) or name == "jsparse_map", _starts(name)
         if not (needed or begins):
@@ -197,9 +203,9 @@ class _Grouping:
         it reads become part of the group. With `moves`, the group may walk patterns in another order than stored.
         """
         anew = self.anew(number, equation)
-        reason = self.extended(number, self.numbers(number, [equation]), equation, parts, moves) if not anew else ""
+        reason = self.extended(number, self.views(number, [equation]), equation, parts, moves) if not anew else ""
         if anew:
-            copies = [*self.numbers(number, [*anew, equation]), *anew]
+            copies = [*self.views(number, [*anew, equation]), *anew]
             reason = self.extended(number, copies, equation, parts, moves=True)
         return reason if reason is None else self.extended(number, [], equation, parts, moves)
 
@@ -224,11 +230,15 @@ class _Grouping:
         entries = self.recomputation.on_entries.intersection(group.own)
         return all(v not in self.results and own.issuperset(self.readers.get(v, ())) for v in entries)
 
-    def numbers(self, number: int, equations: Sequence[Any]) -> list[Any]:
-        """The broadcasts of the numbers that `equations` read, unless the group computes or reads them already."""
+    def views(self, number: int, equations: Sequence[Any]) -> list[Any]:
+        """The broadcasts of numbers, and the transposes of which few elements are read, that `equations` read.
+
+        What the group computes or reads already is left out.
+        """
         known = self.known(number)
-        read_ones = dict.fromkeys(v for e in equations for v in read(e) if v in self.repeated and v not in known)
-        return [self.repeated[v] for v in read_ones]
+        wanted = dict.fromkeys(v for e in equations for v in read(e) if v not in known)
+        found = [self.repeated[v] for v in wanted if v in self.repeated]
+        return [*found, *(self.exchanged[v] for v in wanted if v in self.exchanged and _reads_few(equations, v))]
 
     def extended(self, number: int, copies: Sequence[Any], equation: Any, parts: Any, moves: bool) -> str | None:
         """Add an equation to a group, after `copies`: equations that other groups compute, too."""
@@ -292,6 +302,18 @@ class _Grouping:
 def _starts(name: str) -> bool:
     """Whether an operation is worth a kernel. A group begins with such an operation, or with a function of entries."""
     return name == "jsparse_einsum" or name in COMPOSED
+
+
+def _reads_few(equations: Sequence[Any], v: Any) -> bool:
+    """Whether the products that read a dense array read fewer elements of it, repeats counted, than it has.
+
+    False if another operation reads it.
+    """
+    readers = [e for e in equations if v in read(e)]
+    if any(e.primitive.name != "jsparse_einsum" for e in readers):
+        return False
+    specs = [(e.params["spec"], n) for e in readers for n, x in enumerate(e.invars) if x is v]
+    return sum(spec.elements_read(n) for spec, n in specs if n < len(spec.factors)) < v.aval.size
 
 
 def _unread(equations: Sequence[Any]) -> list[Any]:
