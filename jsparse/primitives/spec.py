@@ -145,11 +145,9 @@ class Spec:
     def elements_read(self, number: int) -> int:
         """How many elements of a dense factor are read at the stored entries of a pattern, repeats counted."""
         sizes, term = dict(self.sizes), self.factors[number]
-        reads = [prod(sizes[v] for v in term.before)]
-        for walk in self.walks:
-            if not set(walk.indices).isdisjoint(term.before):
-                reads.append(walk.pattern.nse * prod(sizes[v] for v in term.before if v not in walk.indices))
-        return min(reads)
+        walks = [walk for walk in self.walks if not set(walk.indices).isdisjoint(term.before)]
+        reads = (w.pattern.nse * prod(sizes[v] for v in term.before if v not in w.indices) for w in walks)
+        return min(reads, default=prod(sizes[v] for v in term.before))
 
     def access(self, name: str, term: Term) -> Access:
         """The access to a term's array, under that name."""

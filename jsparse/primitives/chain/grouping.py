@@ -214,7 +214,7 @@ class _Grouping:
         there = self.known(number)
         return self.recomputation.of(equation, lambda v: v in there or self.made.get(v, number) == number)
 
-    def known(self, number: int) -> set[Any]:
+    def known(self, number: int) -> set[object]:
         """The variables that a group, or a new one, computes or takes as arguments."""
         equations = [e for group in self.groups[number : number + 1] for e in group.equations]
         return {v for e in equations for v in (*e.outvars, *read(e))}
@@ -304,16 +304,17 @@ def _starts(name: str) -> bool:
     return name == "jsparse_einsum" or name in COMPOSED
 
 
-def _reads_few(equations: Sequence[Any], v: Any) -> bool:
+def _reads_few(equations: Sequence[Any], v: object) -> bool:
     """Whether the products that read a dense array read fewer elements of it, repeats counted, than it has.
 
     False if another operation reads it.
     """
     readers = [e for e in equations if v in read(e)]
+    size = next(x.aval.size for e in readers for x in read(e) if x == v)
     if any(e.primitive.name != "jsparse_einsum" for e in readers):
         return False
     specs = [(e.params["spec"], n) for e in readers for n, x in enumerate(e.invars) if x is v]
-    return sum(spec.elements_read(n) for spec, n in specs if n < len(spec.factors)) < v.aval.size
+    return sum(spec.elements_read(n) for spec, n in specs if n < len(spec.factors)) < size
 
 
 def _unread(equations: Sequence[Any]) -> list[Any]:
