@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -11,13 +11,18 @@ from flax import linen
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array
+from jsparse.errors import ShapeError
 from jsparse.nn.attention import MultiHead, mask_pattern
+from jsparse.nn.decoding import KVCache, layer_step
 from jsparse.nn.layer import check_sizes
 from jsparse.tensor.sparse_tensor import PatternLike
 
 __all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
 
 Initializer = Callable[..., jax.Array]
+Parameters = Mapping[str, Mapping[str, jax.Array]]
+CACHED = ("cached_key", "cached_value", "cache_index")
+"""The variables of a KV cache, as in `linen.MultiHeadDotProductAttention`."""
 
 
 class SparseAttention(linen.Module):
@@ -32,6 +37,15 @@ class SparseAttention(linen.Module):
     It is self-attention; `layer.apply(variables, x, context)` is cross-attention. Parameters have the names and shapes
     that they have in `jsparse.nnx.SparseAttention`.
 
+    With `decode=True`, as in `linen.MultiHeadDotProductAttention`, `init` with x of full length makes a KV cache, and
+    each call computes the next position: x has the length 1, the mask is causal, and there is no dropout.
+
+        >>> layer = jsparse.linen.SparseAttention(jsparse.pattern.causal(128, before=16), 8, decode=True)
+        >>> variables = layer.init(jax.random.key(0), x)
+        >>> y, changed = layer.apply(variables, x[:, :1], mutable=["cache"])
+        >>> y.shape, int(changed["cache"]["cache_index"])
+        ((2, 1, 64), 1)
+
     Attributes:
         mask: a Pattern or SparseTensor (n, m) or (heads, n, m). A call may pass another one, static or dynamic.
         num_heads: the number of heads of queries.
@@ -41,6 +55,7 @@ class SparseAttention(linen.Module):
         max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
         dropout_rate: the dropout rate of the stored weights, where there is a stream "dropout" of random numbers.
         use_bias: whether projections have biases.
+        decode: whether calls compute the next position by a KV cache.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
         kernel_init, bias_init: initializers of the projections.
@@ -56,6 +71,7 @@ class SparseAttention(linen.Module):
     max_distance: int | None = None
     dropout_rate: float = 0.0
     use_bias: bool = True
+    decode: bool = False
     dtype: Any = None
     param_dtype: Any = jnp.float32
     kernel_init: Initializer = jax.nn.initializers.lecun_normal()  # a function
@@ -94,17 +110,41 @@ class SparseAttention(linen.Module):
         relative = None
         if self.max_distance is not None:
             relative = self.param("relative", lambda _: made.relative(self.param_dtype))
+        pattern = mask_pattern(self.mask if mask is None else mask)
+        if self.decode and self._has_cache(made, x, context, parameters):
+            return self._step(parameters, relative, x, pattern)
         drops = bool(self.dropout_rate) and not deterministic and self.has_rng("dropout")
         return made.apply(
             parameters,
             relative,
             x,
             context,
-            mask_pattern(self.mask if mask is None else mask),
+            pattern,
             dtype=self.dtype,
             dropout_rate=self.dropout_rate if drops else 0.0,
             dropout_key=self.make_rng("dropout") if drops else None,
         )
+
+    def _has_cache(self, made: MultiHead, x: ArrayLike, context: ArrayLike, parameters: Parameters) -> bool:
+        """Whether there is a cache already. If not, it is made for x (..., length, in)."""
+        if context is not x:
+            raise ShapeError("Expected x alone in SparseAttention with decode=True, but got a context.")
+        found = bool(self.has_variable("cache", "cached_key"))
+        dtype = self.dtype or parameters["key"]["kernel"].dtype
+        *batch, length, _ = jnp.shape(x)
+        empty = KVCache.empty(batch, length, made.kv_heads, made.dim, dtype)
+        for name, array in zip(CACHED, (empty.key, empty.value, empty.index), strict=True):
+            self.variable("cache", name, lambda made: made, array)
+        return found
+
+    def _step(
+        self, parameters: Parameters, relative: jax.Array | None, x: ArrayLike, pattern: PatternLike
+    ) -> jax.Array:
+        held = KVCache(*(self.get_variable("cache", name) for name in CACHED))
+        found, held = layer_step(parameters, relative, x, held, pattern, dtype=self.dtype)
+        for name, array in zip(CACHED, (held.key, held.value, held.index), strict=True):
+            self.put_variable("cache", name, array)
+        return found
 
 
 class TransformerBlock(linen.Module):
@@ -125,6 +165,7 @@ class TransformerBlock(linen.Module):
         num_kv_heads, max_distance: as in `SparseAttention`.
         dropout_rate: the dropout rate of attention's weights, and of the results of attention and mlp.
         dtype, param_dtype: the dtypes of the computation and of the parameters.
+        decode: as in `SparseAttention`.
 
     Calls raise ShapeError for numbers that do not divide, and for shapes that do not fit.
     """
@@ -137,6 +178,7 @@ class TransformerBlock(linen.Module):
     dropout_rate: float = 0.0
     dtype: Any = None
     param_dtype: Any = jnp.float32
+    decode: bool = False
 
     @linen.compact
     def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
@@ -150,6 +192,7 @@ class TransformerBlock(linen.Module):
             num_kv_heads=self.num_kv_heads,
             max_distance=self.max_distance,
             dropout_rate=self.dropout_rate,
+            decode=self.decode,
             name="attention",
             **dtypes,
         )
@@ -175,7 +218,8 @@ class TransformerEncoder(linen.Module):
     Attributes:
         mask: as in `SparseAttention`, for all blocks.
         num_layers: the number of blocks.
-        num_heads, mlp_features, num_kv_heads, max_distance, dropout_rate, dtype, param_dtype: as in `TransformerBlock`.
+        num_heads, mlp_features, num_kv_heads, max_distance, dropout_rate, dtype, param_dtype, decode: as in
+            `TransformerBlock`.
 
     Calls raise ShapeError for numbers that do not divide, and for shapes that do not fit.
     """
@@ -189,6 +233,7 @@ class TransformerEncoder(linen.Module):
     dropout_rate: float = 0.0
     dtype: Any = None
     param_dtype: Any = jnp.float32
+    decode: bool = False
 
     @linen.compact
     def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
@@ -204,6 +249,7 @@ class TransformerEncoder(linen.Module):
                 self.dropout_rate,
                 self.dtype,
                 self.param_dtype,
+                self.decode,
                 name=f"blocks_{number}",
             )
             x = block(x, mask=mask, deterministic=deterministic)

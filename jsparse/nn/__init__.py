@@ -20,6 +20,8 @@ from jsparse.nn.convolutions.rgcn import basis_kernel as basis_kernel
 from jsparse.nn.convolutions.rgcn import rgcn_conv as rgcn_conv
 from jsparse.nn.convolutions.sage import SAGEConv as SAGEConv
 from jsparse.nn.convolutions.sage import sage_conv as sage_conv
+from jsparse.nn.decoding import KVCache as KVCache
+from jsparse.nn.decoding import attention_step as attention_step
 from jsparse.nn.embedding import embedding_bag as embedding_bag
 from jsparse.nn.experts import Routing as Routing
 from jsparse.nn.experts import mixture_of_experts as mixture_of_experts

@@ -20,7 +20,16 @@ from jsparse.planning.bare_pattern import pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
-__all__ = ["MultiHead", "Projection", "mask_pattern", "multi_head_attention", "relative_bias"]
+__all__ = [
+    "MultiHead",
+    "Projection",
+    "caster",
+    "mask_pattern",
+    "multi_head_attention",
+    "plus",
+    "projections_of",
+    "relative_bias",
+]
 
 
 class Projection(NamedTuple):
@@ -84,21 +93,21 @@ def multi_head_attention(
             f"Expected an output kernel (heads, dim, out) in multi_head_attention, for {found.shape[-3]} heads of "
             f"{found.shape[-1]}, but got {jnp.shape(out.kernel)}."
         )
-    return _plus(jnp.einsum("...hnd,hdo->...no", found, out.kernel), out.bias)
+    return plus(jnp.einsum("...hnd,hdo->...no", found, out.kernel), out.bias)
 
 
 def _heads(x: jax.Array, projection: Projection) -> jax.Array:
     """The queries, keys or values, (..., heads, length, dim)."""
     found = jnp.einsum("...nf,fhd->...hnd", x, projection.kernel)
-    return _plus(found, None if projection.bias is None else projection.bias[:, None])
+    return plus(found, None if projection.bias is None else projection.bias[:, None])
 
 
-def _plus(x: jax.Array, bias: jax.Array | None) -> jax.Array:
+def plus(x: jax.Array, bias: jax.Array | None) -> jax.Array:
     """x + bias, or x without bias. The bias's cotangent, a sum over positions, is rounded only when it is complete."""
     return x if bias is None else (wide(x) + wide(jnp.asarray(bias))).astype(jnp.result_type(x, bias))
 
 
-def relative_bias(table: ArrayLike, mask: PatternLike) -> jax.Array:
+def relative_bias(table: ArrayLike, mask: PatternLike, *, first: ArrayLike = 0) -> jax.Array:
     """Look up a bias for each stored entry of a mask, by the distance between key and query (Shaw et al., 2018).
 
         bias[h, p] = table[h, d + clip(j - i, -d, d)]    for the p-th stored entry (i, j)
@@ -111,6 +120,7 @@ def relative_bias(table: ArrayLike, mask: PatternLike) -> jax.Array:
 
     Args:
         table: an array (heads, 2 d + 1); the middle column is for j = i.
+        first: the number i of the first row of the mask.
         mask: a Pattern or a SparseTensor (n, m), static or dynamic.
 
     Returns an array (heads, nse), 0 in the padding of a dynamic mask.
@@ -124,7 +134,9 @@ def relative_bias(table: ArrayLike, mask: PatternLike) -> jax.Array:
         raise ShapeError(f"Expected a table (heads, 2 d + 1) in relative_bias, but got {table.shape}.")
     most = table.shape[1] // 2
     rows, columns = SparseTensor(jnp.zeros(pattern.nse, table.dtype), pattern).coords
-    found = wide(table)[:, jnp.clip(columns - rows, -most, most) + most]  # its cotangent is a sum over entries
+    found = wide(table)[
+        :, jnp.clip(columns - (rows + first), -most, most) + most
+    ]  # its cotangent is a sum over entries
     found = found if isinstance(pattern, Pattern) else jnp.where(columns < pattern.shape[1], found, 0)
     return found.astype(table.dtype)
 
@@ -244,13 +256,7 @@ class MultiHead:
             dtype: the dtype of the computation; None for the operands' dtype.
         """
 
-        def cast(x: ArrayLike) -> jax.Array:
-            return jnp.asarray(x) if dtype is None else jnp.asarray(x, dtype)
-
-        made = {
-            name: Projection(cast(own["kernel"]), cast(own["bias"]) if "bias" in own else None)
-            for name, own in parameters.items()
-        }
+        cast, made = caster(dtype), projections_of(parameters, dtype)
         return multi_head_attention(
             cast(dense_array(x, "SparseAttention", "x (..., n, in)")),
             cast(dense_array(context, "SparseAttention", "context (..., m, in)")),
@@ -260,6 +266,20 @@ class MultiHead:
             dropout_rate=dropout_rate,
             dropout_key=dropout_key,
         )
+
+
+def caster(dtype: DTypeLike | None) -> Callable[[ArrayLike], jax.Array]:
+    """The function that makes arrays of a dtype; None keeps theirs."""
+    return lambda x: jnp.asarray(x) if dtype is None else jnp.asarray(x, dtype)
+
+
+def projections_of(parameters: Mapping[str, Mapping[str, ArrayLike]], dtype: DTypeLike | None) -> dict[str, Projection]:
+    """The projections of a layer's parameters, "kernel" and maybe "bias" of each, cast to a dtype."""
+    cast = caster(dtype)
+    return {
+        name: Projection(cast(own["kernel"]), cast(own["bias"]) if "bias" in own else None)
+        for name, own in parameters.items()
+    }
 
 
 def mask_pattern(mask: PatternLike) -> Pattern | DynamicPattern:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.nn.attention import MultiHead, mask_pattern
+from jsparse.nn.decoding import KVCache, layer_step
 from jsparse.nn.layer import check_sizes
 from jsparse.nnx.param import SparseIndex
 from jsparse.ops.attention.dropout import check_rate
@@ -36,6 +37,15 @@ class SparseAttention(nnx.Module):
 
     It is self-attention; `layer(x, context)` is cross-attention, with a mask (length of x, length of the context).
 
+    With `decode=True`, in the constructor or in a call, a call computes the next position by a KV cache, as
+    `nnx.MultiHeadAttention` does: x has the length 1, the mask is causal, there is no dropout, and `init_cache` comes
+    first.
+
+        >>> layer = jsparse.nnx.SparseAttention(jsparse.pattern.causal(128, before=16), 8, 64, rngs=nnx.Rngs(0))
+        >>> layer.init_cache((2, 128, 64))
+        >>> layer(jnp.ones((2, 1, 64)), decode=True).shape
+        (2, 1, 64)
+
     Args:
         mask: a Pattern or SparseTensor (n, m) or (heads, n, m). A call may pass another one, static or dynamic.
         num_heads: the number of heads of queries.
@@ -47,6 +57,7 @@ class SparseAttention(nnx.Module):
         max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
         dropout_rate: the dropout rate of the stored weights in training. The stream "dropout" of `rngs` gives the keys.
         use_bias: whether projections have biases.
+        decode: whether calls compute the next position by a KV cache.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
         kernel_init, bias_init: initializers of the projections.
@@ -68,6 +79,7 @@ class SparseAttention(nnx.Module):
         max_distance: int | None = None,
         dropout_rate: float = 0.0,
         use_bias: bool = True,
+        decode: bool = False,
         dtype: DTypeLike | None = None,
         param_dtype: DTypeLike = jnp.float32,
         kernel_init: Initializer = KERNEL,
@@ -97,6 +109,10 @@ class SparseAttention(nnx.Module):
         self.relative = nnx.data(None if relative is None else nnx.Param(relative))
         self.dropout_rate, self.dtype, self.deterministic = dropout_rate, dtype, False
         self.rngs = nnx.data(rngs.dropout.fork() if dropout_rate else None)
+        self.decode = decode
+        self.cached_key: Any = nnx.data(None)
+        self.cached_value: Any = nnx.data(None)
+        self.cache_index: Any = nnx.data(None)
 
     def __call__(
         self,
@@ -105,17 +121,20 @@ class SparseAttention(nnx.Module):
         *,
         mask: PatternLike | None = None,
         deterministic: bool | None = None,
+        decode: bool | None = None,
     ) -> jax.Array:
         """Attend from x (..., n, in_features) to the context (..., m, in_kv_features), by default x itself.
 
-        There is no dropout if `deterministic`, or after `layer.eval()`.
+        There is no dropout if `deterministic`, or after `layer.eval()`. With `decode`, x (..., 1, in_features) is the next
+        position, which attends to those in the cache.
         """
         if mask is None:
             mask = self.mask if isinstance(self.mask, Pattern) else self.mask.get_value()
+        if self.decode if decode is None else decode:
+            return self._step(x, context, mask)
         dropped = self.dropout_rate and not (self.deterministic if deterministic is None else deterministic)
-        held = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
         return MultiHead.apply(
-            {name: {part: array[...] for part, array in own.items()} for name, own in held.items()},
+            self._parameters(),
             None if self.relative is None else self.relative[...],
             x,
             x if context is None else context,
@@ -125,6 +144,34 @@ class SparseAttention(nnx.Module):
             dropout_key=self.rngs() if dropped and self.rngs is not None else None,
         )
 
+    def init_cache(self, input_shape: Sequence[int], dtype: DTypeLike | None = None) -> None:
+        """Make an empty KV cache, for decoding, for x of `input_shape` (..., length, in_features).
+
+        The dtype is by default the one of the computation if that was given, else of the parameters. See the class.
+        """
+        _, kv_heads, dim = self.key["kernel"].shape
+        *batch, length, _ = input_shape
+        held = KVCache.empty(batch, length, kv_heads, dim, dtype or self.dtype or self.key["kernel"].dtype)
+        self.cached_key, self.cached_value = nnx.Cache(held.key), nnx.Cache(held.value)
+        self.cache_index = nnx.Cache(held.index)
+
+    def _parameters(self) -> dict[str, dict[str, jax.Array]]:
+        held = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
+        return {name: {part: array[...] for part, array in own.items()} for name, own in held.items()}
+
+    def _step(self, x: Array, context: Array | None, mask: PatternLike) -> jax.Array:
+        if context is not None or self.cache_index is None:
+            raise ShapeError(
+                "Expected x alone in SparseAttention with decode=True, but got a context."
+                if context is not None
+                else "Expected a KV cache in SparseAttention with decode=True. Call init_cache(shape of x) first."
+            )
+        held = KVCache(self.cached_key[...], self.cached_value[...], self.cache_index[...])
+        relative = None if self.relative is None else self.relative[...]
+        found, held = layer_step(self._parameters(), relative, x, held, mask, dtype=self.dtype)
+        self.cached_key[...], self.cached_value[...], self.cache_index[...] = held.key, held.value, held.index
+        return found
+
 
 class TransformerBlock(nnx.Module):
     """A pre-norm transformer block with sparse self-attention: x + attention(norm(x)), then x + mlp(norm(x)).
@@ -133,6 +180,8 @@ class TransformerBlock(nnx.Module):
         >>> block = jsparse.nnx.TransformerBlock(jsparse.pattern.causal(64, before=8), 4, 32, rngs=nnx.Rngs(0))
         >>> block(jnp.ones((2, 64, 32))).shape
         (2, 64, 32)
+
+    With `decode=True`, a call computes the next position by a KV cache, as `SparseAttention` does.
 
     Xiong et al., "On layer normalization in the transformer architecture", ICML 2020.
 
@@ -173,11 +222,23 @@ class TransformerBlock(nnx.Module):
         self.down = nnx.Linear(hidden, features, rngs=rngs, **dtypes)
         self.dropout = nnx.Dropout(dropout_rate, rngs=rngs)
 
-    def __call__(self, x: Any, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
+    def init_cache(self, input_shape: Sequence[int], dtype: DTypeLike | None = None) -> None:
+        """Make an empty KV cache, for decoding. See `SparseAttention.init_cache`."""
+        self.attention.init_cache(input_shape, dtype)
+
+    def __call__(
+        self,
+        x: Any,
+        *,
+        mask: PatternLike | None = None,
+        deterministic: bool | None = None,
+        decode: bool | None = None,
+    ) -> jax.Array:
         """Apply the block to x (..., length, features)."""
         if jnp.ndim(x) < 2 or jnp.shape(x)[-1] != self.features:
             raise ShapeError(f"Expected x (..., length, {self.features}) in TransformerBlock, but got {jnp.shape(x)}.")
-        attended = self.attention(self.attention_norm(x), mask=mask, deterministic=deterministic)
+        normed = self.attention_norm(x)
+        attended = self.attention(normed, mask=mask, deterministic=deterministic, decode=decode)
         x = x + self.dropout(attended, deterministic=deterministic)
         hidden = jax.nn.gelu(self.up(self.mlp_norm(x)))
         result: jax.Array = x + self.dropout(self.down(hidden), deterministic=deterministic)
@@ -192,6 +253,8 @@ class TransformerEncoder(nnx.Module):
         >>> encoder = jsparse.nnx.TransformerEncoder(mask, 2, 4, 32, rngs=nnx.Rngs(0))
         >>> encoder(jnp.ones((2, 64, 32))).shape
         (2, 64, 32)
+
+    With `decode=True` and a causal mask, a call computes the next position by a KV cache, as `SparseAttention` does.
 
     Args:
         mask: as in `SparseAttention`, for all blocks.
@@ -212,9 +275,21 @@ class TransformerEncoder(nnx.Module):
         dtypes = {name: block[name] for name in ("dtype", "param_dtype") if name in block}
         self.norm = nnx.LayerNorm(features, rngs=rngs, **dtypes)
 
-    def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
+    def init_cache(self, input_shape: Sequence[int], dtype: DTypeLike | None = None) -> None:
+        """Make an empty KV cache in each block, for decoding. See `SparseAttention.init_cache`."""
+        for block in self.blocks:
+            block.init_cache(input_shape, dtype)
+
+    def __call__(
+        self,
+        x: Array,
+        *,
+        mask: PatternLike | None = None,
+        deterministic: bool | None = None,
+        decode: bool | None = None,
+    ) -> jax.Array:
         """Apply the blocks to x (..., length, features), with `mask` in place of the encoder's mask if it is given."""
         for block in self.blocks:
-            x = block(x, mask=mask, deterministic=deterministic)
+            x = block(x, mask=mask, deterministic=deterministic, decode=decode)
         result: jax.Array = self.norm(x)
         return result

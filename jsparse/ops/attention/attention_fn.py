@@ -13,6 +13,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern
+from jsparse.ops.attention.decoding import row_of
 from jsparse.ops.attention.dot_product_attention import checked_pattern, over_lengths
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra
@@ -60,6 +61,8 @@ class AttentionFn:
         dtype = jnp.result_type(query, key, value) if dtype is None else dtype
         query, key, value = (jnp.asarray(x, dtype) for x in (query, key, value))
         sparse, dense = self._masks(mask)
+        if _is_step(query, key, sparse, dense):
+            sparse = row_of(sparse, _last_shown(dense))
         pattern = checked_pattern(sparse, query, key, value)
         kept = None
         if dropout_rate and not deterministic:
@@ -95,6 +98,16 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
     broadcast to (..., heads, T, S): these are read at the entries of the sparse mask only. So a mask of padding, as
     `flax.nnx.make_attention_mask` makes it, is passed to the layer as usual. A query without keys gives 0.
 
+    A layer that decodes (`decode=True`) passes one query, its cache of keys and values, and a mask that shows the keys
+    written so far. The query then sees the keys in one row of the sparse mask: the row of the last key that the layer's
+    mask shows to any query of the batch. So the steps compute what one call for the whole sequence does, if the sparse
+    mask is causal, of shape (m, m) for a cache of length m:
+
+        >>> layer = nnx.MultiHeadAttention(8, 64, decode=True, attention_fn=attend, rngs=nnx.Rngs(0))
+        >>> layer.init_cache((2, 128, 64))
+        >>> layer(jnp.ones((2, 1, 64))).shape
+        (2, 1, 64)
+
     Args:
         mask: a Pattern, or a SparseTensor, whose values play no part, of shape (T, S) or (heads, T, S), static or
             dynamic. Without it, each call of the layer passes a mask, as `layer(x, mask=pattern)`.
@@ -114,6 +127,20 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
             f"jsparse.pattern.from_mask makes a pattern of an array of bools."
         )
     return AttentionFn(pattern, scale)
+
+
+def _is_step(query: Array, key: Array, mask: PatternLike, shown: ArrayLike | None) -> bool:
+    """Whether a layer decodes: there is one query for a mask of as many rows as the cache is long."""
+    length = key.shape[-3]
+    is_one = query.shape[-3] == 1 and length > 1 and mask.shape[-2:] == (length, length)
+    return is_one and shown is not None and jnp.shape(shown)[-2:] == (1, length)
+
+
+def _last_shown(mask: ArrayLike) -> jax.Array:
+    """The number of the last key that a mask (..., 1, keys) shows to any query; -1 if it shows none."""
+    shown = jnp.asarray(mask) != 0
+    keys = jnp.arange(shown.shape[-1], dtype=jnp.int32)
+    return jnp.where(shown, keys, -1).max()
 
 
 def _kept(

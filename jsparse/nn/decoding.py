@@ -1,0 +1,155 @@
+"""Decoding: causal attention one position at a time, by a cache of keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike, DTypeLike
+
+from jsparse.errors import ShapeError
+from jsparse.formats import Pattern
+from jsparse.nn.attention import Projection, caster, mask_pattern, plus, projections_of, relative_bias
+from jsparse.nn.operands import dense_array
+from jsparse.ops.attention.decoding import check_causal, row_of
+from jsparse.ops.attention.dot_product_attention import checked_pattern
+from jsparse.ops.attention.fused import Extra, attended
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import PatternLike
+
+__all__ = ["KVCache", "attention_step", "layer_step"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class KVCache:
+    """The keys and values of the positions that a decoder has seen, and how many there are.
+
+    >>> cache = jsparse.nn.KVCache.empty((2,), 128, 4, 8)
+    >>> cache.key.shape, int(cache.index)
+    ((2, 128, 4, 8), 0)
+
+    Attributes:
+        key: (..., length, kv_heads, dim), 0 where nothing is written yet.
+        value: the same.
+        index: the number of positions written, an integer of shape (). See `attention_step`.
+    """
+
+    key: jax.Array
+    value: jax.Array
+    index: jax.Array
+
+    @staticmethod
+    def empty(batch: Sequence[int], length: int, kv_heads: int, dim: int, dtype: DTypeLike = jnp.float32) -> KVCache:
+        """A cache of `length` positions without any key. See `KVCache`."""
+        shape = (*batch, length, kv_heads, dim)
+        return KVCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype), jnp.zeros((), jnp.int32))
+
+
+def attention_step(
+    x: ArrayLike,
+    cache: KVCache,
+    mask: PatternLike,
+    *,
+    query: Projection,
+    key: Projection,
+    value: Projection,
+    out: Projection,
+    relative: ArrayLike | None = None,
+) -> tuple[jax.Array, KVCache]:
+    """Compute one position of causal self-attention by a KV cache: what `multi_head_attention` gives at that position.
+
+        >>> rng = np.random.default_rng(0)
+        >>> qkv = [jsparse.nn.Projection(rng.normal(size=(16, 4, 8)) / 4) for _ in range(3)]
+        >>> out = jsparse.nn.Projection(rng.normal(size=(4, 8, 16)) / 4)
+        >>> mask, cache = jsparse.pattern.causal(64, before=8), jsparse.nn.KVCache.empty((2,), 64, 4, 8)
+        >>> x = jnp.ones((2, 1, 16))
+        >>> y, cache = jsparse.nn.attention_step(x, cache, mask, query=qkv[0], key=qkv[1], value=qkv[2], out=out)
+        >>> y.shape, int(cache.index)
+        ((2, 1, 16), 1)
+
+    Of the cache only the keys and values in one row of the mask are read. Where the cache is carried by a loop, or is
+    donated to the compiled step, it is written in place.
+
+    Args:
+        x: the next position, (..., 1, in).
+        cache: the keys and values of the positions before, of the length of the mask.
+        mask: a causal Pattern or SparseTensor (n, n) or (heads, n, n), static or dynamic.
+        query, key, value, out: projections as in `multi_head_attention`.
+        relative: a table of biases by distance, (heads, 2 d + 1), as in `relative_bias`.
+
+    Returns an array (..., 1, out), and the cache with one more position. After the last position of the cache a known
+    index raises ShapeError, and a traced one gives NaN.
+
+    Raises ShapeError for shapes that do not fit, and PatternError for a mask in which a query sees a later key.
+    """
+    x, pattern = dense_array(x, "attention_step", "x (..., 1, in)"), mask_pattern(mask)
+    check_causal(pattern, "attention_step")
+    q, k, v = (_by_length(x, projection) for projection in (query, key, value))
+    _check_step(x, k, cache, pattern)
+    keys, values = (
+        jax.lax.dynamic_update_slice_in_dim(held, new.astype(held.dtype), cache.index, axis=-3)
+        for held, new in ((cache.key, k), (cache.value, v))
+    )
+    row = row_of(pattern, cache.index)
+    added = []
+    if relative is not None:
+        bias = relative_bias(relative, row, first=cache.index)
+        added.append(Extra(bias, (*(False,) * (q.ndim - 3), True)))
+    read = _for_pattern(q, keys, values, pattern)
+    found = attended(q, *read, checked_pattern(row, q, *read), None, added, lengths_first=True)
+    found = jnp.where(cache.index < pattern.shape[-1], found, jnp.nan)
+    done = plus(jnp.einsum("...nhd,hdo->...no", found, out.kernel), out.bias)
+    return done, KVCache(keys, values, cache.index + 1)
+
+
+def layer_step(
+    parameters: Mapping[str, Mapping[str, ArrayLike]],
+    relative: jax.Array | None,
+    x: ArrayLike,
+    cache: KVCache,
+    mask: PatternLike,
+    *,
+    dtype: DTypeLike | None,
+) -> tuple[jax.Array, KVCache]:
+    """Attend from one position x (..., 1, inputs) to the cache; see `attention_step` and `MultiHead.apply`."""
+    cast = caster(dtype)
+    x = cast(dense_array(x, "SparseAttention", "x (..., 1, in)"))
+    table = None if relative is None else cast(relative)
+    return attention_step(x, cache, mask, **projections_of(parameters, dtype), relative=table)
+
+
+def _by_length(x: jax.Array, projection: Projection) -> jax.Array:
+    """The queries, keys or values, (..., length, heads, dim)."""
+    return plus(jnp.einsum("...nf,fhd->...nhd", x, projection.kernel), projection.bias)
+
+
+def _for_pattern(
+    q: jax.Array, keys: jax.Array, values: jax.Array, pattern: Pattern | DynamicPattern
+) -> tuple[jax.Array, jax.Array]:
+    """The keys and values for a pattern. Heads that share keys have different entries if each head has a pattern."""
+    if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:
+        return jnp.repeat(keys, q.shape[-2] // keys.shape[-2], -2), jnp.repeat(
+            values, q.shape[-2] // keys.shape[-2], -2
+        )
+    return keys, values
+
+
+def _check_step(x: jax.Array, k: jax.Array, cache: KVCache, pattern: Pattern | DynamicPattern) -> None:
+    """Raise ShapeError if a cache does not fit the next position or the mask, or if it is known to be full."""
+    length = pattern.shape[-1]
+    if x.ndim < 2 or x.shape[-2] != 1:
+        raise ShapeError(f"Expected x (..., 1, in), one position, in a step of a decoder, but got {x.shape}.")
+    wanted = (*k.shape[:-3], length, *k.shape[-2:])
+    if cache.key.shape != wanted or cache.value.shape != wanted:
+        raise ShapeError(
+            f"Expected a KV cache of shape {wanted} for x {x.shape} and a mask of shape {pattern.shape}, but got keys "
+            f"{cache.key.shape} and values {cache.value.shape}."
+        )
+    if not isinstance(cache.index, jax.core.Tracer) and int(cache.index) >= length:
+        raise ShapeError(
+            f"Expected at most {length} steps for a KV cache of length {length}, but {int(cache.index)} positions are "
+            f"written already. Begin with an empty cache, or make mask and cache longer."
+        )

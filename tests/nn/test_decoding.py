@@ -1,0 +1,181 @@
+"""Decoding token by token gives what one call for the whole sequence does: our layers, Flax's, and the functions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse import PatternError, ShapeError, SparseTensor
+from jsparse.nn import KVCache, Projection, attention_step, multi_head_attention
+
+nnx = pytest.importorskip("flax.nnx")
+linen = pytest.importorskip("flax.linen")
+
+import jsparse.linen  # noqa: E402  # after importorskip
+import jsparse.nnx  # noqa: E402
+
+N, HEADS, FEATURES, BATCH = 20, 4, 16, 2
+MASK = jsparse.pattern.causal(N, before=4) | (jsparse.pattern.global_(N, 2) & jsparse.pattern.causal(N))
+RUNS = jsparse.pattern.causal(N, before=6)
+X = jax.random.normal(jax.random.key(0), (BATCH, N, FEATURES))
+
+
+def close(found, wanted, tolerance=1e-5):
+    np.testing.assert_allclose(np.asarray(found, np.float32), np.asarray(wanted, np.float32), tolerance, tolerance)
+
+
+def decoded(step, layer, x):
+    return jnp.concatenate([step(layer, x[..., t : t + 1, :]) for t in range(x.shape[-2])], axis=-2)
+
+
+@nnx.jit
+def step(layer, x):
+    return layer(x, decode=True)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("mask", [MASK, RUNS], ids=["global", "runs"])
+@pytest.mark.parametrize("options", [{}, {"num_kv_heads": 2, "max_distance": 3}, {"dropout_rate": 0.5}], ids=str)
+def test_encoders_of_nnx(mask, options):
+    encoder = jsparse.nnx.TransformerEncoder(mask, 2, HEADS, FEATURES, rngs=nnx.Rngs(0), **options)
+    encoder.eval()
+    wanted = encoder(X)
+    encoder.init_cache(X.shape)
+    close(decoded(step, encoder, X), wanted)
+    encoder.init_cache(X.shape)  # from the start again
+    close(decoded(step, encoder, X[:, :7]), wanted[:, :7])
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
+def test_narrow_floats(dtype):
+    """A step in bfloat16 sums in float32, as the whole layer does; a cache in bfloat16 is rounded once."""
+    layer = jsparse.nnx.SparseAttention(MASK, HEADS, FEATURES, dtype=dtype, rngs=nnx.Rngs(0))
+    wanted = layer(X)
+    layer.init_cache(X.shape)
+    assert layer.cached_key.dtype == dtype
+    close(decoded(step, layer, X), wanted, 2e-2 if dtype == jnp.bfloat16 else 1e-5)
+    layer.init_cache(X.shape, jnp.bfloat16)
+    close(decoded(step, layer, X), wanted, 3e-2)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_kv_heads": 2, "max_distance": 3}], ids=str)
+def test_encoders_of_linen(options):
+    layer = jsparse.linen.TransformerEncoder(MASK, 2, HEADS, decode=True, **options)
+    variables = layer.init(jax.random.key(0), X)
+    whole = jsparse.linen.TransformerEncoder(MASK, 2, HEADS, **options)
+    wanted = whole.apply({"params": variables["params"]}, X)
+    of_step = jax.jit(lambda variables, x: layer.apply(variables, x, mutable=["cache"]))
+    for t in range(N):
+        found, changed = of_step(variables, X[:, t : t + 1])
+        variables = {**variables, **changed}
+        close(found, wanted[:, t : t + 1])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_attention_of_nnx(dynamic):
+    held = SparseTensor(jnp.ones(MASK.nse), MASK).dynamic(MASK.nse + 5).pattern if dynamic else MASK
+    attend = jsparse.attention_fn(held)
+    layer = nnx.MultiHeadAttention(HEADS, FEATURES, decode=False, attention_fn=attend, rngs=nnx.Rngs(0))
+    wanted = layer(X)
+    layer.init_cache(X.shape)
+    close(decoded(step, layer, X), wanted)
+
+
+def test_attention_of_nnx_with_a_mask_of_padding():
+    """The padding of one sequence does not change which row the others see, nor hides it the row itself."""
+    attend = jsparse.attention_fn(MASK)
+    layer = nnx.MultiHeadAttention(HEADS, FEATURES, decode=False, attention_fn=attend, rngs=nnx.Rngs(0))
+    shown = np.arange(N) < np.array([[N], [5]])
+    wanted = layer(X, mask=jnp.asarray(shown[:, None, None, :]))
+    layer.init_cache(X.shape)
+    padded = nnx.jit(lambda layer, x, mask: layer(x, mask=mask, decode=True))
+    for t in range(N):
+        close(padded(layer, X[:, t : t + 1], shown[:, None, None, :]), wanted[:, t : t + 1])
+
+
+def test_attention_of_linen():
+    options = {"num_heads": HEADS, "attention_fn": jsparse.attention_fn(MASK)}
+    layer = linen.MultiHeadDotProductAttention(decode=True, **options)
+    variables = layer.init(jax.random.key(0), X)
+    wanted = linen.MultiHeadDotProductAttention(**options).apply({"params": variables["params"]}, X)
+    of_step = jax.jit(lambda variables, x: layer.apply(variables, x, mutable=["cache"]))
+    for t in range(N):
+        found, changed = of_step(variables, X[:, t : t + 1])
+        variables = {**variables, **changed}
+        close(found, wanted[:, t : t + 1])
+
+
+def projections(kv_heads):
+    keys = jax.random.split(jax.random.key(1), 4)
+    shapes = {"query": (FEATURES, HEADS, 4), "key": (FEATURES, kv_heads, 4), "value": (FEATURES, kv_heads, 4)}
+    made = {name: Projection(jax.random.normal(k, s) / 4) for k, (name, s) in zip(keys, shapes.items(), strict=False)}
+    return made | {"out": Projection(jax.random.normal(keys[3], (HEADS, 4, FEATURES)) / 4)}
+
+
+@pytest.mark.parametrize("kv_heads", [HEADS, 2])
+def test_a_mask_for_each_head_in_a_scan(kv_heads):
+    stacked = np.tril(np.random.default_rng(0).random((HEADS, N, N)) < 0.5)
+    mask, given = jsparse.pattern.from_mask(stacked), projections(kv_heads)
+    wanted = multi_head_attention(X, X, mask, **given)
+
+    def one(cache, x):
+        found, cache = attention_step(x, cache, mask, **given)
+        return cache, found
+
+    empty = KVCache.empty((BATCH,), N, kv_heads, 4)
+    cache, found = jax.jit(lambda x: jax.lax.scan(one, empty, jnp.moveaxis(x, 1, 0)[:, :, None]))(X)
+    close(jnp.moveaxis(found[:, :, 0], 0, 1), wanted)
+    assert int(cache.index) == N
+
+
+def test_sequences_at_different_positions():
+    """`vmap` over caches: each sequence has an index of its own."""
+    given = projections(HEADS)
+    wanted = multi_head_attention(X, X, MASK, **given)
+    caches = []
+    for number, start in enumerate((3, 11)):
+        cache = KVCache.empty((), N, HEADS, 4)
+        for t in range(start):
+            _, cache = attention_step(X[number, t : t + 1], cache, MASK, **given)
+        caches.append(cache)
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *caches)
+    x = jnp.stack([X[0, 3:4], X[1, 11:12]])
+    found, _ = jax.jit(jax.vmap(lambda x, cache: attention_step(x, cache, MASK, **given)))(x, both)
+    close(found, jnp.stack([wanted[0, 3:4], wanted[1, 11:12]]))
+
+
+def test_after_the_last_position():
+    layer = jsparse.nnx.SparseAttention(MASK, HEADS, FEATURES, rngs=nnx.Rngs(0))
+    layer.init_cache(X.shape)
+    decoded(step, layer, X)
+    with pytest.raises(ShapeError, match="at most 20 steps for a KV cache of length 20"):
+        layer(X[:, :1], decode=True)
+    assert jnp.isnan(step(layer, X[:, :1])).all()
+
+
+def test_a_step_moves_no_whole_cache():
+    """One row of the mask reads few keys, so keys and values are not transposed for the kernel."""
+    q, k = jnp.ones((1, 1, HEADS, 4)), jnp.ones((1, 64, HEADS, 4))
+    mask = jsparse.pattern.causal(64, before=5)
+    lowered = jax.jit(lambda q, k, t: jsparse.dot_product_attention(q, k, k, mask=mask[[t]])).lower(q, k, 3).as_text()
+    assert not [line for line in lowered.splitlines() if "stablehlo.transpose" in line and "64" in line]
+    whole = jax.jit(lambda k: jsparse.dot_product_attention(k, k, k, mask=mask)).lower(k).as_text()
+    assert [line for line in whole.splitlines() if "stablehlo.transpose" in line and "64" in line]
+
+
+def test_wrong_input():
+    layer = jsparse.nnx.SparseAttention(MASK, HEADS, FEATURES, rngs=nnx.Rngs(0), decode=True)
+    with pytest.raises(ShapeError, match="Call init_cache"):
+        layer(X[:, :1])
+    layer.init_cache((BATCH, N - 1, FEATURES))
+    with pytest.raises(ShapeError, match="KV cache of shape"):
+        layer(X[:, :1])
+    layer.init_cache(X.shape)
+    with pytest.raises(ShapeError, match="one position"):
+        layer(X[:, :2])
+    with pytest.raises(ShapeError, match="got a context"):
+        layer(X[:, :1], X)
+    for mask in (jsparse.pattern.window(N, 2), jsparse.pattern.causal(N - 1, N)):
+        with pytest.raises(PatternError, match="Expected a causal mask"):
+            layer(X[:, :1], mask=mask)
