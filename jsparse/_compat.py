@@ -1,4 +1,7 @@
-"""Wrappers of JAX's names that are not public. No other module uses such names."""
+"""Wrappers of JAX's names that are not public. No other module uses such names.
+
+What `jax.extend` has comes from where JAX defines it: that package also imports all of Pallas.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
+from importlib import import_module
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +18,12 @@ import jax
 import numpy as np
 from jax._src.config import eager_constant_folding
 from jax._src.core import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Primitive,
+    Var,
     eval_jaxpr,
     get_opaque_trace_state,
     jaxprs_in_params,
@@ -22,12 +32,12 @@ from jax._src.core import (
 )
 from jax._src.interpreters import pxla
 from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
+from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
+from jax._src.lib.mlir.dialects import func
+from jax._src.lib.mlir.dialects import hlo as stablehlo  # type: ignore[attr-defined]
 from jax._src.util import weakref_cache_key_types
 from jax._src.xla_bridge import backends_are_initialized
 from jax.ad_checkpoint import checkpoint_name
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var
-from jax.extend.mlir import ir
-from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jsparse.base.arrays import Array
@@ -49,6 +59,7 @@ __all__ = [
     "evaluated",
     "function_of_jax_numpy",
     "handed_over",
+    "ir",
     "is_eager",
     "is_for_export",
     "is_undefined",
@@ -74,6 +85,7 @@ __all__ = [
     "same_varying",
     "scan_counts",
     "shared_constants",
+    "stablehlo",
     "trace_state",
     "traceback_frames",
     "with_checkpoint_name",
@@ -88,11 +100,20 @@ is_undefined = ad.is_undefined_primal
 EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are kept for calls outside jit
 
 
+LOWERINGS = "jsparse.primitives.lowerings"
+"""The module of all lowerings. It imports the compiler, so it is imported when a primitive is first applied."""
+
+
 def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_results: bool = False) -> Primitive:
     """Make a primitive. Outside of any transformation it runs as a compiled program of its own."""
+
+    def abstract_value(*operands: Any, **params: Any) -> Any:
+        import_module(LOWERINGS)
+        return abstract_eval(*operands, **params)
+
     primitive = Primitive(name)
     primitive.multiple_results = multiple_results
-    primitive.def_abstract_eval(abstract_eval)
+    primitive.def_abstract_eval(abstract_value)
     primitive.def_impl(_compiled(primitive))
     return primitive
 
@@ -137,6 +158,8 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
 
     @remembered(maxsize=EAGER_PROGRAMS)
     def compiled(**params: Any) -> _EagerProgram:
+        import_module(LOWERINGS)
+
         def applied(*operands: Any) -> Any:
             return primitive.bind(*operands, **params)
 

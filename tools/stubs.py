@@ -1,8 +1,9 @@
-"""Writes the stubs of the graph layers for Flax: `python tools/stubs.py [--check]`.
+"""Writes the stubs for what is made or imported late: `python tools/stubs.py [--check]`.
 
-The modules of `jsparse.nnx` and `jsparse.linen` are made from the layers of `jsparse.nn` when they are imported, which
-type checkers and editors do not follow. The stubs have their signatures. With `--check` nothing is written, and the
-exit status is 1 if a stub is not what the layers say.
+The modules of `jsparse.nnx` and `jsparse.linen` are made from the layers of `jsparse.nn` when they are imported, and
+the public names of `jsparse` are imported when somebody asks for them (`jsparse/_names.py`). Type checkers and editors
+follow neither, so the stubs have the signatures of the former and the imports of the latter. With `--check` nothing is
+written, and the exit status is 1 if a stub is not up to date.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+
+from jsparse._names import PLACES, SUBPACKAGES
 
 ROOT = Path(__file__).parent.parent
 HEAD = '''"""The graph layers of `jsparse.nn` as modules. Written by `python tools/stubs.py`."""
@@ -57,21 +60,36 @@ def stub(framework: str) -> str:
                 is_named = True
             parts.append(option(p))
         lines.append(f"class {name}(GraphLayer):\n    def __init__({', '.join(parts)}) -> None: ...")
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "graph_layers.pyi", "-"]
-    return subprocess.run(
-        command, input="\n\n".join(lines), capture_output=True, text=True, check=True, cwd=ROOT
-    ).stdout
+    return formatted("\n\n".join(lines))
+
+
+def stub_of_names() -> str:
+    """The stub of `jsparse` itself."""
+    lines = ['"""The public names of jsparse. Written by `python tools/stubs.py` from `jsparse/_names.py`."""', ""]
+    lines += [f"from jsparse import {name} as {name}" for name in SUBPACKAGES]
+    lines += [f"from {place} import {name} as {name}" for name, place in PLACES.items()]
+    lines += ["", "__version__: str", "EXPORT_CALLS: list[str]"]
+    lines += [f"__all__ = {sorted([*PLACES, *SUBPACKAGES, 'EXPORT_CALLS'])!r}"]
+    return formatted("\n".join(lines))
+
+
+def formatted(text: str) -> str:
+    """The text of a stub as `ruff` sorts and formats it."""
+    for command in (["check", "--fix", "--quiet", "--select", "I,RUF022"], ["format"]):
+        run = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "stub.pyi", "-"]
+        text = subprocess.run(run, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    return text
 
 
 def main() -> int:
     """Write the stubs, or compare them."""
     differs = 0
-    for framework in IMPORTS:
-        path, text = ROOT / "jsparse" / framework / "graph_layers.pyi", stub(framework)
+    stubs = {ROOT / "jsparse" / framework / "graph_layers.pyi": stub(framework) for framework in IMPORTS}
+    for path, text in {**stubs, ROOT / "jsparse" / "__init__.pyi": stub_of_names()}.items():
         if "--check" not in sys.argv:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            print(f"{path.relative_to(ROOT)} is not what the layers say. Run python tools/stubs.py.")
+            print(f"{path.relative_to(ROOT)} is not up to date. Run python tools/stubs.py.")
             differs = 1
     return differs
 

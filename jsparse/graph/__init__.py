@@ -9,37 +9,54 @@ of one, and functions that leave all weights alone give a pattern for a pattern.
 `jax.experimental.sparse` are graphs, too; `jsparse.asarray` converts them.
 """
 
-from jsparse.graph.batching import GraphBatch as GraphBatch
-from jsparse.graph.batching import batch as batch
-from jsparse.graph.batching import unbatch as unbatch
-from jsparse.graph.coalescing import coalesce as coalesce
-from jsparse.graph.degrees import degree as degree
-from jsparse.graph.degrees import normalize as normalize
-from jsparse.graph.edges import Edges as Edges
-from jsparse.graph.edges import from_edge_index as from_edge_index
-from jsparse.graph.edges import from_edges as from_edges
-from jsparse.graph.edges import to_edges as to_edges
-from jsparse.graph.hetero import HeteroBatch as HeteroBatch
-from jsparse.graph.hetero import hetero_batch as hetero_batch
-from jsparse.graph.libraries import from_jraph as from_jraph
-from jsparse.graph.libraries import from_networkx as from_networkx
-from jsparse.graph.link_split import LinkSplit as LinkSplit
-from jsparse.graph.link_split import random_link_split as random_link_split
-from jsparse.graph.links import LinkSample as LinkSample
-from jsparse.graph.links import link_batches as link_batches
-from jsparse.graph.links import sample_links as sample_links
-from jsparse.graph.loops import add_self_loops as add_self_loops
-from jsparse.graph.loops import remove_self_loops as remove_self_loops
-from jsparse.graph.loops import symmetrize as symmetrize
-from jsparse.graph.nearest import knn_graph as knn_graph
-from jsparse.graph.nearest import radius_graph as radius_graph
-from jsparse.graph.negatives import batched_negative_sampling as batched_negative_sampling
-from jsparse.graph.negatives import negative_sampling as negative_sampling
-from jsparse.graph.negatives import structured_negative_sampling as structured_negative_sampling
-from jsparse.graph.ordering import permute as permute
-from jsparse.graph.ordering import reorder as reorder
-from jsparse.graph.sampling import NeighborSample as NeighborSample
-from jsparse.graph.sampling import sample_neighbors as sample_neighbors
-from jsparse.graph.subgraphs import Subgraph as Subgraph
-from jsparse.graph.subgraphs import k_hop_subgraph as k_hop_subgraph
-from jsparse.graph.subgraphs import subgraph as subgraph
+from jsparse.graph.batching import GraphBatch, batch, unbatch
+from jsparse.graph.coalescing import coalesce
+from jsparse.graph.degrees import degree, normalize
+from jsparse.graph.edges import Edges, from_edge_index, from_edges, to_edges
+from jsparse.graph.hetero import HeteroBatch, hetero_batch
+from jsparse.graph.libraries import from_jraph, from_networkx
+from jsparse.graph.link_split import LinkSplit, random_link_split
+from jsparse.graph.links import LinkSample, link_batches, sample_links
+from jsparse.graph.loops import add_self_loops, remove_self_loops, symmetrize
+from jsparse.graph.nearest import knn_graph, radius_graph
+from jsparse.graph.negatives import batched_negative_sampling, negative_sampling, structured_negative_sampling
+from jsparse.graph.ordering import permute, reorder
+from jsparse.graph.sampling import NeighborSample, sample_neighbors
+from jsparse.graph.subgraphs import Subgraph, k_hop_subgraph, subgraph
+
+__all__ = [
+    "Edges",
+    "GraphBatch",
+    "HeteroBatch",
+    "LinkSample",
+    "LinkSplit",
+    "NeighborSample",
+    "Subgraph",
+    "add_self_loops",
+    "batch",
+    "batched_negative_sampling",
+    "coalesce",
+    "degree",
+    "from_edge_index",
+    "from_edges",
+    "from_jraph",
+    "from_networkx",
+    "hetero_batch",
+    "k_hop_subgraph",
+    "knn_graph",
+    "link_batches",
+    "negative_sampling",
+    "normalize",
+    "permute",
+    "radius_graph",
+    "random_link_split",
+    "remove_self_loops",
+    "reorder",
+    "sample_links",
+    "sample_neighbors",
+    "structured_negative_sampling",
+    "subgraph",
+    "symmetrize",
+    "to_edges",
+    "unbatch",
+]

@@ -9,9 +9,11 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from jsparse.linen.attention import SparseAttention as SparseAttention
-from jsparse.linen.attention import SparseAttention as SparseSelfAttention  # noqa: F401  without a context
-from jsparse.linen.attention import TransformerBlock as TransformerBlock
-from jsparse.linen.attention import TransformerEncoder as TransformerEncoder
+from jsparse.linen import graph_layers
+from jsparse.linen.attention import SparseAttention, TransformerBlock, TransformerEncoder
+from jsparse.linen.attention import SparseAttention as SparseSelfAttention
 from jsparse.linen.graph_layers import *  # noqa: F403
-from jsparse.linen.linear import SparseLinear as SparseLinear
+from jsparse.linen.linear import SparseLinear
+
+__all__ = ["SparseAttention", "SparseLinear", "SparseSelfAttention", "TransformerBlock", "TransformerEncoder"]
+__all__ += graph_layers.__all__

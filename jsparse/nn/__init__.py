@@ -3,42 +3,64 @@
 `jsparse.nnx` and `jsparse.linen` have these layers as modules of Flax.
 """
 
-from jsparse.nn.aggregation import aggregate as aggregate
-from jsparse.nn.attention import Projection as Projection
-from jsparse.nn.attention import multi_head_attention as multi_head_attention
-from jsparse.nn.attention import relative_bias as relative_bias
-from jsparse.nn.convolutions.cheb import ChebConv as ChebConv
-from jsparse.nn.convolutions.cheb import cheb_conv as cheb_conv
-from jsparse.nn.convolutions.edge import EdgeConv as EdgeConv
-from jsparse.nn.convolutions.edge import edge_conv as edge_conv
-from jsparse.nn.convolutions.gcn import GCNConv as GCNConv
-from jsparse.nn.convolutions.gcn import gcn_conv as gcn_conv
-from jsparse.nn.convolutions.gin import GINConv as GINConv
-from jsparse.nn.convolutions.gin import gin_conv as gin_conv
-from jsparse.nn.convolutions.rgcn import RGCNConv as RGCNConv
-from jsparse.nn.convolutions.rgcn import basis_kernel as basis_kernel
-from jsparse.nn.convolutions.rgcn import rgcn_conv as rgcn_conv
-from jsparse.nn.convolutions.sage import SAGEConv as SAGEConv
-from jsparse.nn.convolutions.sage import sage_conv as sage_conv
-from jsparse.nn.decoding import KVCache as KVCache
-from jsparse.nn.decoding import attention_step as attention_step
-from jsparse.nn.embedding import embedding_bag as embedding_bag
-from jsparse.nn.experts import Routing as Routing
-from jsparse.nn.experts import mixture_of_experts as mixture_of_experts
-from jsparse.nn.experts import route as route
-from jsparse.nn.experts import top_k_activations as top_k_activations
-from jsparse.nn.graph_attention.gat import EdgeAttention as EdgeAttention
-from jsparse.nn.graph_attention.gat import GATConv as GATConv
-from jsparse.nn.graph_attention.gat import gat_conv as gat_conv
-from jsparse.nn.graph_attention.gatv2 import GATv2Conv as GATv2Conv
-from jsparse.nn.graph_attention.gatv2 import gatv2_conv as gatv2_conv
-from jsparse.nn.graph_attention.transformer import TransformerConv as TransformerConv
-from jsparse.nn.graph_attention.transformer import transformer_conv as transformer_conv
-from jsparse.nn.hetero import HeteroConv as HeteroConv
-from jsparse.nn.layer import Layer as Layer
-from jsparse.nn.linear import block_linear as block_linear
-from jsparse.nn.linear import linear as linear
-from jsparse.nn.pooling import attention_pool as attention_pool
-from jsparse.nn.pooling import pool as pool
-from jsparse.nn.sparsity import gradual_sparsity as gradual_sparsity
-from jsparse.nn.sparsity import n_of_m as n_of_m
+from jsparse.nn.aggregation import aggregate
+from jsparse.nn.attention import Projection, multi_head_attention, relative_bias
+from jsparse.nn.convolutions.cheb import ChebConv, cheb_conv
+from jsparse.nn.convolutions.edge import EdgeConv, edge_conv
+from jsparse.nn.convolutions.gcn import GCNConv, gcn_conv
+from jsparse.nn.convolutions.gin import GINConv, gin_conv
+from jsparse.nn.convolutions.rgcn import RGCNConv, basis_kernel, rgcn_conv
+from jsparse.nn.convolutions.sage import SAGEConv, sage_conv
+from jsparse.nn.decoding import KVCache, attention_step
+from jsparse.nn.embedding import embedding_bag
+from jsparse.nn.experts import Routing, mixture_of_experts, route, top_k_activations
+from jsparse.nn.graph_attention.gat import EdgeAttention, GATConv, gat_conv
+from jsparse.nn.graph_attention.gatv2 import GATv2Conv, gatv2_conv
+from jsparse.nn.graph_attention.transformer import TransformerConv, transformer_conv
+from jsparse.nn.hetero import HeteroConv
+from jsparse.nn.layer import Layer
+from jsparse.nn.linear import block_linear, linear
+from jsparse.nn.pooling import attention_pool, pool
+from jsparse.nn.sparsity import gradual_sparsity, n_of_m
+
+__all__ = [
+    "ChebConv",
+    "EdgeAttention",
+    "EdgeConv",
+    "GATConv",
+    "GATv2Conv",
+    "GCNConv",
+    "GINConv",
+    "HeteroConv",
+    "KVCache",
+    "Layer",
+    "Projection",
+    "RGCNConv",
+    "Routing",
+    "SAGEConv",
+    "TransformerConv",
+    "aggregate",
+    "attention_pool",
+    "attention_step",
+    "basis_kernel",
+    "block_linear",
+    "cheb_conv",
+    "edge_conv",
+    "embedding_bag",
+    "gat_conv",
+    "gatv2_conv",
+    "gcn_conv",
+    "gin_conv",
+    "gradual_sparsity",
+    "linear",
+    "mixture_of_experts",
+    "multi_head_attention",
+    "n_of_m",
+    "pool",
+    "relative_bias",
+    "rgcn_conv",
+    "route",
+    "sage_conv",
+    "top_k_activations",
+    "transformer_conv",
+]

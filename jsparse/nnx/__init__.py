@@ -9,18 +9,30 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from jsparse.nnx.attention import SparseAttention as SparseAttention
-from jsparse.nnx.attention import SparseAttention as SparseSelfAttention  # noqa: F401  without a context
-from jsparse.nnx.attention import TransformerBlock as TransformerBlock
-from jsparse.nnx.attention import TransformerEncoder as TransformerEncoder
+from jsparse.nnx import graph_layers
+from jsparse.nnx.attention import SparseAttention, TransformerBlock, TransformerEncoder
+from jsparse.nnx.attention import SparseAttention as SparseSelfAttention
 from jsparse.nnx.graph_layers import *  # noqa: F403
-from jsparse.nnx.linear import BlockSparseLinear as BlockSparseLinear
-from jsparse.nnx.linear import SparseLinear as SparseLinear
-from jsparse.nnx.moments import restrict_state as restrict_state
-from jsparse.nnx.param import SparseIndex as SparseIndex
-from jsparse.nnx.param import SparseParam as SparseParam
-from jsparse.nnx.prune_model import KernelSummary as KernelSummary
-from jsparse.nnx.prune_model import PruningSummary as PruningSummary
-from jsparse.nnx.prune_model import prune_model as prune_model
-from jsparse.nnx.pruned import Mask as Mask
-from jsparse.nnx.pruned import PrunedLinear as PrunedLinear
+from jsparse.nnx.linear import BlockSparseLinear, SparseLinear
+from jsparse.nnx.moments import restrict_state
+from jsparse.nnx.param import SparseIndex, SparseParam
+from jsparse.nnx.prune_model import KernelSummary, PruningSummary, prune_model
+from jsparse.nnx.pruned import Mask, PrunedLinear
+
+__all__ = [
+    "BlockSparseLinear",
+    "KernelSummary",
+    "Mask",
+    "PrunedLinear",
+    "PruningSummary",
+    "SparseAttention",
+    "SparseIndex",
+    "SparseLinear",
+    "SparseParam",
+    "SparseSelfAttention",
+    "TransformerBlock",
+    "TransformerEncoder",
+    "prune_model",
+    "restrict_state",
+]
+__all__ += graph_layers.__all__

@@ -125,8 +125,8 @@ class SparseAttention(nnx.Module):
     ) -> jax.Array:
         """Attend from x (..., n, in_features) to the context (..., m, in_kv_features), by default x itself.
 
-        There is no dropout if `deterministic`, or after `layer.eval()`. With `decode`, x (..., 1, in_features) is the next
-        position, which attends to those in the cache.
+        There is no dropout if `deterministic`, or after `layer.eval()`. With `decode`, x (..., 1, in_features) is the
+        next position, which attends to the positions in the cache.
         """
         if mask is None:
             mask = self.mask if isinstance(self.mask, Pattern) else self.mask.get_value()

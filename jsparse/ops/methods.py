@@ -1,27 +1,17 @@
 """The methods of SparseTensor and of patterns that call higher packages.
 
 A tensor is values on a pattern, and its package imports no operation. So the methods that call operations are installed
-here, when jsparse is imported. `SparseTensor` declares them for type checkers.
+here, when jsparse is imported; each imports its file when somebody first asks for it. `SparseTensor` declares them for
+type checkers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar
 
-from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
 from jsparse.formats import Pattern
-from jsparse.formats.set_operators import SetOperators
-from jsparse.ops import display, dot, picture, protocols
-from jsparse.ops.building import diagonals
-from jsparse.ops.elementwise import binary, comparisons, operators
-from jsparse.ops.elementwise.map import map_entries
-from jsparse.ops.indexing import getitem, points
-from jsparse.ops.reductions import arg, moments, reductions
-from jsparse.ops.shaping import axes, ordering, repeating, reshaping
-from jsparse.ops.surgery.prune import drop_zeros, prune
-from jsparse.ops.surgery.regrow import regrow
-from jsparse.ops.surgery.restrict import restrict
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -29,15 +19,43 @@ __all__ = ["METHODS", "install"]
 
 
 R = TypeVar("R")
+Find = Callable[[], Any]
 
 
-def _reflected(function: Callable[[TensorLike, TensorLike], R]) -> Callable[[SparseTensor, TensorLike], R]:
+def _at(place: str) -> Find:
+    """How to find a function of jsparse, "ops.dot.dot"."""
+    module, _, name = place.rpartition(".")
+    return lambda: getattr(import_module(f"jsparse.{module}"), name)
+
+
+def _static(place: str) -> Find:
+    return lambda: staticmethod(_at(place)())
+
+
+def _property(place: str) -> Find:
+    return lambda: property(_at(place)())
+
+
+def _as_reflected(function: Callable[[TensorLike, TensorLike], R]) -> Callable[[SparseTensor, TensorLike], R]:
     """The reflected operator, for a tensor on the right."""
 
     def reflected(self: SparseTensor, other: TensorLike) -> R:
         return function(other, self)
 
     return reflected
+
+
+def _reflected(place: str) -> Find:
+    return lambda: _as_reflected(_at(place)())
+
+
+def _of_table(name: str, sign: str) -> Find:
+    """How to find an operator that is a function of the table."""
+    return lambda: _at("ops.elementwise.operators.of_table")()(name, sign)
+
+
+def _table_reflected(name: str, sign: str) -> Find:
+    return lambda: _as_reflected(_of_table(name, sign)())
 
 
 _OF_TABLE = {
@@ -48,99 +66,107 @@ _OF_TABLE = {
 }
 """Operators that are functions of the table, by the names of their methods."""
 
-PICTURES: dict[str, Any] = {"spy": picture.spy, "_repr_html_": picture.as_html}
-"""The methods that patterns have, too."""
-
-METHODS: dict[str, Any] = {
-    "from_coords": staticmethod(coordinate_creation.from_coords),
-    "asformat": conversion.asformat,
-    "dynamic": conversion.dynamic,
-    "with_transpose": conversion.with_transpose,
-    "todense": operators.todense,
-    "toarray": operators.todense,
-    "to_scipy": scipy_sparse.to_scipy,
-    "to_bcoo": jax_sparse.to_bcoo,
-    "to_bcsr": jax_sparse.to_bcsr,
-    "conj": operators.conj,
-    "dot": dot.dot,
-    "multiply": operators.multiply,
-    "power": binary.power,
-    "map": map_entries,
-    "sum": reductions.sum,
-    "min": reductions.min,
-    "max": reductions.max,
-    "prod": reductions.prod,
-    "mean": reductions.mean,
-    "var": moments.var,
-    "std": moments.std,
-    "any": reductions.any,
-    "all": reductions.all,
-    "argmax": arg.argmax,
-    "argmin": arg.argmin,
-    "restrict": restrict,
-    "prune": prune,
-    "regrow": regrow,
-    "drop_zeros": drop_zeros,
-    **PICTURES,
-    "__str__": display.as_text,
-    "__getitem__": getitem.getitem,
-    "take": getitem.take,
-    "coords": property(points.coords),
-    "at_coords": points.at_coords,
-    "reshape": reshaping.reshape_method,
-    "ravel": reshaping.ravel,
-    "flatten": reshaping.ravel,
-    "squeeze": axes.squeeze,
-    "swapaxes": axes.swapaxes,
-    "repeat": repeating.repeat,
-    "nonzero": ordering.nonzero,
-    "diagonal": diagonals.diagonal,
-    "trace": diagonals.trace,
-    "__array_function__": protocols.array_function,
-    "__matmul__": operators.matmul,
-    "__rmatmul__": _reflected(operators.matmul),
-    "__mul__": operators.multiply,
-    "__rmul__": operators.multiply,
-    "__truediv__": operators.divide,
-    "__rtruediv__": _reflected(operators.divide),
-    "__pow__": binary.power,
-    "__lt__": comparisons.less,
-    "__le__": comparisons.less_equal,
-    "__gt__": comparisons.greater,
-    "__ge__": comparisons.greater_equal,
-    "__add__": operators.add,
-    "__radd__": _reflected(operators.add),
-    "__sub__": operators.subtract,
-    "__rsub__": _reflected(operators.subtract),
-    "__and__": operators.bitwise_and,
-    "__rand__": operators.bitwise_and,
-    "__or__": operators.bitwise_or,
-    "__ror__": operators.bitwise_or,
-    "__xor__": operators.bitwise_xor,
-    "__rxor__": operators.bitwise_xor,
-    "__neg__": operators.negative,
-    "__pos__": operators.positive,
-    "__abs__": operators.absolute,
-    "__divmod__": operators.divmod_,
-    "__rdivmod__": _reflected(operators.divmod_),
-    **{f"__{name}__": operators.of_table(*row) for name, row in _OF_TABLE.items()},
-    **{f"__r{name}__": _reflected(operators.of_table(*row)) for name, row in _OF_TABLE.items()},
+METHODS: dict[str, Find] = {
+    "from_coords": _static("convert.coordinate_creation.from_coords"),
+    "asformat": _at("convert.conversion.asformat"),
+    "dynamic": _at("convert.conversion.dynamic"),
+    "with_transpose": _at("convert.conversion.with_transpose"),
+    "todense": _at("ops.elementwise.operators.todense"),
+    "toarray": _at("ops.elementwise.operators.todense"),
+    "to_scipy": _at("convert.scipy_sparse.to_scipy"),
+    "to_bcoo": _at("convert.jax_sparse.to_bcoo"),
+    "to_bcsr": _at("convert.jax_sparse.to_bcsr"),
+    "conj": _at("ops.elementwise.operators.conj"),
+    "dot": _at("ops.dot.dot"),
+    "multiply": _at("ops.elementwise.operators.multiply"),
+    "power": _at("ops.elementwise.binary.power"),
+    "map": _at("ops.elementwise.map.map_entries"),
+    "sum": _at("ops.reductions.reductions.sum"),
+    "min": _at("ops.reductions.reductions.min"),
+    "max": _at("ops.reductions.reductions.max"),
+    "prod": _at("ops.reductions.reductions.prod"),
+    "mean": _at("ops.reductions.reductions.mean"),
+    "var": _at("ops.reductions.moments.var"),
+    "std": _at("ops.reductions.moments.std"),
+    "any": _at("ops.reductions.reductions.any"),
+    "all": _at("ops.reductions.reductions.all"),
+    "argmax": _at("ops.reductions.arg.argmax"),
+    "argmin": _at("ops.reductions.arg.argmin"),
+    "restrict": _at("ops.surgery.restrict.restrict"),
+    "prune": _at("ops.surgery.prune.prune"),
+    "regrow": _at("ops.surgery.regrow.regrow"),
+    "drop_zeros": _at("ops.surgery.prune.drop_zeros"),
+    "spy": _at("ops.picture.spy"),
+    "_repr_html_": _at("ops.picture.as_html"),
+    "__str__": _at("ops.display.as_text"),
+    "__getitem__": _at("ops.indexing.getitem.getitem"),
+    "take": _at("ops.indexing.getitem.take"),
+    "coords": _property("ops.indexing.points.coords"),
+    "at_coords": _at("ops.indexing.points.at_coords"),
+    "reshape": _at("ops.shaping.reshaping.reshape_method"),
+    "ravel": _at("ops.shaping.reshaping.ravel"),
+    "flatten": _at("ops.shaping.reshaping.ravel"),
+    "squeeze": _at("ops.shaping.axes.squeeze"),
+    "swapaxes": _at("ops.shaping.axes.swapaxes"),
+    "repeat": _at("ops.shaping.repeating.repeat"),
+    "nonzero": _at("ops.shaping.ordering.nonzero"),
+    "diagonal": _at("ops.building.diagonals.diagonal"),
+    "trace": _at("ops.building.diagonals.trace"),
+    "__array_function__": _at("ops.protocols.array_function"),
+    "__matmul__": _at("ops.elementwise.operators.matmul"),
+    "__rmatmul__": _reflected("ops.elementwise.operators.matmul"),
+    "__mul__": _at("ops.elementwise.operators.multiply"),
+    "__rmul__": _at("ops.elementwise.operators.multiply"),
+    "__truediv__": _at("ops.elementwise.operators.divide"),
+    "__rtruediv__": _reflected("ops.elementwise.operators.divide"),
+    "__pow__": _at("ops.elementwise.binary.power"),
+    "__lt__": _at("ops.elementwise.comparisons.less"),
+    "__le__": _at("ops.elementwise.comparisons.less_equal"),
+    "__gt__": _at("ops.elementwise.comparisons.greater"),
+    "__ge__": _at("ops.elementwise.comparisons.greater_equal"),
+    "__add__": _at("ops.elementwise.operators.add"),
+    "__radd__": _reflected("ops.elementwise.operators.add"),
+    "__sub__": _at("ops.elementwise.operators.subtract"),
+    "__rsub__": _reflected("ops.elementwise.operators.subtract"),
+    "__and__": _at("ops.elementwise.operators.bitwise_and"),
+    "__rand__": _at("ops.elementwise.operators.bitwise_and"),
+    "__or__": _at("ops.elementwise.operators.bitwise_or"),
+    "__ror__": _at("ops.elementwise.operators.bitwise_or"),
+    "__xor__": _at("ops.elementwise.operators.bitwise_xor"),
+    "__rxor__": _at("ops.elementwise.operators.bitwise_xor"),
+    "__neg__": _at("ops.elementwise.operators.negative"),
+    "__pos__": _at("ops.elementwise.operators.positive"),
+    "__abs__": _at("ops.elementwise.operators.absolute"),
+    "__divmod__": _at("ops.elementwise.operators.divmod_"),
+    "__rdivmod__": _reflected("ops.elementwise.operators.divmod_"),
+    **{f"__{name}__": _of_table(*row) for name, row in _OF_TABLE.items()},
+    **{f"__r{name}__": _table_reflected(*row) for name, row in _OF_TABLE.items()},
 }
-"""The functions that become methods of SparseTensor, by the methods' names."""
+"""How to find the functions that become methods of SparseTensor, by the methods' names."""
 
-OF_PATTERNS = ("__getitem__", "take")
+
+OF_PATTERNS = ("__getitem__", "_repr_html_", "spy", "take")
 """The methods that patterns, static and dynamic, have as well: a pattern is a tensor of ones that are not stored."""
+
+
+class _Late:
+    """Stands for a method of a class until somebody looks it up: then it is imported, and takes this place."""
+
+    __slots__ = ("class_", "find", "name")
+
+    def __init__(self, class_: type, name: str, find: Find) -> None:
+        self.class_, self.name, self.find = class_, name, find
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        setattr(self.class_, self.name, self.find())
+        return getattr(owner if instance is None else instance, self.name)
 
 
 def install() -> None:
     """Give SparseTensor and patterns their methods."""
-    for name, method in METHODS.items():
-        setattr(SparseTensor, name, method)
-    for name, method in PICTURES.items():
-        setattr(Pattern, name, method)
-        setattr(DynamicPattern, name, method)
-    for name in OF_PATTERNS:
-        setattr(SetOperators, name, METHODS[name])
+    for name, find in METHODS.items():
+        for class_ in (SparseTensor, Pattern, DynamicPattern) if name in OF_PATTERNS else (SparseTensor,):
+            setattr(class_, name, _Late(class_, name, find))
 
 
 install()

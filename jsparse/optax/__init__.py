@@ -11,12 +11,19 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from jsparse.optax.fingerprints import fingerprint as fingerprint
-from jsparse.optax.fingerprints import is_other as is_other
-from jsparse.optax.lazy import lazy_adam as lazy_adam
-from jsparse.optax.lazy import lazy_sgd as lazy_sgd
-from jsparse.optax.row_updates import apply_updates as apply_updates
-from jsparse.optax.values_only import PatternedState as PatternedState
-from jsparse.optax.values_only import incremental_update as incremental_update
-from jsparse.optax.values_only import restrict_state as restrict_state
-from jsparse.optax.values_only import values_only as values_only
+from jsparse.optax.fingerprints import fingerprint, is_other
+from jsparse.optax.lazy import lazy_adam, lazy_sgd
+from jsparse.optax.row_updates import apply_updates
+from jsparse.optax.values_only import PatternedState, incremental_update, restrict_state, values_only
+
+__all__ = [
+    "PatternedState",
+    "apply_updates",
+    "fingerprint",
+    "incremental_update",
+    "is_other",
+    "lazy_adam",
+    "lazy_sgd",
+    "restrict_state",
+    "values_only",
+]

@@ -1,3 +1,4 @@
-"""The JAX primitives of jsparse. Each has one file with all of its rules, except lowerings (`lowerings.py`)."""
+"""The JAX primitives of jsparse. Each has one file with all of its rules, except lowerings.
 
-import jsparse.primitives.lowerings  # noqa: F401
+`lowerings.py` has these, and is imported when a primitive is first applied.
+"""

@@ -10,19 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat
-from jsparse.base import _native
 from jsparse.base.arrays import aligned
 from jsparse.compiler.runtime.bound_arrays import carried_text, named_patterns
-from jsparse.compiler.runtime.kernel_call import INVALID, TARGET, KernelCall, bind
+from jsparse.compiler.runtime.kernel_call import INVALID, KernelCall, bind
 from jsparse.compiler.runtime.title import title_of
 from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
 from jsparse.primitives.host import host_arrays, is_on_host
+from jsparse.primitives.target import TARGET
 
 __all__ = ["call_kernel", "call_kernels", "custom_call", "kernel_p", "lower_kernel", "run_call"]
-
-
-jax.ffi.register_ffi_target(TARGET, _native.handlers(), platform="cpu")
 
 
 def call_kernel(

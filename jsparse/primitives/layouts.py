@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax.extend.mlir import ir
-from jax.extend.mlir.dialects import stablehlo
+from jsparse._compat import ir, stablehlo
 
 __all__ = ["after_transposes", "transposed"]
 

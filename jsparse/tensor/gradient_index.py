@@ -14,7 +14,6 @@ from functools import cache, partial
 from typing import Any, ClassVar, Never
 
 import jax
-import jax.extend.random
 import jax.numpy as jnp
 
 from jsparse._compat import register_dtype_for_export, same_varying
@@ -74,7 +73,9 @@ def _mark() -> jax.Array:
 @cache
 def _kind_of_keys() -> Any:
     """A kind of random keys from which no numbers are drawn. Messages of JAX show its tag as the dtype of the mark."""
-    return jax.extend.random.define_prng_impl(
+    from jax.extend import random  # noqa: PLC0415  slow to load, and rarely needed
+
+    return random.define_prng_impl(
         key_shape=(1,), seed=_refused, split=_refused, random_bits=_refused, fold_in=_refused, name="jsparse", tag=_TAG
     )
 

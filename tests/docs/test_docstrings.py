@@ -25,10 +25,11 @@ CLASSES = [jsparse.SparseTensor, jsparse.Pattern, jsparse.Format]
 
 def documented():
     """The public objects with docstrings by name: functions, classes, methods and properties."""
-    public = {name: item for name, item in vars(jsparse).items() if not name.startswith("_") and callable(item)}
+    public = {name: item for name in jsparse.__all__ if callable(item := getattr(jsparse, name))}
     found = {**public, "config": type(jsparse.config)}
     for owner in CLASSES:
         for name in dir(owner):
+            getattr(owner, name)  # methods are imported when they are first looked up
             item = inspect.getattr_static(owner, name)
             item = item.__func__ if isinstance(item, staticmethod | classmethod) else item
             item = item.fget if isinstance(item, property) else item

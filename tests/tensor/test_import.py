@@ -1,12 +1,18 @@
 """`import jsparse` only defines names: it makes no file, thread or import of a slow package."""
 
+import pickle
 import subprocess
 import sys
+
+import pytest
+
+import jsparse
+from jsparse._names import PLACES
 
 PROGRAM = """
 import os, pathlib, sys, threading
 import jax
-import {modules}
+import jax.numpy
 
 def everything():
     return sorted(str(path) for path in pathlib.Path(os.environ["HOME"]).rglob("*"))
@@ -16,16 +22,69 @@ import jsparse
 assert everything() == before, everything()
 assert threading.active_count() == threads
 assert len(os.listdir("/proc/self/task")) == tasks
-for slow in ("scipy.sparse", "jax.experimental.sparse", "flax", "optax"):
+for slow in ("scipy.sparse", "jax.experimental.sparse", "jax.extend", "llvmlite", "flax", "optax"):
     assert slow not in sys.modules, slow
+assert not any(name.startswith("jsparse.compiler.schedule") for name in sys.modules)
 """
 
 
 def test_importing_makes_no_file_and_no_thread(tmp_path):
-    program = PROGRAM.format(modules="jax.numpy, llvmlite.binding")
     env = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", "PATH": ""}
     done = subprocess.run(
-        [sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", PROGRAM], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.iterdir())
+
+
+FIRST = {
+    "a pickle": "",
+    "layers": "import jsparse.nn; from jsparse.ops.reductions import moments",
+    "low modules": "import jsparse.formats.level, jsparse.primitives.lowerings",
+}
+"""What a program may import before it reads a tensor."""
+
+USES = """
+import pickle, sys
+import jax, jax.numpy as jnp
+{first}
+A = pickle.loads(bytes.fromhex(sys.argv[1]))
+assert jax.tree.structure(A) and len(jax.tree.leaves(A)) == 1
+assert float(jax.jit(lambda A: (A * 2).sum())(A)) == 6
+assert (A @ jnp.ones(3)).tolist() == [1, 1, 1]
+assert float(A.var()) > 0 and A.coords.shape == (2, 3) and A[1, 1] == 1 and A.reshape(9).shape == (9,)
+assert float(jax.grad(lambda v: A.with_values(v).prune(2).values.sum())(A.values).sum()) == 2
+"""
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_a_tensor_is_complete_however_it_is_reached(first):
+    A = jsparse.eye(3)
+    command = [sys.executable, "-c", USES.format(first=FIRST[first]), pickle.dumps(A).hex()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_name_of_the_list_is_there():
+    assert set(dir(jsparse)) == {*jsparse.__all__, "__version__"}
+    assert len(jsparse.__all__) == len(set(jsparse.__all__))
+    for name, place in PLACES.items():
+        found = getattr(jsparse, name)
+        assert found is getattr(sys.modules[place], name)
+        assert name in jsparse.__doc__
+    everything = {}
+    exec("from jsparse import *", everything)
+    assert set(jsparse.__all__) <= set(everything)
+
+
+def test_a_wrong_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'jsparse' has no attribute 'einsun'"):
+        jsparse.einsun  # noqa: B018
+    assert not hasattr(jsparse, "PLACES")
+
+
+@pytest.mark.parametrize("name", ["nn", "nnx", "linen", "graph", "pattern", "optax", "io"])
+def test_subpackages_list_what_is_public(name):
+    package = getattr(jsparse, name)
+    assert package.__all__
+    assert all(hasattr(package, public) for public in package.__all__)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.signature import BufferType
 
-__all__ = ["Backend", "CompiledKernel", "Linker"]
+if TYPE_CHECKING:
+    from jsparse.compiler.kernel import Kernel
+
+__all__ = ["ENTRY", "Backend", "CompiledKernel", "Linker"]
+
+ENTRY = "kernel"
+"""The name of a kernel's function in object code."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -37,7 +37,6 @@ from jsparse.formats import Pattern
 
 __all__ = [
     "INVALID",
-    "TARGET",
     "KernelCall",
     "RunnableKernel",
     "bind",
@@ -50,7 +49,6 @@ __all__ = [
     "run_recipe",
 ]
 
-TARGET = "jsparse_kernel"  # the name of the custom call
 STARTS = "starts"  # stands for the array of the offsets at which chunks write values, which is made here
 INVALID = "!"  # stands at the end of `KernelCall.bound` for one more operand, the validity flag
 LARGE_RECIPE = 10_000  # characters; the kernels of most recipes are compiled in a tenth of a second
@@ -294,6 +292,3 @@ def clear_cache() -> None:
     """Drop every compiled kernel that no live program uses."""
     with _lock:
         _kernels.clear()
-
-
-_native.set_resolver(resolve)

@@ -1,6 +1,5 @@
 """KernelIR → LLVM → machine code, in process."""
 
-from jsparse.compiler.backends.llvm.emit import emit_module
 from jsparse.compiler.backends.llvm.jit import compile_kernel
 
-__all__ = ["compile_kernel", "emit_module"]
+__all__ = ["compile_kernel"]

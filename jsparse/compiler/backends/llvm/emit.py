@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import values
 
+from jsparse.compiler.backends.backend import ENTRY
 from jsparse.compiler.backends.llvm.cpu import has_fast_gathers, has_many_registers
 from jsparse.compiler.backends.llvm.expr import ExprEmitter
 from jsparse.compiler.backends.llvm.filter import append_kept
@@ -22,9 +23,7 @@ from jsparse.compiler.kernel.filters import is_short, one_by_one, unrolled
 from jsparse.compiler.kernel.jam import with_jams
 from jsparse.compiler.kernel.lanes import in_pieces
 
-__all__ = ["ENTRY", "emit_module"]
-
-ENTRY = "kernel"
+__all__ = ["emit_module"]
 CACHE_LINE = 64
 LONGEST = 2**56  # elements of borrowed memory: no machine has as many
 JAMMED_BYTES = 768  # of sums that stay in registers, on CPUs with 2,048 bytes of vector registers

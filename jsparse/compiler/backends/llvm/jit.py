@@ -6,18 +6,21 @@ import threading
 from collections.abc import Sequence
 from functools import cache
 from itertools import count
+from typing import TYPE_CHECKING
 
 import llvmlite
 from llvmlite import binding as llvm
-from llvmlite import ir
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.locks import held_over_forks
-from jsparse.compiler.backends.backend import CompiledKernel
+from jsparse.compiler.backends.backend import ENTRY, CompiledKernel
 from jsparse.compiler.backends.llvm.cpu import host_cpu
-from jsparse.compiler.backends.llvm.emit import ENTRY, emit_module
-from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.signature import BufferType
+
+if TYPE_CHECKING:
+    from llvmlite import ir
+
+    from jsparse.compiler.kernel import Kernel
 
 __all__ = [
     "OPTIMIZED",
@@ -79,10 +82,17 @@ def _optimize(module: ir.Module, level: int = OPTIMIZED) -> llvm.ModuleRef:
     return parsed
 
 
+def _emitted(kernel: Kernel) -> ir.Module:
+    """The LLVM module of a kernel. Kernels from disk need no code generator, which is slow to load."""
+    from jsparse.compiler.backends.llvm.emit import emit_module  # noqa: PLC0415
+
+    return emit_module(kernel)
+
+
 def compile_kernel(kernel: Kernel, level: int = OPTIMIZED) -> CompiledKernel:
     """Compile a kernel for this machine in about 10 to 40 ms. Level 0, for tests, takes a fifth of that."""
     with _lock:
-        return link_object(_target_machine(level).emit_object(_optimize(emit_module(kernel), level)))
+        return link_object(_target_machine(level).emit_object(_optimize(_emitted(kernel), level)))
 
 
 def link_object(object_code: bytes) -> CompiledKernel:
@@ -96,13 +106,13 @@ def link_object(object_code: bytes) -> CompiledKernel:
 def optimized_ir(kernel: Kernel) -> str:
     """The LLVM IR of a kernel after all passes."""
     with _lock:
-        return str(_optimize(emit_module(kernel)))
+        return str(_optimize(_emitted(kernel)))
 
 
 def assembly(kernel: Kernel) -> str:
     """The machine code of a kernel as assembly language."""
     with _lock:
-        text: str = _target_machine().emit_assembly(_optimize(emit_module(kernel)))
+        text: str = _target_machine().emit_assembly(_optimize(_emitted(kernel)))
         return text
 
 
