@@ -18,7 +18,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 # All examples, each with a check of the result that it states: about six minutes. Figures are in build/examples.
 EXAMPLES := $(filter-out examples/_%,$(wildcard examples/*.py))
 
-.PHONY: examples notebooks docs docs-serve $(EXAMPLES)
+.PHONY: examples gallery notebooks docs docs-serve $(EXAMPLES)
 
 examples: $(EXAMPLES)
 
@@ -29,6 +29,10 @@ $(EXAMPLES): $(VENV)/installed-demo
 # The examples as notebooks in build/notebooks; one of them is run.
 notebooks: $(VENV)/installed-notebooks
 	$(BIN)/python tools/examples.py build/notebooks --execute heat
+
+# The figures that `make examples` draws, compressed for the gallery of the site.
+gallery: $(VENV)/installed-demo
+	$(BIN)/python tools/examples.py docs/gallery --figures build/examples
 
 # The site of docs/, in build/site. A dead link, an unknown anchor or a public name without a page fails.
 docs: $(VENV)/installed-docs

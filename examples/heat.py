@@ -7,7 +7,7 @@ signed incidence matrix G (edges, nodes) and one conductivity k for each edge. A
 conjugate gradients solve the step, and JAX differentiates all of it with respect to k. A wall of low conductivity is
 hidden in the plate. The program finds it from the temperatures of a few simulated experiments.
 
-On two cores it takes about twenty seconds. The median conductivity across the wall is within 0.02 of the true one,
+On two cores it takes about ten seconds. The median conductivity across the wall is within 0.02 of the true one,
 0.05, and elsewhere within 0.1 of 1.
 """
 

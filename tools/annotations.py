@@ -23,6 +23,7 @@ PROTOCOLS = {"__array__", "__deepcopy__", "__getattr__", "__reduce__", "__setatt
 
 # Files about values that have no type, and what these are.
 UNTYPED = {
+    "base/dataclass.py": "objects of any frozen class",
     "equinox.py": "pytrees",
     "differentiation/gradients.py": "pytrees",
     "differentiation/rows.py": "pytrees",

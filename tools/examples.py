@@ -1,6 +1,7 @@
 """The examples as parts: what they say of themselves, their code, and the modules of examples/ that they import.
 
 The gallery of the site shows these parts, and `python tools/examples.py build/notebooks` writes them as notebooks.
+`python tools/examples.py docs/gallery --figures build/examples` compresses the figures of `make examples` for it.
 """
 
 from __future__ import annotations
@@ -85,11 +86,30 @@ def notebook(one: Example) -> NotebookNode:
     return found
 
 
+def compress_figures(folder: Path, to: Path, most: int = 60_000) -> None:
+    """Write figures NAME.png of a folder as NAME.webp, of at most so many bytes each."""
+    from PIL import Image
+
+    for path in sorted(folder.glob("*.png")):
+        image, target = Image.open(path).convert("RGB"), to / f"{path.stem}.webp"
+        image.thumbnail((1200, 1200))
+        for quality in (90, 80, 70, 60, 50):
+            image.save(target, quality=quality, method=6)
+            if target.stat().st_size <= most:
+                break
+        else:
+            raise ValueError(f"{target} has {target.stat().st_size:,} bytes, more than {most:,}.")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write the examples as notebooks.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--execute", nargs="*", default=[], metavar="NAME", help="examples that are run")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="write these figures for the gallery instead")
     options = parser.parse_args()
+    if options.figures:
+        compress_figures(options.figures, options.folder)
+        return
     options.folder.mkdir(parents=True, exist_ok=True)
     import nbformat  # needed here alone: the site is built without the extra `notebooks`
     from nbclient import NotebookClient
