@@ -168,7 +168,7 @@ class Config:
         return f"jsparse.config({', '.join(f'{name}={getattr(self, name)!r}' for name in NAMES)})"
 
 
-def _assign(name: str, value: Any, shown: str) -> None:
+def _assign(name: str, value: object, shown: str) -> None:
     """Set a setting of the whole process. Raises ConfigError for a wrong value, which it calls `shown`."""
     owner, checked = PROCESS[name]
     setattr(owner, name, checked(value, shown))

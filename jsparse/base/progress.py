@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Protocol
 
 __all__ = ["progress", "working"]
 
@@ -85,7 +85,7 @@ class _Line:
     def __init__(self, what: str, total: int | None, since: float) -> None:
         self.what, self.total, self.since = what, total, since
         self.changed, self.done = float("-inf"), 0
-        self.bar: Any = None
+        self.bar: _Bar | None = None
         self.is_shown = self.is_over = False
         self.lock = threading.Lock()
 
@@ -120,12 +120,22 @@ class _Line:
                 _write("\r\x1b[K")
 
 
-def _bar(what: str, total: int) -> Any:
+class _Bar(Protocol):
+    """A progress bar of tqdm, as far as it is used here."""
+
+    n: float
+
+    def update(self, n: float) -> object: ...
+    def close(self) -> object: ...
+
+
+def _bar(what: str, total: int) -> _Bar | None:
     try:
         tqdm = importlib.import_module("tqdm").tqdm
     except ImportError:
         return None
-    return tqdm(total=total, desc=f"jsparse: {what[:60]}", leave=False, unit_scale=True, unit="B")
+    bar: _Bar = tqdm(total=total, desc=f"jsparse: {what[:60]}", leave=False, unit_scale=True, unit="B")
+    return bar
 
 
 def _write(text: str) -> None:
