@@ -35,7 +35,7 @@ class Description(NamedTuple):
     content: str | None = None
 
     def __str__(self) -> str:
-        size = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
+        size = "x".join(map(str, self.shape)) or "()"
         stored = "" if self.nse is None else f" nse={self.nse:,}"
         return " ".join(filter(None, [self.dtype, self.format, size + stored, self.content]))
 

@@ -185,6 +185,11 @@ def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
             "Tensors were stacked, or an axis was added: map over the leading axis by jax.vmap, or take a member by "
             "jax.tree.map(lambda leaf: leaf[0], tensor)."
         )
+    if is_values and leaf.ndim < len(shape):
+        return (
+            "jax.vmap or a loop went through the values, which are the only leaf of a static tensor. Map over values "
+            "of one pattern, jax.vmap(lambda v: A.with_values(v) @ x)(V), or over dynamic tensors that are stacked."
+        )
     if leaf.shape != shape:
         return (
             "A function that jax.tree.map applied to its leaves changed their shape, or a shard of them came without "

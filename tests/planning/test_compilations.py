@@ -51,14 +51,14 @@ def test_what_differs_is_named(logged, fields):
     f(A, x)
     ((level, message),) = logged()
     digest = A.pattern.digest[:6]
-    want = f"Compiling 'ij,jk->ik' for float32 csr 5×5 nse=5 {digest}, float32 dense 5×2, for the first time."
+    want = f"Compiling 'ij,jk->ik' for float32 csr 5x5 nse=5 {digest}, float32 dense 5x2, for the first time."
     assert (level, message) == ("WARNING", want)
     B = change(A)
     logged()
     f(B, x)
     ((level, message),) = logged()
     assert level == "WARNING"
-    assert f"operand 0 differs in {fields} from float32 csr 5×5 nse=5 {digest}." in message
+    assert f"operand 0 differs in {fields} from float32 csr 5x5 nse=5 {digest}." in message
     assert "operand 1" not in message
     assert ("A.dynamic(nse=...)" in message) is advised
     f(B, x)
@@ -70,7 +70,7 @@ def test_entries_of_a_dynamic_tensor_are_no_news(logged):
     f, x = product(), jnp.ones((5, 2))
     for dense in (DENSE, OTHER, DENSE + OTHER):
         f(jsparse.asarray(dense, dynamic=True, nse=9), x)
-    assert [re.search(r"dynamic csr 5×5 nse=9,", message) is not None for _, message in logged()] == [True]
+    assert [re.search(r"dynamic csr 5x5 nse=9,", message) is not None for _, message in logged()] == [True]
 
 
 def test_the_nearest_operands_are_compared(logged):
@@ -79,7 +79,7 @@ def test_the_nearest_operands_are_compared(logged):
     f(jsparse.asarray(OTHER, format="csc"), x)
     f(A, jnp.ones((5, 3)))
     *_, (_, message) = logged()
-    assert message.endswith("operand 1 differs in shape from float32 dense 5×2.")
+    assert message.endswith("operand 1 differs in shape from float32 dense 5x2.")
     assert "operand 0" not in message
 
 
@@ -88,7 +88,7 @@ def test_statements_name_their_tensors_and_results(logged):
     for out in (A, jsparse.asarray(OTHER)):
         jsparse.evaluate("S[i,j] = a[i] * b[j]", a=jnp.ones(5), b=jnp.ones(5), out_format=out)
     *_, (_, message) = logged()
-    assert f"out_format differs in content from csr 5×5 nse=5 {A.pattern.digest[:6]}" in message
+    assert f"out_format differs in content from csr 5x5 nse=5 {A.pattern.digest[:6]}" in message
     jsparse.evaluate("y[i] = A[i,j] * v[j]", A=A, v=jnp.ones(5))
     jsparse.evaluate("y[i] = A[i,j] * v[j]", A=A.pattern, v=jnp.ones(5))
     *_, (_, message) = logged()

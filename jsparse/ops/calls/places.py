@@ -7,7 +7,7 @@ factor's pattern  a sparse factor of the term, or another call in the term, has 
 result's pattern  `out_format` is a pattern with exactly these index variables
 all points        an array of all points is no larger than one that the caller passed or asked for
 larger pattern    a sparse factor, or the result's pattern, has the call's index variables and more
-extended pattern  a sparse factor has some of them and no others, and the result has the rest, which are dense levels
+extended pattern  a sparse factor has some of them and no others, the result has the rest, and they are dense levels
 
 In all cases but the first and the fourth, values outside the pattern are not needed. If no case applies, an error is
 raised.
