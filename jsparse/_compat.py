@@ -107,7 +107,7 @@ LOWERINGS = "jsparse.primitives.lowerings"
 def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_results: bool = False) -> Primitive:
     """Make a primitive. Outside of any transformation it runs as a compiled program of its own."""
 
-    def abstract_value(*operands: Any, **params: Any) -> Any:
+    def abstract_value(*operands: object, **params: object) -> object:
         import_module(LOWERINGS)
         return abstract_eval(*operands, **params)
 

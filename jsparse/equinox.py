@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import jax
 import numpy as np
 
+from jsparse.base.arrays import PyTree
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError, shortened
 from jsparse.ops.trees import is_tensor
@@ -32,9 +33,9 @@ __all__ = ["tree_deserialise_leaves", "tree_serialise_leaves"]
 
 def tree_serialise_leaves(
     path_or_file: str | Path | BinaryIO,
-    pytree: Any,
-    filter_spec: Any = eqx.default_serialise_filter_spec,
-    is_leaf: Callable[[Any], bool] | None = None,
+    pytree: PyTree,
+    filter_spec: PyTree = eqx.default_serialise_filter_spec,
+    is_leaf: Callable[[object], bool] | None = None,
 ) -> None:
     """Save the leaves of a pytree as `equinox.tree_serialise_leaves` does, with a digest before each SparseTensor.
 
@@ -55,10 +56,10 @@ def tree_serialise_leaves(
 
 def tree_deserialise_leaves(
     path_or_file: str | Path | BinaryIO,
-    like: Any,
-    filter_spec: Any = eqx.default_deserialise_filter_spec,
-    is_leaf: Callable[[Any], bool] | None = None,
-) -> Any:
+    like: PyTree,
+    filter_spec: PyTree = eqx.default_deserialise_filter_spec,
+    is_leaf: Callable[[object], bool] | None = None,
+) -> PyTree:
     """Load leaves that `jsparse.equinox.tree_serialise_leaves` saved into a pytree of the same structure.
 
         >>> model = jsparse.equinox.tree_deserialise_leaves("model.eqx", eqx.filter_eval_shape(Model, key))

@@ -35,6 +35,7 @@ from jsparse.nn.hetero import Convs
 from jsparse.nn.layer import Initializer""",
 }
 OF_LINEN = {"parent": "parent: Any = ...", "name": "name: str | None = None"}
+MADE = "jsparse.ops.elementwise.functions"  # makes its functions when it is asked for them
 LITERALS = (int, float, str, bool, type(None))
 
 
@@ -63,12 +64,36 @@ def stub(framework: str) -> str:
     return formatted("\n\n".join(lines))
 
 
+def unquoted(p: inspect.Parameter) -> str:
+    """A parameter with its annotation, which is text."""
+    return str(p).replace("'", "")
+
+
+def signatures(name: str) -> list[str]:
+    """The signatures of a function that is made from a row of the table of elementwise functions."""
+    first, *others = inspect.signature(getattr(import_module(MADE), name)).parameters.values()
+    if others[0].kind is not first.kind:
+        rest = ", ".join(unquoted(p) for p in others)
+        types = (
+            ("SparseTensor", "SparseTensor"),
+            ("jax.Array", "jax.Array"),
+            ("TensorLike", "SparseTensor | jax.Array"),
+        )
+        heads = [f"def {name}({first.name}: {given}, {rest}) -> {result}: ..." for given, result in types]
+    else:
+        heads = [f"def {name}({unquoted(first)}, {unquoted(others[0])}) -> SparseTensor | jax.Array: ..."]
+    return [line for head in heads for line in (["@overload"] * (len(heads) > 1) + [head])]
+
+
 def stub_of_names() -> str:
     """The stub of `jsparse` itself."""
     lines = ['"""The public names of jsparse. Written by `python tools/stubs.py` from `jsparse/_names.py`."""', ""]
     lines += [f"from jsparse import {name} as {name}" for name in SUBPACKAGES]
-    lines += [f"from {place} import {name} as {name}" for name, place in PLACES.items()]
+    lines += ["from typing import overload", "import jax", "from jax.typing import ArrayLike"]
+    lines += ["from jsparse.tensor.sparse_tensor import TensorLike"]
+    lines += [f"from {place} import {name} as {name}" for name, place in PLACES.items() if place != MADE]
     lines += ["", "__version__: str", "EXPORT_CALLS: list[str]"]
+    lines += [line for name, place in PLACES.items() if place == MADE for line in signatures(name)]
     lines += [f"__all__ = {sorted([*PLACES, *SUBPACKAGES, 'EXPORT_CALLS'])!r}"]
     return formatted("\n".join(lines))
 

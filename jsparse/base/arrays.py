@@ -17,6 +17,7 @@ from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, rep
 
 __all__ = [
     "Array",
+    "PyTree",
     "aligned",
     "cast",
     "check_alive",
@@ -39,6 +40,9 @@ __all__ = [
 
 Array: TypeAlias = jax.Array | np.ndarray
 """An array of JAX, or one of numpy whose elements are known while a program is traced, too."""
+
+PyTree: TypeAlias = Any
+"""Any pytree: trees of parameters, gradients and states have no narrower type in JAX."""
 
 _ALIGNMENT = 64
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,8 +25,8 @@ _NUMBERS = "an array of numbers to make a SparseTensor from"
 
 
 def from_coords(
-    coords: Any,
-    values: Any = 1,
+    coords: npt.ArrayLike,
+    values: npt.ArrayLike = 1,
     shape: Sequence[int] | None = None,
     format: Format | str | None = "coo",
     *,

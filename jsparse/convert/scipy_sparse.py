@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -16,6 +16,9 @@ from jsparse.formats.coordinates import check_bounds
 from jsparse.formats.validate import checked_shape
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
+
+if TYPE_CHECKING:
+    from scipy.sparse import sparray
 
 __all__ = ["from_scipy", "to_scipy"]
 
@@ -60,7 +63,7 @@ def _wrong(x: Any, error: PatternError) -> PatternError:
     return PatternError(f"{error} This {kind} is not as scipy.sparse describes it: make it anew.")
 
 
-def to_scipy(tensor: SparseTensor) -> Any:
+def to_scipy(tensor: SparseTensor) -> sparray:
     """Convert to a scipy.sparse array: csr_array or csc_array for matrices in these formats, coo_array for all others.
 
     Explicit zeros are kept. The arrays are copies.

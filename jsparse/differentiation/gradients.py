@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jsparse.base.arrays import check_alive
+from jsparse.base.arrays import PyTree, check_alive
 from jsparse.base.dataclass import dataclass
 from jsparse.differentiation.rows import value_and_grad_of_rows
 from jsparse.errors import ShapeError, represented, shortened
@@ -25,9 +25,9 @@ def grad(
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     *,
-    rows: Any = None,
+    rows: PyTree = None,
     **options: Any,
-) -> Any:
+) -> Callable[..., Any]:
     """Differentiate a function as `jax.grad` does, tensors with dynamic patterns with respect to their values only.
 
     `jax.grad` itself refuses such tensors, because their index arrays are integer leaves.
@@ -82,9 +82,9 @@ def value_and_grad(
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     *,
-    rows: Any = None,
+    rows: PyTree = None,
     **options: Any,
-) -> Any:
+) -> Callable[..., Any]:
     """Compute a function's value and gradient as `jax.value_and_grad` does; see `grad`.
 
     >>> total, dA = jsparse.value_and_grad(lambda A: (A @ x).sum())(A)

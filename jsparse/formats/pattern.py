@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from jsparse.base import _native
 from jsparse.base.locks import held_over_forks
@@ -132,7 +133,7 @@ class Pattern(Owned, SetOperators):
 
     @classmethod
     def from_coordinates(
-        cls, coords: Any, shape: Sequence[int], format: Format | str = "coo"
+        cls, coords: npt.ArrayLike, shape: Sequence[int], format: Format | str = "coo"
     ) -> tuple[Self, np.ndarray]:
         """The pattern that stores the entries at `coords`, and the slot of each entry.
 

@@ -106,7 +106,7 @@ def from_edges(
 
 
 def from_edge_index(
-    edge_index: Any,
+    edge_index: npt.ArrayLike,
     weights: npt.ArrayLike | None = None,
     *,
     nodes: int | None = None,
@@ -125,8 +125,8 @@ def from_edge_index(
 
     Raises ShapeError if `edge_index` has another shape, and as `from_edges` does.
     """
-    traced = isinstance(edge_index, jax.Array)
-    given = edge_index if traced else host_array(edge_index, "edge_index of jsparse.graph to be an array of integers")
+    wanted = "edge_index of jsparse.graph to be an array of integers"
+    given = edge_index if isinstance(edge_index, jax.Array) else host_array(edge_index, wanted)
     if given.ndim != 2 or given.shape[0] != 2:
         raise ShapeError(
             f"Expected edge_index of jsparse.graph.from_edge_index to have shape (2, edges), sources in row 0 and "
@@ -151,7 +151,7 @@ def to_edges(A: Graph) -> Edges:
     Raises DTypeError for a dense array, ShapeError unless the graph is a matrix.
     """
     graph = as_graph(A, "to_edges", square=False)
-    found = coords(graph)
+    found: Any = coords(graph)
     if isinstance(found, jax.Array) and is_on_host(found) and is_rare(found.shape, 2e-5):
         found = on_device(list(np.asarray(found)))  # its rows, in memory that nothing else refers to
     target, source = found

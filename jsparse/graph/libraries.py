@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -13,11 +13,15 @@ from jsparse.formats import Format
 from jsparse.graph.edges import from_edges
 from jsparse.tensor.sparse_tensor import SparseTensor
 
+if TYPE_CHECKING:
+    from jraph import GraphsTuple
+    from networkx import Graph
+
 __all__ = ["from_jraph", "from_networkx"]
 
 
 def from_networkx(
-    G: Any,
+    G: Graph,
     weight: str | None = "weight",
     *,
     dtype: DTypeLike = np.float32,
@@ -75,7 +79,7 @@ def _weights(given: list[float], dtype: DTypeLike) -> np.ndarray:
 
 
 def from_jraph(
-    graphs: Any,
+    graphs: GraphsTuple,
     *,
     nodes: int | None = None,
     format: Format | str | None = None,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jsparse.base.arrays import jax_array
 from jsparse.errors import ShapeError
@@ -19,7 +18,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["add_self_loops", "remove_self_loops", "symmetrize"]
 
 
-def add_self_loops(A: Graph, weight: Any = 1) -> SparseTensor:
+def add_self_loops(A: Graph, weight: ArrayLike = 1) -> SparseTensor:
     """Add an edge from each node to itself: A + weight · I. An existing self-loop adds its weight.
 
         >>> jsparse.graph.add_self_loops(S).diagonal()

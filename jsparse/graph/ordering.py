@@ -69,7 +69,8 @@ def permute(A: Graph, permutation: ArrayLike) -> Graph:
     """
     graph = as_graph(A, "permute")
     order = _permutation(permutation, graph.shape[0])
-    return like(A, take(take(graph, order, axis=0, nse=graph.nse), order, axis=1, nse=graph.nse))
+    found: Any = take(take(graph, order, axis=0, nse=graph.nse), order, axis=1, nse=graph.nse)
+    return like(A, found)
 
 
 def _permutation(permutation: Any, nodes: int) -> Array:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsparse.base.arrays import given_dtype
 from jsparse.errors import DTypeError, FileFormatError, PatternError, ShapeError, represented, shortened
@@ -52,7 +53,7 @@ def load(
     path: str | os.PathLike[str],
     format: Format | str | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     shape: Sequence[int] | None = None,
     max_bytes: int | None = None,
 ) -> SparseTensor:

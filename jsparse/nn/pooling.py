@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -45,7 +43,7 @@ def pool(x: TensorLike, graph_of: ArrayLike, size: int, reduction: str = "sum") 
     return found.astype(x.dtype)
 
 
-def attention_pool(x: Any, scores: Any, graph_of: ArrayLike, size: int) -> jax.Array:
+def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: int) -> jax.Array:
     """Add up the features of the nodes of each graph, weighted by a softmax of scores over its nodes.
 
         >>> found = jsparse.graph.batch([jsparse.eye(2), jsparse.eye(3)], nodes=8)
@@ -63,22 +61,22 @@ def attention_pool(x: Any, scores: Any, graph_of: ArrayLike, size: int) -> jax.A
 
     Raises ShapeError for shapes that do not fit.
     """
-    x, graph_of = _checked(x, graph_of, size, "attention_pool")
-    scores = dense_array(scores, "attention_pool", "scores (nodes,)")
-    dtype = jnp.result_type(x, scores)
-    x, scores = wide(x), wide(scores)
-    if scores.shape != graph_of.shape or x.ndim != 2:
+    rows, owner = _checked(x, graph_of, size, "attention_pool")
+    given: jax.Array = dense_array(scores, "attention_pool", "scores (nodes,)")
+    dtype = jnp.result_type(rows, given)
+    rows, given = wide(rows), wide(given)
+    if given.shape != owner.shape or rows.ndim != 2:
         raise ShapeError(
             f"Expected features (nodes, features) and a score for each node in attention_pool, but got "
-            f"{shortened(x.shape)} and {shortened(scores.shape)}."
+            f"{shortened(rows.shape)} and {shortened(given.shape)}."
         )
-    most = jax.lax.stop_gradient(jax.ops.segment_max(scores, graph_of, size))
+    most = jax.lax.stop_gradient(jax.ops.segment_max(given, owner, size))
     most = jnp.where(jnp.isfinite(most), most, 0)  # of a graph without nodes, or whose scores are all -inf
-    is_node = (graph_of >= 0) & (graph_of < size)
-    shifted = jnp.where(is_node, scores - most.at[graph_of].get(mode="fill", fill_value=0), 0)
+    is_node = (owner >= 0) & (owner < size)
+    shifted = jnp.where(is_node, given - most.at[owner].get(mode="fill", fill_value=0), 0)
     weights = jnp.where(is_node, jnp.exp(shifted), 0)
-    sums = jax.ops.segment_sum(weights, graph_of, size)
-    found = jax.ops.segment_sum(weights[:, None] * x, graph_of, size)
+    sums = jax.ops.segment_sum(weights, owner, size)
+    found = jax.ops.segment_sum(weights[:, None] * rows, owner, size)
     return (found / jnp.where(sums == 0, 1, sums)[:, None]).astype(dtype)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jsparse.convert.creation import asarray
 from jsparse.errors import ShapeError
+from jsparse.formats import Format
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["gradual_sparsity", "n_of_m"]
@@ -41,7 +40,7 @@ def gradual_sparsity(step: ArrayLike, *, begin: int, end: int, final: float, ini
     return final + (initial - final) * left**3
 
 
-def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: Any = "csr") -> SparseTensor:
+def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Format = "csr") -> SparseTensor:
     """Of each m consecutive elements of a matrix, keep the n of largest magnitude; of equal ones, the first.
 
         >>> W = jsparse.nn.n_of_m(jnp.arange(16.0).reshape(8, 2), 2, 4)

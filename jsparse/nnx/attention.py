@@ -228,7 +228,7 @@ class TransformerBlock(nnx.Module):
 
     def __call__(
         self,
-        x: Any,
+        x: Array,
         *,
         mask: PatternLike | None = None,
         deterministic: bool | None = None,
@@ -239,9 +239,9 @@ class TransformerBlock(nnx.Module):
             raise ShapeError(f"Expected x (..., length, {self.features}) in TransformerBlock, but got {jnp.shape(x)}.")
         normed = self.attention_norm(x)
         attended = self.attention(normed, mask=mask, deterministic=deterministic, decode=decode)
-        x = x + self.dropout(attended, deterministic=deterministic)
-        hidden = jax.nn.gelu(self.up(self.mlp_norm(x)))
-        result: jax.Array = x + self.dropout(self.down(hidden), deterministic=deterministic)
+        total = jnp.add(x, self.dropout(attended, deterministic=deterministic))
+        hidden = jax.nn.gelu(self.up(self.mlp_norm(total)))
+        result: jax.Array = total + self.dropout(self.down(hidden), deterministic=deterministic)
         return result
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from flax import nnx
 
+from jsparse.base.arrays import PyTree
 from jsparse.errors import PatternError
 from jsparse.nnx.param import PREFIX, SparseIndex
 from jsparse.ops.trees import moved_values
@@ -14,7 +15,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["restrict_state"]
 
 
-def restrict_state(optimizer: nnx.Optimizer, old: Any, new: Any) -> None:
+def restrict_state(optimizer: nnx.Optimizer, old: PyTree, new: PyTree) -> None:
     """Move the moments of dynamic sparse parameters to the entries that the parameters have now, as `A.restrict` does.
 
         >>> from flax import nnx

@@ -59,7 +59,7 @@ class PrunedLinear(nnx.Module):
         found: jax.Array = x @ kernel.astype(dtype or kernel.dtype)
         return found if self.linear.bias is None else found + self.linear.bias[...].astype(found.dtype)
 
-    def prune(self, zeros: Any) -> None:
+    def prune(self, zeros: float | np.number | jax.Array) -> None:
         """Prune a fraction `zeros` of the weights, the ones of smallest magnitude. The number may be traced."""
         is_number = isinstance(zeros, int | float | np.number | jax.Array) and not np.ndim(zeros)
         if not is_number or (not isinstance(zeros, jax.core.Tracer) and not 0 <= zeros <= 1):

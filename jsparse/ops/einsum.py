@@ -23,14 +23,14 @@ from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.planned import as_array, plan_einsum
 from jsparse.planning.scheduled import as_schedules
 from jsparse.planning.signature import OutFormat
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 __all__ = ["einsum"]
 
 
 def einsum(
-    subscripts: Any,
-    *operands: Any,
+    subscripts: str | TensorLike | PatternLike,
+    *operands: TensorLike | PatternLike | Sequence[int],
     out_format: OutFormat = None,
     nse: int | None = None,
     semiring: str | Semiring = "plus_times",
@@ -110,20 +110,19 @@ def einsum(
         raise TypeError("jsparse.einsum takes dtype= or preferred_element_type=, which are the same, but got both.")
     preferred_element_type = preferred_element_type if dtype is None else dtype
     nse = checked_nse(nse, shown)
-    subscripts, operands = as_sparse_operand(subscripts, shown), tuple(as_sparse_operand(x, shown) for x in operands)
-    dense = out_format is None and not any(map(is_sparse, (subscripts, *operands)))
+    given: list[Any] = [as_sparse_operand(x, shown) for x in (subscripts, *operands)]
+    dense = out_format is None and not any(map(is_sparse, given))
     if not (dense or isinstance(subscripts, str)):
-        subscripts, operands = read_sublists((subscripts, *operands))
-        shown = f"'{shortened(subscripts)}'"
+        given = _with_text(given)
+        shown = f"'{shortened(given[0])}'"
     schedules = as_schedules(schedule, shown)
     ring = semiring_named(semiring, str(shown).strip("'"))
     preferred = preferred_dtype(shown, preferred_element_type)
     if dense and ring.is_linear and not schedules:
-        return _of_arrays((subscripts, *operands), preferred, str(shown).strip("'"), precision)
-    if not isinstance(subscripts, str):
-        subscripts, operands = read_sublists((subscripts, *operands))
+        return _of_arrays(tuple(given), preferred, str(shown).strip("'"), precision)
+    text, *arrays = given if isinstance(given[0], str) else _with_text(given)
     return cast(
-        "jax.Array | SparseTensor", plan_einsum(subscripts, operands, out_format, nse, preferred, ring, schedules).run()
+        "jax.Array | SparseTensor", plan_einsum(text, tuple(arrays), out_format, nse, preferred, ring, schedules).run()
     )
 
 
@@ -140,6 +139,12 @@ def _refusal(name: str) -> TypeError:
     instead = _REFUSED.get(name)
     advice = f" {instead}." if instead else ""
     return TypeError(f"jsparse.einsum() got an unexpected keyword argument {name!r}.{advice}")
+
+
+def _with_text(given: Sequence[Any]) -> list[Any]:
+    """Subscripts and operands, of operands with lists of indices."""
+    text, operands = read_sublists(tuple(given))
+    return [text, *operands]
 
 
 def _of_arrays(

@@ -41,7 +41,7 @@ from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.planned import Planned, as_array, plan_statement
 from jsparse.planning.scheduled import Schedules, as_schedules
 from jsparse.planning.signature import OutFormat
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 __all__ = ["evaluate", "parsed", "planned_sum"]
 
@@ -56,7 +56,7 @@ def evaluate(
     schedule: Schedule | Sequence[Schedule | None] | None = None,
     preferred_element_type: DTypeLike | None = None,
     shape: tuple[int, ...] | None = None,
-    **tensors: Any,
+    **tensors: TensorLike | PatternLike,
 ) -> jax.Array | SparseTensor:
     """Compute a sum of products of sparse and dense tensors, in tensor index notation.
 

@@ -24,7 +24,7 @@ from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.planned import plan_einsum
 from jsparse.planning.scheduled import as_schedules
 from jsparse.planning.signature import OutFormat
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 __all__ = ["ExplainedKernel", "Explanation", "ProgramExplanation", "explain"]
 
@@ -35,28 +35,28 @@ def explain(subscripts: Callable[..., Any], /) -> Callable[..., ProgramExplanati
 
 @overload
 def explain(
-    subscripts: Any,
-    *operands: Any,
+    subscripts: str | TensorLike | PatternLike,
+    *operands: TensorLike | PatternLike | Sequence[int],
     out_format: OutFormat = None,
     nse: int | None = None,
     shape: tuple[int, ...] | None = None,
     semiring: str | Semiring = "plus_times",
     schedule: Schedule | Sequence[Schedule | None] | None = None,
     preferred_element_type: DTypeLike | None = None,
-    **tensors: Any,
+    **tensors: TensorLike | PatternLike,
 ) -> Explanation | ProgramExplanation: ...
 
 
 def explain(
-    subscripts: Any,
-    *operands: Any,
+    subscripts: str | TensorLike | PatternLike | Callable[..., Any],
+    *operands: TensorLike | PatternLike | Sequence[int],
     out_format: OutFormat = None,
     nse: int | None = None,
     shape: tuple[int, ...] | None = None,
     semiring: str | Semiring = "plus_times",
     schedule: Schedule | Sequence[Schedule | None] | None = None,
     preferred_element_type: DTypeLike | None = None,
-    **tensors: Any,
+    **tensors: TensorLike | PatternLike,
 ) -> Explanation | ProgramExplanation | Callable[..., ProgramExplanation]:
     """Explain how `einsum` (or, with named tensors, `evaluate`) computes these arguments. Nothing is computed.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from jsparse.base.arrays import PyTree
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["is_tensor", "moved_values", "values", "with_values"]
@@ -16,7 +17,7 @@ def is_tensor(x: object) -> bool:
     return isinstance(x, SparseTensor)
 
 
-def values(tree: Any) -> Any:
+def values(tree: PyTree) -> PyTree:
     """Replace each SparseTensor in a pytree by its array of values.
 
     Compute norms, averages, casts and statistics of a pytree with dynamic tensors from its values: the index arrays are
@@ -30,7 +31,7 @@ def values(tree: Any) -> Any:
     return jax.tree.map(lambda x: x.values if isinstance(x, SparseTensor) else x, tree, is_leaf=is_tensor)
 
 
-def with_values(tree: Any, values: Any) -> Any:
+def with_values(tree: PyTree, values: PyTree) -> PyTree:
     """Replace the values of each SparseTensor in a pytree, and all other leaves: the inverse of `jsparse.values`.
 
         >>> halved = jsparse.with_values(params, jax.tree.map(lambda v: v / 2, jsparse.values(params)))

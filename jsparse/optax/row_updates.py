@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import optax
 
+from jsparse.base.arrays import PyTree
 from jsparse.base.dataclass import dataclass
 from jsparse.differentiation.rows import is_of_rows, numbers_of_rows, rows_at, rows_of
 from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
@@ -123,7 +124,7 @@ def _is_masked(x: object) -> bool:
     return isinstance(x, optax.MaskedNode)
 
 
-def apply_updates(params: Any, updates: Any) -> Any:
+def apply_updates(params: PyTree, updates: PyTree) -> PyTree:
     """Add updates to parameters as `optax.apply_updates` does. Updates of rows are added to these rows alone, in place.
 
         >>> step = jax.jit(jsparse.optax.apply_updates, donate_argnums=0)

@@ -10,7 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.typing import ArrayLike
 
+from jsparse.base.arrays import PyTree
 from jsparse.base.dataclass import dataclass
 from jsparse.differentiation.rows import rows_of
 from jsparse.errors import PatternError
@@ -53,7 +55,7 @@ class PatternedState:
         return len(self.inner)
 
 
-def values_only(transformation: Any) -> Any:
+def values_only(transformation: optax.GradientTransformation) -> optax.GradientTransformationExtraArgs:
     """Let an optimizer see only the values of the SparseTensors in parameters and gradients.
 
         >>> optimizer = jsparse.optax.values_only(optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3)))
@@ -107,7 +109,7 @@ def values_only(transformation: Any) -> Any:
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def restrict_state(transformation: Any, state: Any, old: Any, new: Any) -> Any:
+def restrict_state(transformation: optax.GradientTransformation, state: PyTree, old: PyTree, new: PyTree) -> PyTree:
     """Move the state of an optimizer to the patterns of new parameters, as `A.restrict` does.
 
         >>> pruned = {"W": params["W"].prune(keep=n).regrow(scores, k)}
@@ -134,7 +136,7 @@ def restrict_state(transformation: Any, state: Any, old: Any, new: Any) -> Any:
     return _with_fingerprints(found, new) if isinstance(state, PatternedState) else found
 
 
-def incremental_update(new: Any, old: Any, step_size: Any) -> Any:
+def incremental_update(new: PyTree, old: PyTree, step_size: ArrayLike) -> PyTree:
     """The moving average `step_size * new + (1 - step_size) * old` of trees with tensors, as in Optax.
 
         >>> average = jsparse.optax.incremental_update(params, average, 0.01)

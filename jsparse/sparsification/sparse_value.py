@@ -165,7 +165,7 @@ def broadcast(x: SparseValue, shape: tuple[int, ...], dims: tuple[int, ...]) -> 
     def spread(array: jax.Array) -> jax.Array:
         return array.reshape([array.shape[sizes[dim]] if dim in sizes else 1 for dim in range(len(shape))])
 
-    tensor = squeeze(x.tensor, stretched) if stretched else x.tensor
+    tensor: Any = squeeze(x.tensor, stretched) if stretched else x.tensor
     return SparseValue(tensor, shape, kept, x.background.through(spread))
 
 

@@ -37,9 +37,10 @@ def with_sound_leaves(tensor: T, name: Name) -> T:
     Raises LeafError if a leaf is missing, or lacks the shape and dtype that the pattern requires.
     """
     check_leaves(tensor, name)
-    if type(tensor.values) is not np.ndarray:
+    given: object = tensor.values
+    if type(given) is not np.ndarray:
         return tensor
-    values = jax_array(tensor.values, f"the values of {_text(name)} to be numbers")
+    values = jax_array(given, f"the values of {_text(name)} to be numbers")
     return type(tensor)._unchecked(values, tensor.pattern)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
+
+import jax
 
 from jsparse.base.arrays import Array
 from jsparse.formats import Format, Pattern
@@ -58,7 +60,7 @@ class Valued(Patterned):
     """Base of objects that have values on their pattern, one for each slot."""
 
     __slots__ = ()
-    values: Any
+    values: jax.Array
 
     @classmethod
     def _unchecked(cls, values: Array, pattern: Pattern | DynamicPattern) -> Self:

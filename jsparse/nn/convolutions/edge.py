@@ -57,7 +57,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     check_same_features(source, target, "edge_conv")
     own, other = _at_one_end("i", pattern, target), _at_one_end("j", pattern, source)
     given = jnp.concatenate([own, other - own], axis=1)
-    is_edge = None if isinstance(pattern, Pattern) else _inside(coords(of_ones(pattern)), pattern)
+    is_edge = None if isinstance(pattern, Pattern) else _inside(jnp.asarray(coords(of_ones(pattern))), pattern)
     messages = mlp(given if is_edge is None else _without_padding(given, is_edge))
     if jnp.ndim(messages) != 2 or len(messages) != pattern.nse:
         raise ShapeError(

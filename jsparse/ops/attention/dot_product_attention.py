@@ -17,17 +17,17 @@ from jsparse.ops.attention.fused import Extra, attended
 from jsparse.planning.bare_pattern import is_sparse, pattern_of
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
-from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 __all__ = ["checked_pattern", "dot_product_attention", "over_lengths"]
 
 
 def dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    mask: Any = None,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: TensorLike | None = None,
+    mask: TensorLike | PatternLike | None = None,
     *,
     scale: float | None = None,
     is_causal: bool = False,
@@ -58,18 +58,19 @@ def dot_product_attention(
         >>> jsparse.dot_product_attention(q, k, v, mask=mask).shape
         (4, 256, 8, 32)
     """
-    bias, mask = (as_sparse_operand(x, "jsparse.dot_product_attention") for x in (bias, mask))
-    if not is_sparse(mask):
-        if is_sparse(bias):
+    added, where = (as_sparse_operand(x, "jsparse.dot_product_attention") for x in (bias, mask))
+    if not is_sparse(where):
+        if is_sparse(added):
             raise ShapeError(
-                f"Expected a sparse mask with the sparse bias {bias!r}, which is added to the scores at the entries of "
-                f"the mask, but got mask={type(mask).__name__}. Pass mask=bias.pattern too, or bias.todense()."
+                f"Expected a sparse mask with the sparse bias {added!r}, which is added to the scores at the entries "
+                f"of the mask, but got mask={type(where).__name__}. Pass mask=bias.pattern too, or bias.todense()."
             )
-        dense: jax.Array = jax.nn.dot_product_attention(query, key, value, bias, mask, scale=scale, is_causal=is_causal)
+        dense: jax.Array = jax.nn.dot_product_attention(
+            query, key, value, added, where, scale=scale, is_causal=is_causal
+        )
         return dense
-    query, key, value = map(jnp.asarray, (query, key, value))
-    pattern = checked_pattern(mask, query, key, value)
-    return over_lengths(query, key, value, pattern, bias, scale=scale, is_causal=is_causal)
+    q, k, v = map(jnp.asarray, (query, key, value))
+    return over_lengths(q, k, v, checked_pattern(where, q, k, v), added, scale=scale, is_causal=is_causal)
 
 
 def checked_pattern(mask: PatternLike, query: Array, key: Array, value: Array) -> Pattern | DynamicPattern:

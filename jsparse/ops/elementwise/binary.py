@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, overload
 
 import jax
 import numpy as np
@@ -13,6 +13,7 @@ from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
 from jsparse.ops.elementwise.called import called
 from jsparse.ops.elementwise.map import value_operands
+from jsparse.ops.elementwise.operators import as_operand
 from jsparse.tensor.entrywise import compiled, mapped
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -20,7 +21,11 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 __all__ = ["clip", "maximum", "minimum", "pow", "power", "where"]
 
 
-def maximum(A: TensorLike, B: TensorLike) -> Any:
+@overload
+def maximum(A: SparseTensor, B: SparseTensor) -> SparseTensor: ...
+@overload
+def maximum(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array: ...
+def maximum(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
     """Compute the larger of two operands elementwise, as numpy does. Elements that are not stored are 0.
 
     Args:
@@ -36,6 +41,10 @@ def maximum(A: TensorLike, B: TensorLike) -> Any:
     return called("maximum", "jsparse.maximum(A, B)", (A, B))
 
 
+@overload
+def minimum(A: SparseTensor, B: SparseTensor) -> SparseTensor: ...
+@overload
+def minimum(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array: ...
 def minimum(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
     """Compute the smaller of two operands elementwise. See `maximum`.
 
@@ -44,7 +53,7 @@ def minimum(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
     return called("minimum", "jsparse.minimum(A, B)", (A, B))
 
 
-def clip(A: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Any:
+def clip(A: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> SparseTensor | jax.Array:
     """Limit the stored entries of a SparseTensor to the interval from `min` to `max`, as `jnp.clip` does.
 
         >>> jsparse.clip(A, -1, 1)
@@ -56,7 +65,7 @@ def clip(A: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
     result.
     """
     if min is None and max is None:
-        return A
+        return as_operand(A)
     if min is None or max is None:
         name, bound = ("maximum", min) if max is None else ("minimum", max)
         return called(name, "jsparse.clip(A, min, max)", (A, bound))
@@ -90,7 +99,7 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
     return called("where", "jsparse.where(condition, x, y)", (condition, x, y), lambda: advice)
 
 
-def power(tensor: Any, exponent: Any) -> SparseTensor | jax.Array:
+def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A ** p` for the stored entries. Where nothing is stored the result stores nothing, for any p.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import jax
 
@@ -20,7 +20,11 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 __all__ = ["add", "multiply", "subtract"]
 
 
-def add(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> Any:
+@overload
+def add(a: SparseTensor, b: SparseTensor, *, nse: int | None = None) -> SparseTensor: ...
+@overload
+def add(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor | jax.Array: ...
+def add(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor | jax.Array:
     """Compute `a + b` with numpy's broadcasting.
 
         >>> total, _ = jax.lax.scan(lambda C, A: (jsparse.add(C, A, nse=C.nse), None), C, stacked)
@@ -40,6 +44,10 @@ def add(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> Any:
     return _combined("+", operator.add, a, b, nse)
 
 
+@overload
+def subtract(a: SparseTensor, b: SparseTensor, *, nse: int | None = None) -> SparseTensor: ...
+@overload
+def subtract(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor | jax.Array: ...
 def subtract(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor | jax.Array:
     """Compute `a - b`, by the rules of `add`.
 
@@ -49,6 +57,10 @@ def subtract(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseT
     return _combined("-", operator.sub, a, b, nse)
 
 
+@overload
+def multiply(a: SparseTensor, b: SparseTensor, *, nse: int | None = None) -> SparseTensor: ...
+@overload
+def multiply(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor | jax.Array: ...
 def multiply(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor | jax.Array:
     """Compute `a * b`, by the rules of `add`, but on the intersection of the patterns.
 

@@ -12,13 +12,14 @@ from functools import cache
 from typing import Any
 
 import jax
+from jax.typing import ArrayLike
 
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.notation.functions import FUNCTIONS, Function
 from jsparse.ops.elementwise.called import called
 from jsparse.tensor.entrywise import compiled, mapped
 from jsparse.tensor.leaves import check_leaves
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__: list[str] = []
 
@@ -41,12 +42,12 @@ def _function(row: Function, name: str) -> Callable[..., Any]:
 def _of_entries(row: Function, name: str) -> Callable[..., Any]:
     """The public function of one argument: it maps a SparseTensor's stored entries; on an array it is JAX's own."""
 
-    def applied(A: Any, *args: Any, **options: Any) -> SparseTensor | jax.Array:
-        A = as_sparse_operand(A, f"jsparse.{name}")
-        if not isinstance(A, SparseTensor):
-            return row.function(A, *args, **options)
-        check_leaves(A, f"A in jsparse.{name}(A)")
-        return SparseTensor._unchecked(_values(row.function, A, args, options), A.pattern)
+    def applied(A: TensorLike, *args: ArrayLike | None, **options: object) -> SparseTensor | jax.Array:
+        tensor = as_sparse_operand(A, f"jsparse.{name}")
+        if not isinstance(tensor, SparseTensor):
+            return row.function(tensor, *args, **options)
+        check_leaves(tensor, f"A in jsparse.{name}(A)")
+        return SparseTensor._unchecked(_values(row.function, tensor, args, options), tensor.pattern)
 
     rest = (
         "The function is 0 at 0, so the result equals the function of the dense array."
@@ -72,7 +73,7 @@ def _of_entries(row: Function, name: str) -> Callable[..., Any]:
 def _of_two(row: Function, name: str) -> Callable[..., Any]:
     """The public function of two operands, which broadcast."""
 
-    def applied(A: SparseTensor, B: Any) -> SparseTensor | jax.Array:
+    def applied(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
         return called(row.name, f"jsparse.{name}(A, B)", (A, B))
 
     rest = (

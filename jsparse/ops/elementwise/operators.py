@@ -129,7 +129,7 @@ def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Arra
     return multiplied(tensor, other)
 
 
-def divide(tensor: Any, other: Any) -> SparseTensor | jax.Array:
+def divide(tensor: TensorLike, other: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A / x`, or `x / A`, for the stored entries of A: the result lies on its pattern.
 
         >>> jsparse.divide(A, 2).shape
@@ -142,12 +142,10 @@ def divide(tensor: Any, other: Any) -> SparseTensor | jax.Array:
     Raises ShapeError if they do not broadcast.
     """
     tensor, other = as_operand(tensor), as_operand(other)
-    if not isinstance(tensor, SparseTensor) and not isinstance(other, SparseTensor):
-        return jnp.divide(tensor, other)
-    if isinstance(tensor, SparseTensor) and isinstance(other, SparseTensor) and on_one_pattern(tensor, other):
-        return _of_values(operator.truediv, "A / B", tensor, other)
     if not isinstance(tensor, SparseTensor):
-        return _divided_by(other, tensor)
+        return _divided_by(other, tensor) if isinstance(other, SparseTensor) else jnp.divide(tensor, other)
+    if isinstance(other, SparseTensor) and on_one_pattern(tensor, other):
+        return _of_values(operator.truediv, "A / B", tensor, other)
     if isinstance(other, SparseTensor):
         return multiplied(tensor, _divided_by(other, jnp.ones((), jnp.int32)), symbol="/")
     if _is_scalar(other, tensor.ndim):

@@ -63,7 +63,7 @@ def getitem(self: PatternLike, index: Any) -> Any:
 @of_any_array("take", jnp.take, patterns=True)
 def take(
     self: PatternLike, indices: ArrayLike | Sequence[int], axis: int | None = None, *, nse: int | None = None
-) -> Any:
+) -> PatternLike | jax.Array:
     """Select coordinates of one dimension, as `jnp.take` does. The result is differentiable in the values.
 
         >>> A.take([4, 0, 0], axis=0)         # rows 4, 0 and 0

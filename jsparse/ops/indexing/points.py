@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import index_like
 from jsparse.formats import Level, Pattern
 from jsparse.ops.evaluate import evaluate
@@ -24,7 +25,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["at_coords", "coords", "elements_at"]
 
 
-def coords(self: SparseTensor) -> Any:
+def coords(self: SparseTensor) -> Array:
     """The coordinates of all slots in storage order, integers of shape (ndim, nse).
 
     The result is a numpy array if the pattern is static. In the padding of a dynamic pattern, the coordinates are the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import overload
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,11 @@ __all__ = ["logsumexp", "softmax"]
 SPARE = 1 << 20  # a row statistic may have this many elements, or 4 for each slot
 
 
-def softmax(A: TensorLike, axis: Axis = -1) -> Any:
+@overload
+def softmax(A: SparseTensor, axis: Axis = -1) -> SparseTensor: ...
+@overload
+def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array: ...
+def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
     """Compute the softmax of the stored entries along `axis`: exp(x) / Σ exp(x), on the pattern of A.
 
     Entries that are not stored count as -inf: they contribute nothing, and stay out of the result.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -97,7 +96,7 @@ def expand_dims(a: SparseLike, axis: int | Sequence[int]) -> SparseTensor:
     return SparseTensor._unchecked(tensor.values, wider.transposed(axes))
 
 
-def squeeze(a: SparseLike, axis: Axis = None) -> Any:
+def squeeze(a: SparseLike, axis: Axis = None) -> SparseTensor | jax.Array:
     """Remove dimensions of size 1, as jnp.squeeze does: the dimensions `axis`, or all (None).
 
     Dimensions that dense levels store are removed without touching the index arrays; otherwise the pattern is made

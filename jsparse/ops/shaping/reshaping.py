@@ -47,16 +47,17 @@ def reshape(a: SparseLike, shape: int | Sequence[int], order: str = "C") -> Spar
     return _reshape(as_tensor(a, "reshape"), shape, order)
 
 
-def reshape_method(self: SparseTensor, *shape: Any, order: str = "C") -> SparseTensor | jax.Array:
+def reshape_method(self: SparseTensor, *shape: int | Sequence[int], order: str = "C") -> SparseTensor | jax.Array:
     """Reshape: `A.reshape(m, n)` or `A.reshape((m, n))`. One size may be -1. See `jsparse.reshape`.
 
     >>> A.reshape(100, -1).shape
     (100, 8000)
     """
-    return _reshape(as_tensor(self, "reshape"), shape[0] if len(shape) == 1 else shape, order)
+    sizes: Any = shape[0] if len(shape) == 1 else shape  # checked there
+    return _reshape(as_tensor(self, "reshape"), sizes, order)
 
 
-def ravel(a: Any, order: str = "C") -> SparseTensor:
+def ravel(a: SparseLike, order: str = "C") -> SparseTensor:
     """Reshape to one dimension, in C order, or with `order="F"` with the first dimension changing fastest.
 
     >>> jsparse.ravel(A).shape

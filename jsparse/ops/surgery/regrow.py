@@ -27,7 +27,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 __all__ = ["regrow"]
 
 
-def regrow(self: SparseTensor, scores: Any, k: jax.Array | int, *, nse: int | None = None) -> SparseTensor:
+def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: int | None = None) -> SparseTensor:
     """Of the coordinates that are not stored yet, add the `k` with the largest scores, with value 0.
 
         >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
