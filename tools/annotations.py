@@ -48,7 +48,7 @@ UNTYPED = {
 # operands before they are checked, results that are sparse or dense as the operands are, tangents that may be
 # symbolic zeros, and parameters of primitives, for which a union would have to be narrowed at each use.
 AT_MOST = {
-    "_compat.py": 28,
+    "_compat": 28,
     "adapters": 55,  # operands of the primitives of jax.experimental.sparse
     "base": 22,  # what users give, before it is checked
     "compiler": 157,  # values of llvmlite, which has no types, among them

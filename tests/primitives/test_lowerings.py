@@ -8,6 +8,7 @@ import pytest
 
 import jsparse
 from jsparse import NotYetSupportedError, _compat
+from jsparse._compat import lowering
 from jsparse.primitives.lowerings import LOWERINGS
 
 DENSE = np.diag(np.arange(1.0, 5, dtype=np.float32))
@@ -75,12 +76,12 @@ def test_a_rule_of_another_platform_takes_the_parameters():
         return jnp.zeros(spec.shape(spec.result), spec.dtype_of(operands))
 
     einsum = next(primitive for primitive in LOWERINGS if primitive.name == "jsparse_einsum")
-    before = dict(_compat._platform_specific_lowerings["tpu"])
+    before = dict(lowering._platform_specific_lowerings["tpu"])
     try:
         _compat.register_lowering(einsum, _compat.lower_as(dense), "tpu")
         text = jax.jit(lambda x: A @ x).trace(jnp.ones(4)).lower(lowering_platforms=("tpu",)).as_text()
     finally:
-        _compat._platform_specific_lowerings["tpu"].clear()
-        _compat._platform_specific_lowerings["tpu"].update(before)
+        lowering._platform_specific_lowerings["tpu"].clear()
+        lowering._platform_specific_lowerings["tpu"].update(before)
     assert seen == ["einsum 'ij,j->i' over csr"]
     assert "jsparse_kernel" not in text

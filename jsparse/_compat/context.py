@@ -1,0 +1,192 @@
+"""What JAX does at the moment: traces, meshes, settings that are part of the key of jitted functions, and forks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from types import FrameType
+from typing import Any, Generic, TypeVar
+
+import jax
+import numpy as np
+from jax._src.config import eager_constant_folding
+from jax._src.core import (
+    get_opaque_trace_state,
+    trace_state_clean,
+)
+from jax._src.interpreters import pxla
+from jax._src.xla_bridge import backends_are_initialized
+
+from jsparse.base.limits import check_bytes
+from jsparse.errors import JsparseError
+
+__all__ = [
+    "Context",
+    "function_of_jax_numpy",
+    "handed_over",
+    "is_eager",
+    "make_context",
+    "mesh_of_trace",
+    "output_aval",
+    "same_varying",
+    "trace_state",
+]
+
+
+def output_aval(
+    shape: Sequence[int], dtype: np.dtype, operands: Sequence[jax.core.ShapedArray]
+) -> jax.core.ShapedArray:
+    """The abstract value of a result: replicated over the operands' mesh, and varying over their manual axes.
+
+    Without operands it is the abstract value of a constant.
+
+    Raises ShapeError if the result is too large for memory.
+    """
+    check_bytes(
+        shape,
+        dtype,
+        "a result, a derivative, or a batch of them",
+        "Ask for a sparse result (out_format=), sum over more indices, or map over fewer at a time (jax.lax.map).",
+    )
+    if not operands:
+        return jax.core.ShapedArray(tuple(shape), dtype)
+    first = operands[0]
+    replicated = first.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
+    return first.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=replicated)
+
+
+def _varying(x: jax.Array) -> frozenset[str]:
+    aval = jax.typeof(x)
+    kind = getattr(aval, "manual_axis_type", None)
+    return frozenset(getattr(aval, "vma", ()) if kind is None else kind.varying)  # `vma` up to JAX 0.9
+
+
+def _made_to_vary(x: jax.Array, axes: tuple[str, ...]) -> jax.Array:
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(x, axes, to="varying")
+    return vars(jax.lax)["pvary"](x, axes)  # JAX 0.8.0 and 0.8.1
+
+
+def same_varying(operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
+    """Make all operands vary over the same manual axes, as the type check of `shard_map` requires."""
+    every_axis = frozenset().union(*map(_varying, operands))
+    if not every_axis:
+        return tuple(operands)
+
+    def varied(x: jax.Array) -> jax.Array:
+        missing = tuple(sorted(every_axis - _varying(x)))
+        return _made_to_vary(x, missing) if missing else x
+
+    return tuple(map(varied, operands))
+
+
+def function_of_jax_numpy() -> str | None:
+    """The name of the jax.numpy function that is checking its operands, in the frame that called the caller.
+
+    The result is "" if the name is not known, and None if no such function is.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    found = None
+    while frame is not None and frame.f_globals.get("__name__") == "jax._src.numpy.util":
+        name = frame.f_locals.get("fun_name")
+        found = name if isinstance(name, str) else found or ""
+        frame = frame.f_back
+    return found
+
+
+def trace_state() -> Any:
+    """The trace that operations belong to now, to be compared with the trace at another time."""
+    return get_opaque_trace_state(convention="flax")
+
+
+def is_eager() -> bool:
+    """Whether operations on known arrays are computed now, rather than traced."""
+    return trace_state_clean() or eager_constant_folding.value
+
+
+def handed_over(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | None) -> list[jax.Array]:
+    """`jax.device_put` of arrays that nothing else refers to, so that jax may share their memory.
+
+    Args:
+        sharding: the place that the results are committed to; None for the default device.
+
+    On the default device this takes a tenth of the time of `jax.device_put`.
+    """
+    default = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if sharding is not None or default is not None or not mesh_of_trace().empty:
+        return [jax.device_put(x, sharding, may_alias=True) for x in arrays]
+    device = jax.local_devices()[0]
+    place = jax.sharding.SingleDeviceSharding(device)
+    with jax.transfer_guard_host_to_device("allow"):  # no operand comes from another memory
+        return [
+            pxla.batched_device_put(jax.core.ShapedArray(x.shape, x.dtype), place, [x], [device], committed=False)
+            for x in arrays
+        ]
+
+
+def mesh_of_trace() -> jax.sharding.AbstractMesh:
+    """The mesh that operations are on at the moment, by `shard_map` or by the types of operands. A jaxpr that is traced
+    now refers to this mesh, so that it cannot be evaluated on another one."""
+    return jax.sharding.get_abstract_mesh()
+
+
+T = TypeVar("T")
+
+
+class Context(Generic[T]):
+    """A setting that is part of the key of jitted functions: each value has traces of its own.
+
+    Values are hashable and compared by equality.
+    """
+
+    def __init__(self, default: T) -> None:
+        self._config = jax.make_user_context(default)
+
+    @property
+    def value(self) -> T:
+        """The value of this thread's innermost `with` block, or the global value outside of all blocks."""
+        value: T = self._config.value
+        return value
+
+    def __call__(self, value: T) -> AbstractContextManager[None]:
+        """Set the value for this thread inside a block: `with context(value): ...`."""
+        manager: AbstractContextManager[None] = self._config(value)
+        return manager
+
+    def set_global(self, value: T) -> None:
+        """Set the global value, for all threads. Open `with` blocks keep their own value."""
+        # Up to JAX 0.10.0 only the wrapped object has the method.
+        config = self._config if hasattr(self._config, "set_global") else self._config._obj
+        config.set_global(value)
+
+
+def make_context(default: T) -> Context[T]:
+    """Make a setting. Functions that were jitted before are traced again.
+
+    No other thread may call JAX during this call, so settings are made on import.
+    """
+    return Context(default)
+
+
+def _mark_fork() -> None:
+    """In a process that was forked after JAX started, make every lowering of a program fail.
+
+    XLA verifies, compiles and loads programs by its threads. A forked process has none of them, so it would wait
+    forever.
+    """
+    if backends_are_initialized():
+        jax.monitoring.register_scalar_listener(_refuse_program)
+
+
+def _refuse_program(event: str, value: float, **kwargs: Any) -> None:
+    if event == "/jax/core/compile/jaxpr_to_mlir_module_duration":
+        raise JsparseError(
+            "Expected a process that was started by spawn or forkserver, but this one was forked after JAX had "
+            "started, so it lacks the threads by which XLA compiles programs. Fork before the first operation, or use "
+            "multiprocessing.get_context('spawn')."
+        )
+
+
+os.register_at_fork(after_in_child=_mark_fork)

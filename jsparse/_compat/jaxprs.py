@@ -1,0 +1,116 @@
+"""Jaxprs: their evaluation, their parts, and where they were traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src.core import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    eval_jaxpr,
+    jaxprs_in_params,
+)
+from jax.interpreters import partial_eval
+
+from jsparse.base.arrays import Array
+
+__all__ = [
+    "closed",
+    "equation_results",
+    "evaluated",
+    "jaxprs_in",
+    "literal",
+    "live_jaxpr",
+    "scan_counts",
+    "sub_jaxpr",
+    "traceback_frames",
+    "used_arguments",
+    "without_constants",
+    "without_dead_equations",
+]
+
+
+def evaluated(closed: ClosedJaxpr, args: Sequence[Array]) -> list[jax.Array]:
+    """The results of a closed jaxpr."""
+    return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+
+def without_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The closed jaxpr with its constants as further, last arguments."""
+    if not closed.consts:
+        return closed
+    count = len(closed.in_avals)
+
+    def function(*args: Any) -> Any:
+        return eval_jaxpr(closed.jaxpr, args[count:], *args[:count])
+
+    return jax.make_jaxpr(function)(*closed.in_avals, *(jax.typeof(x) for x in closed.consts))
+
+
+def jaxprs_in(params: dict[str, Any]) -> Iterable[Jaxpr]:
+    """The jaxprs among the parameters of an equation."""
+    return jaxprs_in_params(params)
+
+
+def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
+    """The numbers of constants and of carries among the operands of a scan. Its other operands follow these."""
+    if "num_consts" in params:  # up to JAX 0.10
+        return params["num_consts"], params["num_carry"]
+    constants, carries, _ = params["ft_in"].unpack()
+    return len(tuple(constants)), len(tuple(carries))
+
+
+def live_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
+    """The jaxpr of a closed jaxpr, without equations that no result depends on. XLA does not run them either."""
+    live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
+    return live
+
+
+def without_dead_equations(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The closed jaxpr without equations that no result depends on."""
+    live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    return closed.replace(jaxpr=live)
+
+
+def sub_jaxpr(
+    jaxpr: Jaxpr, equations: Sequence[JaxprEqn], invars: Sequence[Var], outvars: Sequence[Var | Literal]
+) -> ClosedJaxpr:
+    """The closed jaxpr of some equations of a jaxpr, without those that no result depends on."""
+    whole = jaxpr.replace(constvars=[], invars=list(invars), outvars=list(outvars), eqns=list(equations))
+    live, _ = partial_eval.dce_jaxpr(whole, [True] * len(whole.outvars), instantiate=True)
+    return ClosedJaxpr(live, ())
+
+
+def used_arguments(closed: ClosedJaxpr) -> list[bool]:
+    """For each argument of a closed jaxpr, whether a result depends on it."""
+    _, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
+    return list(used)
+
+
+def equation_results(jaxpr: Jaxpr, equation: JaxprEqn, operands: Sequence[Array]) -> list[jax.Array]:
+    """The results of one equation of a jaxpr for these operands. Functions with custom derivatives keep them."""
+    given = {v: x for v, x in zip(equation.invars, operands, strict=True) if not isinstance(v, Literal)}
+    alone = jaxpr.replace(constvars=[], invars=list(given), outvars=equation.outvars, eqns=[equation])
+    return eval_jaxpr(alone, (), *given.values())
+
+
+def closed(jaxpr: Any) -> ClosedJaxpr:
+    """A closed jaxpr as it is; a jaxpr, which has to be without constants, as a closed jaxpr."""
+    return jaxpr if hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
+
+
+def literal(v: Any) -> np.generic | np.ndarray:
+    """The number of a literal, as a numpy scalar or array of its dtype."""
+    return np.asarray(v.val, v.aval.dtype)[()]
+
+
+def traceback_frames(equation: JaxprEqn) -> list[tuple[str, int, str]]:
+    """File, line and function of each call that led to an equation while it was traced, the innermost first."""
+    traceback = equation.source_info.traceback
+    return [(x.file_name, x.line_num, x.function_name) for x in traceback.frames] if traceback else []

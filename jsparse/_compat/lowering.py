@@ -1,0 +1,129 @@
+"""Lowering rules, and operations of the programs that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+from jax._src.core import (
+    Primitive,
+)
+from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
+from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
+from jax._src.lib.mlir.dialects import func
+from jax._src.lib.mlir.dialects import hlo as stablehlo  # type: ignore[attr-defined]
+from jax.interpreters import mlir
+
+__all__ = [
+    "is_for_export",
+    "keep_alive",
+    "lower_as",
+    "named_operation",
+    "platforms_of",
+    "register_dtype_for_export",
+    "register_lowering",
+    "replace_cpu_lowering",
+    "shared_constants",
+]
+
+
+def register_lowering(
+    primitive: Primitive, rule: Callable[..., Any], platform: str | None, in_place: bool = False
+) -> None:
+    """Register the lowering `rule(ctx, *operands, **params)`, which makes MLIR operations.
+
+    With None as its platform, the rule serves the platforms that have no rule of their own. A rule that is called
+    `in_place` is called for each equation, and sees the operations that make its operands. Any other rule is called
+    once for all equations that are alike.
+    """
+    mlir.register_lowering(primitive, rule, platform=platform, cacheable=not in_place)
+
+
+def platforms_of(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
+    """The platforms that a rule lowers for."""
+    return tuple(ctx.platforms or ctx.module_context.platforms)
+
+
+def lower_as(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
+    """The lowering rule that traces `function` in place of the primitive."""
+    rule: Callable[..., Any] = mlir.lower_fun(function, multiple_results=multiple_results)
+    return rule
+
+
+def keep_alive(ctx: mlir.LoweringRuleContext, kept: object) -> None:
+    """Keep an object alive for as long as the executable that is being lowered.
+
+    Exported programs keep nothing alive, because JAX does not serialize programs that do.
+    """
+    if not is_for_export(ctx):
+        ctx.module_context.add_keepalive(kept)
+
+
+def named_operation(name: str) -> AbstractContextManager[object]:
+    """Inside the block, operations get that name after the names of the scopes around them.
+
+    XLA makes the name of an instruction of it, with a letter `_` for each one that names cannot have, and profilers
+    show that. It keeps the whole text as the operation's `op_name`, where `/` separates scopes.
+    """
+    text = name.translate(_NAMES)
+    text = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
+    here: Any = ir.Location.current
+    if str(getattr(here, "name_str", "")).endswith(":"):  # the primitive's name, around the name of the operation
+        here = here.child_loc
+    scopes = str(getattr(here, "name_str", "")).rpartition("/")[0]  # older releases do not tell
+    return ir.Location.name(f"{scopes}/{text}", here.child_loc) if scopes else ir.Location.name(text)
+
+
+LONGEST_NAME = 120
+
+_NAMES = str.maketrans({"/": "÷", "@": None, ";": ","})  # MLIR and XLA cut names at these
+
+
+def is_for_export(ctx: mlir.LoweringRuleContext) -> bool:
+    """Whether the program is lowered for export."""
+    return bool(ctx.module_context.lowering_parameters.for_export)
+
+
+def register_dtype_for_export(dtype: Any) -> None:
+    """Let `jax.export` write and read arrays of a dtype of keys. Nothing happens without flatbuffers."""
+    try:
+        from jax._src.export import serialization  # noqa: PLC0415
+    except ImportError:
+        return
+    serialization._dtype_to_dtype_kind[dtype] = _KIND
+    serialization._dtype_kind_to_dtype[_KIND] = dtype
+
+
+_KIND = 120  # JAX counts its dtypes from 0, and files have a signed byte
+
+
+def shared_constants(ctx: mlir.LoweringRuleContext, name: str, arrays: Sequence[np.ndarray]) -> list[ir.Value]:
+    """Arrays as constants of the program that is being lowered. It contains them once, in a function of that name."""
+    module = ctx.module_context
+    types = [ir.RankedTensorType.get(x.shape, mlir.dtype_to_ir_type(x.dtype)) for x in arrays]
+    if name not in module.symbol_table:
+        function: Any = func.FuncOp(name, ir.FunctionType.get([], types), ip=module.ip)
+        function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        module.symbol_table.insert(function)
+        with ir.InsertionPoint(function.add_entry_block()):
+            func.return_([stablehlo.constant(ir.DenseElementsAttr.get(x.data)) for x in arrays])
+    return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(name), []).results)
+
+
+def replace_cpu_lowering(
+    primitive: Primitive, make: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Callable[[], None]:
+    """Replace the CPU lowering rule of JAX's own primitive by `make(rule)`. Returns a function that undoes it."""
+    own = _platform_specific_lowerings["cpu"]
+    before = own.get(primitive)
+    register_lowering(primitive, make((before or _lowerings[primitive]).rule), "cpu")
+
+    def undo() -> None:
+        if before is None:
+            del own[primitive]
+        else:
+            own[primitive] = before
+
+    return undo

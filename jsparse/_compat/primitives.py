@@ -1,0 +1,205 @@
+"""Primitives: how they are made, run outside of any transformation, and differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import jax
+from jax._src.core import (
+    Primitive,
+    set_current_trace,
+)
+from jax._src.util import weakref_cache_key_types
+from jax.ad_checkpoint import checkpoint_name
+from jax.interpreters import ad, batching, partial_eval
+
+from jsparse.base.dataclass import dataclass
+from jsparse.base.memo import remembered
+
+__all__ = [
+    "Zero",
+    "add_tangents",
+    "apply_compiled",
+    "cache_weakly",
+    "is_undefined",
+    "make_primitive",
+    "register_batching",
+    "register_jvp",
+    "register_split",
+    "register_transpose",
+    "run_directly",
+    "run_once",
+    "with_checkpoint_name",
+]
+
+
+EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are kept for calls outside jit
+
+LOWERINGS = "jsparse.primitives.lowerings"
+"""The module of all lowerings. It imports the compiler, so it is imported when a primitive is first applied."""
+
+Zero = ad.Zero
+
+is_undefined = ad.is_undefined_primal
+
+
+def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_results: bool = False) -> Primitive:
+    """Make a primitive. Outside of any transformation it runs as a compiled program of its own."""
+
+    def abstract_value(*operands: object, **params: object) -> object:
+        import_module(LOWERINGS)
+        return abstract_eval(*operands, **params)
+
+    primitive = Primitive(name)
+    primitive.multiple_results = multiple_results
+    primitive.def_abstract_eval(abstract_value)
+    primitive.def_impl(_compiled(primitive))
+    return primitive
+
+
+_once: dict[Primitive, Callable[..., Any]] = {}
+
+
+def run_once(primitive: Primitive, function: Callable[..., Any]) -> None:
+    """Outside of any transformation, call `function` the first time that a program is needed, and do not compile it.
+
+    If `function` returns None, the program is compiled and runs. Later calls use the program.
+    """
+    _once[primitive] = function
+
+
+def run_directly(primitive: Primitive, function: Callable[..., Any]) -> None:
+    """Outside of any transformation, call `function` instead of a program. If it returns None, the program runs."""
+    compiled = primitive.impl
+
+    def run(*operands: Any, **params: Any) -> Any:
+        found = function(*operands, **params)
+        return compiled(*operands, **params) if found is None else found
+
+    primitive.def_impl(run)
+
+
+def cache_weakly(*types: type) -> None:
+    """Make JAX's cache of abstract values (2,048 calls) refer weakly to parameters of these classes."""
+    weakref_cache_key_types.update(types)
+
+
+@dataclass(slots=True)
+class _EagerProgram:
+    """A program that is compiled when it is called, and whether it was needed before."""
+
+    program: Callable[..., Any]
+    again: bool = False
+
+
+def _compiled(primitive: Primitive) -> Callable[..., Any]:
+    """A function that applies a primitive as a compiled program of its own."""
+
+    @remembered(maxsize=EAGER_PROGRAMS)
+    def compiled(**params: Any) -> _EagerProgram:
+        import_module(LOWERINGS)
+
+        def applied(*operands: Any) -> Any:
+            return primitive.bind(*operands, **params)
+
+        applied.__name__ = applied.__qualname__ = primitive.name
+        # jax.debug_nans runs a jitted function step by step after a NaN. This attribute tells jit that the function is
+        # one primitive, which has no steps.
+        applied._apply_primitive = True  # type: ignore[attr-defined]
+        return _EagerProgram(jax.jit(applied))
+
+    def run(*operands: Any, **params: Any) -> Any:
+        needed = compiled(**params)
+        if not needed.again and primitive in _once:
+            needed.again = True
+            primitive.abstract_eval(*map(jax.typeof, operands), **params)  # it checks the operands
+            found = _once[primitive](*operands, **params)
+            if found is not None:
+                return found
+        program = needed.program
+        if not jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+            return program(*operands)
+        with jax.disable_jit(False):  # without jit the program would apply the primitive again, without end
+            return program(*operands)
+
+    return run
+
+
+def apply_compiled(primitive: Primitive) -> Callable[[], None]:
+    """Make JAX's own primitive run as a compiled program outside of jit. Returns a function that undoes it."""
+    before = primitive.impl
+    primitive.def_impl(_compiled(primitive))
+    return lambda: setattr(primitive, "impl", before)
+
+
+def with_checkpoint_name(x: jax.Array, name: str) -> jax.Array:
+    """Attach a checkpoint name, as `jax.ad_checkpoint.checkpoint_name` does, with a transpose rule.
+
+    JAX has no such rule. In a linear function, such as the derivative of a primitive, the cotangent gets no name.
+    """
+    _transpose_names()
+    return checkpoint_name(x, name)
+
+
+@cache
+def _transpose_names() -> None:
+    (equation,) = jax.make_jaxpr(lambda x: checkpoint_name(x, "x"))(0.0).eqns
+    ad.primitive_transposes.setdefault(equation.primitive, lambda cotangent, x, **_: [cotangent])
+
+
+def register_jvp(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """Register `rule(primals, tangents, **params) -> (result, tangent)`. Tangents may be `Zero`."""
+    ad.primitive_jvps[primitive] = rule
+
+
+def register_transpose(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """Register `rule(cotangent, *operands, **params) -> cotangents`, with None for known operands."""
+
+    def placed(cotangent: Any, *operands: Any, **params: Any) -> list[Any]:
+        found = rule(cotangent, *operands, **params)
+        return [_placed_as(x, operand) for x, operand in zip(found, operands, strict=True)]
+
+    ad.primitive_transposes[primitive] = placed
+
+
+def _placed_as(cotangent: Any, operand: Any) -> Any:
+    """The cotangent with the sharding of its operand, which is part of the type on a mesh of explicit axes."""
+    if cotangent is None or type(cotangent) is Zero or not is_undefined(operand):
+        return cotangent
+    own, wanted = jax.typeof(cotangent).sharding, operand.aval.sharding
+    same = own == wanted or own.mesh.empty or wanted.mesh.empty
+    return cotangent if same else jax.sharding.reshard(cotangent, wanted)
+
+
+def register_split(primitive: Primitive, is_split: Callable[..., bool], function: Callable[..., Any]) -> None:
+    """Let partial evaluation trace `function` instead of the primitive when `is_split(known, **params)` is true.
+
+    `known` has a bool for each operand. JAX then computes the equations of `function` whose inputs are known, and
+    leaves the others in the residual program.
+    """
+
+    def rule(trace: Any, *tracers: Any, **params: Any) -> Any:
+        if not is_split([tracer.is_known() for tracer in tracers], **params):
+            return trace.default_process_primitive(primitive, tracers, params)
+        with set_current_trace(trace):
+            return function(*tracers, **params)
+
+    partial_eval.custom_partial_eval_rules[primitive] = rule
+
+
+def register_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """Register `rule(operands, axes, **params) -> (result, axis)`. The axis of an unbatched operand is None."""
+    batching.primitive_batchers[primitive] = rule
+
+
+def add_tangents(tangents: Sequence[Any], primal: Any) -> Any:
+    """The sum of tangents. Without tangents it is a symbolic zero for `primal`."""
+    if not tangents:
+        return ad.Zero(jax.typeof(primal).to_tangent_aval())
+    total = tangents[0]
+    for tangent in tangents[1:]:
+        total = ad.add_jaxvals(total, tangent)
+    return total
