@@ -26,7 +26,8 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 @pytest.fixture
 def restored():
-    """Undo the settings that a page changes."""
+    """Begin without plans, as a new process does, and undo the settings that a page changes."""
+    jsparse.clear_cache()
     x64 = jax.config.jax_enable_x64
     yield
     jax.config.update("jax_enable_x64", x64)
