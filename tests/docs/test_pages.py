@@ -3,6 +3,7 @@
 import re
 from contextlib import nullcontext
 
+import jax
 import matplotlib as mpl
 import pytest
 from docs.pages import FENCE, PAGES, ROOT, blocks, run
@@ -15,8 +16,18 @@ from jsparse.adapters.accelerate_jax_sparse.register import accelerated
 EXTRAS = re.compile(r"^ *(?:import|from) (equinox|flax|jraph|lineax|networkx|optax)\b", re.MULTILINE)
 
 
+@pytest.fixture
+def restored():
+    """Undo the settings that pages change."""
+    x64 = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", x64)
+    jsparse.config.log_compiles = False
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:orbax", "ignore::UserWarning:orbax")
 @pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page))])
-def test_code_runs(page, tmp_path, monkeypatch):
+def test_code_runs(page, tmp_path, monkeypatch, restored):
     code = "\n".join(text for _, text in blocks(page))
     for library in sorted(set(EXTRAS.findall(code))):
         pytest.importorskip(library)

@@ -34,7 +34,8 @@ def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None
     """
     format = remaining_format(tensor.format, selection.parts, selection.tables)
     arrays = {f"t{dim}": table if table.ndim else table[None] for dim, table in selection.tables.items()}
-    if format.is_dense and tensor.values is None:
+    values: object = tensor.values  # None for a pattern, which is selected as a tensor without values
+    if format.is_dense and values is None:
         format = default_format(len(selection.shape))  # a pattern of dense levels alone cannot lack entries
     if format.is_dense:
         return dense_levels(_taken(tensor, arrays, text=_statement(selection), format="dense", nse=None), format)
