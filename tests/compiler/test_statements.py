@@ -15,7 +15,7 @@ from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower import kernel_buffers, lower
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.runtime.bound_arrays import array_names
-from jsparse.compiler.runtime.kernel_call import TARGET, KernelCall, bind
+from jsparse.compiler.runtime.kernel_call import KernelCall, bind
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, evaluate, power_of, product_of
 from jsparse.compiler.schedule import build_loops
@@ -23,6 +23,7 @@ from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.notation import Access
+from jsparse.primitives.target import TARGET
 
 ROW, ENTRY = ("i",), ("i", "j")
 A, MOST, SHIFTED = Access("A", ENTRY), Access("most", ROW), Access("shifted", ENTRY)

@@ -20,7 +20,7 @@ DOCUMENTED = {
     for name, item in vars(module).items()
     if callable(item) and not name.startswith("_")
 }
-QUIET = {"nn.Projection", "nn.EdgeAttention", "nn.Routing"}
+QUIET = {"nn.Projection", "nn.EdgeAttention", "nn.KVCache", "nn.Routing", "nnx.KernelSummary", "nnx.PruningSummary"}
 QUIET |= {f"nnx.{name}" for name in ("Mask", "PrunedLinear", "SparseIndex", "SparseParam", "TransformerBlock")}
 
 

@@ -50,4 +50,4 @@ def wrong() -> None:
     """Mistakes that a type checker finds, since neither tensors nor results are `Any`."""
     A.nse.upper()  # type: ignore[attr-defined]  # pyright: ignore
     jsparse.einsun("ij,j->i", A, x)  # type: ignore[attr-defined]  # pyright: ignore
-    jsparse.exp(A).strip()  # type: ignore[attr-defined]  # pyright: ignore
+    jsparse.exp(x).strip()  # type: ignore[attr-defined]  # pyright: ignore
