@@ -131,7 +131,13 @@ $(VENV)/created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-# The suffix names extras of pyproject.toml. What an earlier goal installed stays.
-$(VENV)/installed-%: $(VENV)/created $(SOURCES)
-	$(BIN)/pip install --quiet --editable ".[$*]" $(if $(JAX),jax==$(JAX))
+# pip compiles the extension each time that it installs the package, so this is done once for all goals.
+$(VENV)/package: $(VENV)/created $(SOURCES)
+	$(BIN)/pip install --quiet --editable . $(if $(JAX),jax==$(JAX))
+	touch $@
+
+# The suffix names extras of pyproject.toml: the package is there, and pip adds what they require. What an earlier goal
+# installed stays.
+$(VENV)/installed-%: $(VENV)/package
+	$(BIN)/pip install --quiet "jsparse[$*]" $(if $(JAX),jax==$(JAX))
 	touch $@

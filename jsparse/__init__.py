@@ -14,10 +14,10 @@ from jsparse._version import __version__ as __version__
 
 # These make themselves known to JAX, so that pickles and exported programs find them.
 from jsparse.ops import methods as _methods  # noqa: F401
-from jsparse.primitives import target as _target  # noqa: F401
+from jsparse.primitives import target as _target
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor
 
-EXPORT_CALLS = ["jsparse_kernel"]
+EXPORT_CALLS = [_target.TARGET]
 """The names of the custom calls in compiled programs, for `jax.export.DisabledSafetyCheck.custom_call`."""
 
 __all__ = sorted([*_PLACES, *_SUBPACKAGES, "EXPORT_CALLS"])

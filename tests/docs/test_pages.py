@@ -7,6 +7,7 @@ import jax
 import matplotlib as mpl
 import pytest
 from docs.pages import FENCE, PAGES, ROOT, blocks, run
+from docs.promises import CHECKS
 
 import jsparse
 import jsparse.linen
@@ -32,9 +33,12 @@ def test_code_runs(page, tmp_path, monkeypatch, restored):
     for library in sorted(set(EXTRAS.findall(code))):
         pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     mpl.use("Agg")
     with accelerated() if "accelerate_jax_sparse()" in code else nullcontext():  # which undoes it
-        run(page)
+        given = run(page)
+    if page in CHECKS:
+        CHECKS[page](given)
 
 
 def headings(text):

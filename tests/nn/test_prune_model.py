@@ -9,8 +9,6 @@ import pytest
 
 nnx = pytest.importorskip("flax.nnx")
 
-from docs.pages import ROOT, run  # noqa: E402
-
 import jsparse  # noqa: E402
 import jsparse.nnx  # noqa: E402
 from jsparse.nnx import PrunedLinear, SparseLinear, prune_model  # noqa: E402
@@ -262,22 +260,3 @@ def test_a_state_belongs_to_its_format():
     close(by_rows(X), by_columns(X))
     with pytest.raises(jsparse.PatternError, match="belongs to another pattern"):
         nnx.update(by_columns, nnx.state(by_rows))
-
-
-def test_page(tmp_path, monkeypatch):
-    """What the page on pruning states: summaries, accuracies, sizes, and the same by Linen."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    given = run("docs/how_to/pruning.md")
-    text = (ROOT / "docs/how_to/pruning.md").read_text(encoding="utf-8")
-    for line in str(prune_model(given["model"], 0.95, where=lambda path, _: 4 not in path)[1]).splitlines():
-        assert f"    {line}\n" in text
-    assert min(given["dense_accuracy"], given["pruned_accuracy"]) > 0.96
-    assert given["without"] < given["pruned_accuracy"]
-    assert given["accuracy"] > 0.9
-    assert [layer.kernel.tensor.nse for layer in given["gradual"].layers if hasattr(layer, "rewire")] == [328, 1311]
-    assert given["sizes"]["pruned"] < 0.2 * given["sizes"]["dense"]
-    params = given["params"]
-    kernel = params["layer_0"]["kernel"]
-    kept = jnp.where(jnp.abs(kernel) >= jnp.sort(jnp.abs(kernel).ravel())[-1_600], kernel, 0)
-    dense = {**params, "layer_0": {**params["layer_0"], "kernel": kept}}
-    close(given["logits"], given["Mlp"]().apply({"params": dense}, given["x"]), 1e-4)
