@@ -11,7 +11,7 @@ from programs.planned import planned_product
 from jsparse import SparseTensor, explain
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest
-from jsparse.compiler.lower import lower
+from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.schedule import Plan, build_loops
 from jsparse.ops.explain import Explanation
 from jsparse.primitives.execute import make_plan

@@ -12,7 +12,7 @@ from jsparse import Pattern
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.fusion import FusionError, fused
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.lower import lower
+from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply
 from jsparse.compiler.schedule import Schedule, build_loops

@@ -7,7 +7,7 @@ from programs.schedules import lanes_of, order_of
 
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel import interpret
-from jsparse.compiler.lower import lower
+from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.search import candidates
 

@@ -12,7 +12,8 @@ from jsparse import Pattern
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.lower import kernel_buffers, lower
+from jsparse.compiler.lower.lower import lower
+from jsparse.compiler.lower.storage import kernel_buffers
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.runtime.bound_arrays import array_names
 from jsparse.compiler.runtime.kernel_call import KernelCall, bind

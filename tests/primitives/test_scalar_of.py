@@ -7,7 +7,7 @@ import pytest
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.lower import lower
+from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Apply, Number, Scalar, evaluate

@@ -14,7 +14,7 @@ from interpreters.problem import interpret_problem
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.lower import lower
+from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.schedule import Schedule, build_loops

@@ -18,7 +18,7 @@ from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
-from jsparse.compiler.lower import lower
+from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.output import Coordinates, Count, Write
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import column_problem, counting_problem

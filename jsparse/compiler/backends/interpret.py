@@ -12,19 +12,19 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jsparse.base import _native
 from jsparse.compiler.backends.backend import CompiledKernel
-from jsparse.compiler.kernel import Kernel
-from jsparse.compiler.kernel.interpret import execute
-from jsparse.compiler.kernel.jam import with_jams
-from jsparse.compiler.kernel.nodes import Buffer
 from jsparse.compiler.signature import BufferType
 from jsparse.errors import shortened
+
+if TYPE_CHECKING:
+    from jsparse.compiler.kernel import Kernel
+    from jsparse.compiler.kernel.nodes import Buffer
 
 __all__ = ["Interpreter"]
 
@@ -60,6 +60,8 @@ class Interpreter:
     linker = None
 
     def compile(self, kernel: Kernel, buffers: Sequence[BufferType]) -> CompiledKernel:
+        from jsparse.compiler.kernel.jam import with_jams  # noqa: PLC0415  slow to load, and rarely needed
+
         function = _Interpreted(with_jams(kernel), [len(buffer.shape) for buffer in buffers])
         thunk = _Function(partial(_native.run_python, function))
         address = ctypes.cast(thunk, ctypes.c_void_p).value
@@ -89,6 +91,8 @@ class _Interpreted:
             given = list(zip(self.kernel.buffers, shapes, strict=True))
             flat = {buffer.name: _view(buffers[n], buffer, prod(shape)) for n, (buffer, shape) in enumerate(given)}
             extents = {buffer.name: shape for buffer, shape in given}
+            from jsparse.compiler.kernel.interpret import execute  # noqa: PLC0415  slow to load, and rarely needed
+
             execute(self.kernel, flat, extents, context.num_threads, partial(_run_chunks, context))
         except BaseException as error:  # the caller is C++
             context.error = self.message(error)

@@ -1,5 +1,1 @@
-"""Loop nest → KernelIR."""
-
-from jsparse.compiler.lower.lower import kernel_buffers, lower
-
-__all__ = ["kernel_buffers", "lower"]
+"""Loop nest → KernelIR. `lower.py` does it; the run time needs the rest of this package without it."""

@@ -73,12 +73,7 @@ from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.compiler.scalar import Scalar
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["kernel_buffers", "lower"]
-
-
-def kernel_buffers(problem: Problem) -> tuple[ir.Buffer, ...]:
-    """The buffers of a problem's kernel in order: operands' values, patterns' index arrays, the results' values."""
-    return Storage(problem).buffers
+__all__ = ["lower"]
 
 
 def lower(nest: LoopNest) -> Kernel:

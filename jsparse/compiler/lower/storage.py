@@ -14,7 +14,7 @@ from jsparse.compiler.output import Coordinates, Write
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Storage"]
+__all__ = ["Storage", "kernel_buffers"]
 
 
 @dataclass(frozen=True)
@@ -159,3 +159,8 @@ class Storage:
         """The product of the extents of the dense axes before the storage axis `number`."""
         one: Expr = const(1)
         return reduce(mul, (self.dense_extent(access, n) for n in range(number)), one)
+
+
+def kernel_buffers(problem: Problem) -> tuple[Buffer, ...]:
+    """The buffers of a problem's kernel in order: operands' values, patterns' index arrays, the results' values."""
+    return Storage(problem).buffers

@@ -19,7 +19,6 @@ from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.backend import Backend, CompiledKernel
 from jsparse.compiler.cache.entry import StoredKernel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
-from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.output import Compute, Coordinates, Write
 from jsparse.compiler.problem import Problem
@@ -137,6 +136,8 @@ def _loaded(recipe: str, backend: Backend) -> RunnableKernel | None:
 
 
 def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
+    from jsparse.compiler.lower.lower import lower  # noqa: PLC0415  kernels from disk do not need it
+
     with working(f"compiling {title_of(recipe)}", is_long=len(recipe) > LARGE_RECIPE):
         with stage("code generation"):
             problem, schedules = read_recipe(recipe)

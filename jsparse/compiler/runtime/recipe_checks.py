@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from jsparse.compiler.dtypes import DTYPES, is_complex
-from jsparse.compiler.lower import kernel_buffers
+from jsparse.compiler.lower.storage import kernel_buffers
 from jsparse.compiler.output import Compute, Coordinates, Count
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
 from jsparse.formats import Format

@@ -12,7 +12,7 @@ from jsparse.compiler.backends import BACKENDS, DEFAULT
 from jsparse.compiler.backends.backend import Backend
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest
-from jsparse.compiler.lower import lower
+from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Plan, Schedule, build_loops
 from jsparse.formats import DynamicType, Pattern
