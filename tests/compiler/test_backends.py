@@ -204,7 +204,7 @@ def test_errors_reach_the_caller(name, monkeypatch):
         raise ZeroDivisionError("on purpose\0here")
 
     operands = sparse(), sparse(dynamic=True), jnp.arange(4, dtype=jnp.int32)
-    monkeypatch.setattr(interpret, "execute", fail)
+    monkeypatch.setattr("jsparse.compiler.kernel.interpret.execute", fail)
     runtime.clear_cache()
     with (
         config(backend="interpret"),
