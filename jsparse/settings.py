@@ -22,7 +22,10 @@ from jsparse.errors import ConfigError, represented
 
 __all__ = ["Config", "Settings", "clear_cache", "config", "logged"]
 
-CHOICES = {"bounds": ("clamp", "check"), "backend": tuple(BACKENDS)}
+PORTABLE = "xla"
+"""The backend without kernels of our own."""
+
+CHOICES = {"bounds": ("clamp", "check"), "backend": (*BACKENDS, PORTABLE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,9 @@ class Config:
             invalid. That costs about as much as reading them a few times.
         backend: how kernels run. "llvm" (the default): as machine code for this CPU. "interpret": Python executes them,
             statement by statement, thousands of times slower; compare with it where machine code is in doubt. The
-            extension's routines and XLA's computations run as always.
+            extension's routines and XLA's computations run as always. "xla": programs have XLA operations in place of
+            kernels, as on all platforms other than CPU (docs/concepts/platforms.md). What is known while a program is
+            traced, such as the pattern of a product, is computed by machine code all the same.
         cache_dir: the folder in which compiled kernels are kept for later processes (docs/concepts/cache.md): an
             absolute path, by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel
             creates it. Only this user may be able to write to it, since it holds machine code. None or "" (also in
@@ -139,6 +144,16 @@ class Config:
         """All settings that change programs, with this thread's values."""
         found: Settings = self._context.value
         return found
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether programs for CPU have XLA operations in place of kernels."""
+        return bool(self.backend == PORTABLE)
+
+    @property
+    def generator(self) -> str:
+        """The name of the code generator of kernels; the default if programs have none."""
+        return DEFAULT if self.is_portable else self.backend
 
     def __call__(self, **changes: str) -> AbstractContextManager[None]:
         """Set settings for this thread inside a `with` block. Raises ConfigError for unknown names or values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from jax._src.core import (
     Primitive,
 )
-from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
+from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings, lower_per_platform
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func
 from jax._src.lib.mlir.dialects import hlo as stablehlo  # type: ignore[attr-defined]
@@ -20,8 +20,10 @@ __all__ = [
     "is_for_export",
     "keep_alive",
     "lower_as",
+    "lower_by_platform",
     "named_operation",
     "platforms_of",
+    "program_of",
     "register_dtype_for_export",
     "register_lowering",
     "replace_cpu_lowering",
@@ -44,6 +46,28 @@ def register_lowering(
 def platforms_of(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
     """The platforms that a rule lowers for."""
     return tuple(ctx.platforms or ctx.module_context.platforms)
+
+
+def lower_by_platform(
+    ctx: mlir.LoweringRuleContext,
+    primitive: Primitive,
+    rules: Mapping[str | None, Callable[..., Any]],
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    """Lower by the rule of each platform that `ctx` lowers for; `rules[None]` serves platforms without a rule.
+
+    Several rules become the branches of one operation.
+    """
+    own = {platform: rule for platform, rule in rules.items() if platform is not None}
+    # A rule that is not cached gets a tuple, which JAX cannot add to a list.
+    known: Any = ctx.replace(avals_out=list(ctx.avals_out))
+    return lower_per_platform(known, str(primitive), own, rules.get(None), set(), *operands, **params)
+
+
+def program_of(ctx: mlir.LoweringRuleContext) -> object:
+    """An object that all rules which lower one program have in common, and that goes with the program's context."""
+    return ctx.module_context.shape_poly_state
 
 
 def lower_as(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:

@@ -77,5 +77,5 @@ def _with(text: str, term: PlannedProduct, schedule: Schedule | None) -> Planned
         )
     made = replace(term, spec=replace(term.spec, schedule=schedule))
     assert made.spec is not None
-    make_plan(made.spec, made.kernel_dtypes, config.backend)
+    make_plan(made.spec, made.kernel_dtypes, config.generator)
     return made

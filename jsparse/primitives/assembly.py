@@ -39,6 +39,7 @@ __all__ = [
     "assembly_order",
     "ordered_assembly",
     "plan_assembly",
+    "source_count",
 ]
 
 SORT = 25.0  # the cost of sorting one coordinate tuple, in multiply-adds
@@ -138,7 +139,7 @@ def assemble_coordinates(
     All patterns have to be static: the kernels run on the host, while the program is traced.
     """
     found = plan_assembly(reached, order)
-    parts = [assembled_columns(chosen, index_dtype.name, config.backend) for chosen in found.plans]
+    parts = [assembled_columns(chosen, index_dtype.name, config.generator) for chosen in found.plans]
     if not parts:
         return [np.empty(0, index_dtype) for _ in reached.kept], True
     rows = parts[0] if len(parts) == 1 else [np.concatenate(of_dim) for of_dim in zip(*parts, strict=True)]
@@ -166,14 +167,14 @@ def assemble_with(
     numbers = [n for walked in found.walks for n in walked]
     walks, used = [reached.walks[n] for n in numbers], [order for chosen in found.plans for order in chosen.patterns]
     taken = [index_arrays(walk, order, index[n])[0] for n, walk, order in zip(numbers, walks, used, strict=True)]
-    source = _source_count(reached.walks, index, type_)
+    source = source_count(reached.walks, index, type_)
     operands = (*source, *factors, *(array for arrays in taken for array in arrays))
     names = bound_names(walks, used)
     values = [] if dtype is None else [((type_.nse,), dtype)]
     results = (*array_results(type_), *values)
     routine = AssemblyCall(
         params=parameters(type_),
-        terms=tuple(assembly_term(chosen, type_.index_dtype.name, config.backend) for chosen in found.plans),
+        terms=tuple(assembly_term(chosen, type_.index_dtype.name, config.generator) for chosen in found.plans),
         operands=tuple(name == OPERAND for name in names),
         results=len(results),
         is_ordered=found.is_ordered,
@@ -186,7 +187,7 @@ def assemble_with(
     return tuple(run_or_bind(operands, routine, results, keepalive))
 
 
-def _source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]], type_: DynamicType) -> list[Any]:
+def source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]], type_: DynamicType) -> list[Any]:
     """The largest `true_count` of the walked patterns; empty if none of them has one, or if the result has none."""
     counts = [
         true_count(arrays[walk.pattern.limit[0]][..., -1], walk.pattern, type_)

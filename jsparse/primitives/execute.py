@@ -68,7 +68,7 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
         return complex_as_real(
             factors, dtype, lambda x, real: execute(*x, *arrays, spec=replace(spec, dtype=real.name))
         )
-    chosen, call = make_plan(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)), config.backend)
+    chosen, call = make_plan(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)), config.generator)
     moves = value_permutations(spec.walks, chosen.patterns, index)
 
     def moved(x: Any, term: Term, back: bool) -> Any:
@@ -230,5 +230,5 @@ def _assembled(operands: Sequence[Any], work: Entries) -> list[Any]:
 def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Sequence[Any], dtype: np.dtype) -> jax.Array:
     """The values on a static pattern."""
     walks = work.reached.walks
-    call = call_of(chosen.problem, (chosen.schedule,), bound_names(walks, chosen.patterns), config.backend)
+    call = call_of(chosen.problem, (chosen.schedule,), bound_names(walks, chosen.patterns), config.generator)
     return call_kernel(call, factors, (result.nse,), dtype, (*static_patterns(walks), result))

@@ -51,7 +51,8 @@ def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCa
     index_dtype = (relayout.scatter if inverse else relayout.gather).dtype.name
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
     problem, schedule = _problem(_moved_as(values.dtype), index_dtype, outer, inner)
-    return call_of(problem, (schedule,), (permutation_name(relayout.source, relayout.target, inverse),), config.backend)
+    name = permutation_name(relayout.source, relayout.target, inverse)
+    return call_of(problem, (schedule,), (name,), config.generator)
 
 
 def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
@@ -61,7 +62,7 @@ def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
     """
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
     problem, schedule = _problem(_moved_as(values.dtype), np.dtype(index.dtype).name, outer, inner)
-    return _called(call_of(problem, (schedule,), (), config.backend), values, (index,), index.shape[0], axis, ())
+    return _called(call_of(problem, (schedule,), (), config.generator), values, (index,), index.shape[0], axis, ())
 
 
 def _called(

@@ -1,8 +1,8 @@
 """The lowering of each primitive on each platform, in one table. A primitive's other rules are in its own file.
 
 A rule takes the primitive's operands and parameters: for `einsum` a `Spec`, which says what is computed and knows
-nothing of loops. On CPU a rule has the scheduler make a plan of them, and calls the plan's kernel. Where a platform has
-no rule, lowering fails with an error that says so.
+nothing of loops. On CPU a rule has the scheduler make a plan of them, and calls the plan's kernel. On all other
+platforms, and on CPU under `jsparse.config.backend = "xla"`, a rule makes XLA operations (`portable/`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,15 @@ from jsparse.primitives.host import host_arrays, is_on_host, on_device
 from jsparse.primitives.kernel import kernel_p, lower_kernel
 from jsparse.primitives.map_values import compute_map, map_p
 from jsparse.primitives.permute_values import permute_values_p
+from jsparse.primitives.portable.constants import limited
+from jsparse.primitives.portable.einsum import compute_einsum
+from jsparse.primitives.portable.entries import compute_entries
+from jsparse.primitives.portable.movement import compute_permutation
+from jsparse.primitives.portable.routines import run_portable
+from jsparse.primitives.portable.summed import ACCELERATOR, CPU
 from jsparse.primitives.routine import lower_routine, routine_p
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax, logsumexp_p, softmax_p
+from jsparse.settings import config
 
 __all__ = ["LOWERINGS"]
 
@@ -36,20 +43,42 @@ Rule: TypeAlias = Callable[..., Any]
 """`rule(ctx, *operands, **params)` in terms of MLIR; `lower_as` makes one of a function of arrays."""
 
 LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
-    einsum_p: {"cpu": lower_as(execute)},
-    entries_p: {"cpu": lower_as(execute_entries, multiple_results=True)},
-    permute_values_p: {"cpu": lower_as(execute_permutation)},
-    softmax_p: {"cpu": lower_as(as_chain(softmax_p, compute_softmax))},
-    logsumexp_p: {"cpu": lower_as(compute_logsumexp)},
+    einsum_p: {"cpu": lower_as(execute), None: limited(lower_as(partial(compute_einsum, machine=ACCELERATOR)))},
+    entries_p: {
+        "cpu": lower_as(execute_entries, multiple_results=True),
+        None: limited(lower_as(compute_entries, multiple_results=True)),
+    },
+    permute_values_p: {"cpu": lower_as(execute_permutation), None: limited(lower_as(compute_permutation))},
+    softmax_p: {"cpu": lower_as(as_chain(softmax_p, compute_softmax)), None: lower_as(compute_softmax)},
+    logsumexp_p: {None: lower_as(compute_logsumexp)},
     fused_p: {
         "cpu": lower_as(execute_fused, multiple_results=True),
         None: lower_as(evaluate_fused, multiple_results=True),
     },
-    map_p: {None: lower_as(compute_map)},  # on every platform
-    # calls of the extension, which lowerings of the others make
-    routine_p: {"cpu": lower_routine},
+    map_p: {None: lower_as(compute_map)},
+    routine_p: {"cpu": lower_routine, None: lower_as(run_portable, multiple_results=True)},
+    # calls of the extension, which lowerings of the others make on CPU
     kernel_p: {"cpu": lower_kernel},
 }
+"""The rules by platform. None stands for all platforms without a rule of their own."""
+
+
+ON_CPU: dict[Primitive, Rule] = {einsum_p: lower_as(partial(compute_einsum, machine=CPU))}
+"""The rules for all platforms that are others for CPU."""
+
+
+def _rules(primitive: Primitive) -> dict[str | None, Rule]:
+    """The rules of a primitive, with the choice that `config.backend` makes on CPU."""
+    rules = LOWERINGS[primitive]
+    portable = rules.get(None)
+    if portable is None or "cpu" not in rules:
+        return rules
+
+    def on_cpu(ctx: Any, *operands: Any, **params: Any) -> Any:
+        rule = ON_CPU.get(primitive, portable) if config.is_portable else rules["cpu"]
+        return rule(ctx, *operands, **params)
+
+    return {**rules, "cpu": on_cpu}
 
 
 def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
@@ -57,12 +86,14 @@ def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Ca
 
     Given arrays of numpy, the function calls kernels and routines at once.
 
-    It returns None where a program has to do the work: also for complex numbers, since XLA splits them into parts, and
-    where `jax.debug_nans` searches each program for NaN.
+    It returns None where a program has to do the work: also for complex numbers, since XLA splits them into parts,
+    where `jax.debug_nans` searches each program for NaN, and where programs have no kernels.
     """
 
     def computed(*operands: Any, **params: Any) -> Any:
-        if not is_on_host(*operands) or _is_searched() or any(is_complex(x.dtype) for x in operands):
+        if config.is_portable or not is_on_host(*operands) or _is_searched():
+            return None
+        if any(is_complex(x.dtype) for x in operands):
             return None
         found = function(*host_arrays(operands), **params)
         results = [np.array(x) if isinstance(x, jax.Array) else x for x in (found if multiple_results else [found])]
@@ -89,32 +120,22 @@ IN_PLACE = (einsum_p, fused_p, routine_p)
 
 
 def _refuse(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> NoReturn:
-    """The rule of all other platforms."""
-    known = [name for name in LOWERINGS[primitive] if name is not None]
-    missing = [name for name in _compat.platforms_of(ctx) if name not in known]
-    raise NotYetSupportedError(
-        f"Expected a program for {' or '.join(known)}, but {primitive.name} is lowered for "
-        f"{' and '.join(missing)}, where jsparse has no kernels yet. Run it on CPU: put its arguments there, by "
-        "jax.device_put(x, jax.devices('cpu')[0]), or call it inside `with jax.default_device(jax.devices('cpu')[0])`; "
-        "for jax.export, pass platforms=['cpu']."
-    )
+    """The rule of platforms on which a primitive is never lowered."""
+    raise NotYetSupportedError(f"Expected a program for CPU, but {primitive.name} is lowered for another platform.")
 
 
 def _by_platform(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> Any:
     """The rule of primitives that are lowered in place. JAX has no table of platforms for these."""
-    known = LOWERINGS[primitive]
-    rules = {known.get(platform, known.get(None)) for platform in _compat.platforms_of(ctx)}
-    rule = rules.pop() if len(rules) == 1 else None
-    return rule(ctx, *operands, **params) if rule else _refuse(ctx, *operands, primitive=primitive, **params)
+    return _compat.lower_by_platform(ctx, primitive, _rules(primitive), *operands, **params)
 
 
 for _primitive, _function in ONCE.items():
     _compat.run_once(_primitive, _function)
-for _primitive, _rules in LOWERINGS.items():
+for _primitive in LOWERINGS:
     if _primitive in IN_PLACE:
         _compat.register_lowering(_primitive, partial(_by_platform, primitive=_primitive), None, in_place=True)
         continue
-    for _platform, _rule in _rules.items():
+    for _platform, _rule in _rules(_primitive).items():
         _compat.register_lowering(_primitive, _rule, _platform)
-    if None not in _rules:
+    if None not in LOWERINGS[_primitive]:
         _compat.register_lowering(_primitive, partial(_refuse, primitive=_primitive), None)

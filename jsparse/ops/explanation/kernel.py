@@ -88,7 +88,7 @@ class ExplainedKernel:
     fused: tuple[Problem, tuple[Schedule, ...]] | None = None
     cut: str = ""
     price: float | None = None
-    backend: str = field(default_factory=lambda: config.backend)
+    backend: str = field(default_factory=lambda: config.generator)
 
     @property
     def schedule(self) -> Schedule | None:

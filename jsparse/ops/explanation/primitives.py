@@ -50,7 +50,7 @@ __all__ = [
 def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
     """The kernel of an einsum. `dtypes`: of the result and the factors; for complex numbers, of their real parts."""
     spec = flattened(spec)
-    plan, _ = make_plan(spec, dtypes, config.backend)
+    plan, _ = make_plan(spec, dtypes, config.generator)
     given = {"formats": formats_of(plan.given, spec.walks), **more}
     return ExplainedKernel(title, plan, pattern_texts(spec.walks), **given)
 

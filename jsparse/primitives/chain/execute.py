@@ -63,7 +63,7 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
         (tuple(shape[n] for n in order), np.dtype(t.dtype))
         for shape, order, t in zip(chain.buffers, orders, problem.results, strict=True)
     ]
-    call = _call(chain, config.backend)
+    call = _call(chain, config.generator)
     flags = _overflowed(chain, operands)
     origins = [frozenset(flags) & own for own in _origins(chain.problem)]
     alike = all(own == frozenset(flags) for own in origins)

@@ -1,0 +1,221 @@
+"""Index arrays from coordinate tuples: the tuples are sorted, and levels are filled from the outermost to the last.
+
+In each level a tuple has a position, which never falls from one tuple to the next:
+
+    computed levels    position = parent * size + coordinate
+    coordinates        it grows by one if the tuple differs from the one before, in the level's chain or above
+    runs               likewise, but below one parent it grows by as much as the coordinate does
+    one per parent     position = parent
+
+Pointers say where the positions below each parent begin: at the least position of any tuple with that parent or a later
+one. Positions are counted as if arrays had no end, so the last pointer is the true count after an overflow. Whatever
+exceeds the length of an array is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+from operator import or_
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jsparse.base.dataclass import dataclass
+from jsparse.formats import DynamicType
+from jsparse.formats.dynamic import slots_dtype
+from jsparse.formats.levels import LevelKind
+
+__all__ = ["Assembly", "SortedTuples", "assembled", "differs", "slots_with_room", "sorted_distinct"]
+
+FAR = 2**62
+"""The largest position: more count as this many, as in the extension's arithmetic (`csrc/levels/positions.h`)."""
+
+
+@dataclass(frozen=True)
+class SortedTuples:
+    """Tuples of coordinates in lexicographic order. Those that are not live come last.
+
+    Attributes:
+        columns: the coordinates (n,) of each level. Where a tuple is not live, they are the sizes of the dimensions.
+        order: (n,) the number of each tuple before the sort. Equal tuples keep their order, and so do those not live.
+        begins: (n,) whether a tuple is live and differs from the one before.
+        count: how many tuples are live.
+    """
+
+    columns: tuple[jax.Array, ...]
+    order: jax.Array
+    begins: jax.Array
+    count: jax.Array
+
+
+def sorted_distinct(
+    columns: Sequence[jax.Array], live: jax.Array, sizes: Sequence[int], order_dtype: np.dtype
+) -> SortedTuples:
+    """Sort tuples, and find those that begin a new one.
+
+    Args:
+        columns: the coordinates (n,) of each level, outermost first, in a dtype that holds the sizes. They may be
+            anything where a tuple is not live, and lie in [0, size) where it is.
+        live: (n,) which tuples count.
+        sizes: the size of the dimension of each level.
+        order_dtype: the dtype of the tuples' numbers.
+    """
+    inputs = lax.iota(order_dtype, live.shape[0])
+    # A size is more than any coordinate.
+    keys = [jnp.where(live, column, size) for column, size in zip(columns, sizes, strict=True)]
+    *found, order = lax.sort((*keys, inputs), num_keys=len(keys), is_stable=True)
+    count = live.sum(dtype=order_dtype)
+    begins = (inputs == 0) | differs(found)
+    return SortedTuples(tuple(found), order, begins & (inputs < count), count)
+
+
+def differs(columns: Sequence[jax.Array]) -> jax.Array:
+    """Whether each tuple differs from the one before in any of these columns. The first tuple does not."""
+    return reduce(or_, (column != _before(column) for column in columns))
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The index arrays of a pattern, and the slots of the tuples that it was made of.
+
+    Attributes:
+        arrays: the index arrays, in the order of `Format.arrays`, with their padding.
+        slots: (n,) the slot of each tuple. It is -1 if the tuple is not live or exceeds the capacity.
+    """
+
+    arrays: tuple[jax.Array, ...]
+    slots: jax.Array
+
+
+def assembled(columns: Sequence[jax.Array], count: jax.Array, type_: DynamicType) -> Assembly:
+    """The index arrays of a pattern with an entry at each of the tuples.
+
+    Args:
+        columns: the coordinates (n,) of each level, outermost first, in the index dtype of the type. The first `count`
+            tuples are live: they are in lexicographic order and lie in their dimensions. Equal ones share a slot. Other
+            tuples may be anything.
+        count: how many tuples are live.
+        type_: the type of the pattern.
+
+    Slots have the dtype `slots_dtype(type_, n)`. Raises FormatError for a format that cannot store any set of entries.
+    """
+    type_.format.check_storable()
+    length = columns[0].shape[0]
+    slot_dtype = slots_dtype(type_, length)
+    dtype = np.promote_types(type_.index_dtype, slot_dtype)
+    numbers = lax.iota(dtype, length)
+    live = numbers < count.astype(dtype)
+    state = _Tuples(jnp.zeros(length, dtype), (numbers == 0) & live, live)
+    arrays: list[jax.Array] = []
+    lengths = iter(type_.array_lengths)
+    for chain in type_.format.chains:
+        own = [jnp.where(live, columns[level].astype(dtype), 0) for level in chain]
+        first = type_.format.levels[chain[0]]
+        before, state = state, _entered(state, first.kind, type_.shape[first.dim], own)
+        arrays += [_array(role, next(lengths), before, state, own[0]) for role in first.kind.arrays]
+        arrays += [_coordinates(next(lengths), state, column) for column in own[1:]]
+    most = np.iinfo(type_.index_dtype).max  # a number that does not fit becomes this one
+    room = slots_with_room(type_)
+    slots = jnp.where(live & (state.positions < room), state.positions, -1).astype(slot_dtype)
+    return Assembly(tuple(jnp.minimum(x, most).astype(type_.index_dtype) for x in arrays), slots)
+
+
+def slots_with_room(type_: DynamicType) -> int:
+    """The number of slots that the index arrays can store, at most nse.
+
+    Levels with coordinates have room for as many positions as their array is long. Others store nothing for a position,
+    so only nse limits how many there are.
+    """
+    inner = prod(type_.shape[dim] for dim in type_.format.trailing_dims)
+    stored = type_.format.levels[: type_.format.ndim - type_.format.trailing_dense]
+    if not stored:
+        return min(inner, type_.nse)
+    counted = stored[-1].kind.has_coordinates
+    positions = type_.array_lengths[-1] if counted else type_.nse // inner if inner > 0 else 0
+    return min(positions * inner, type_.nse)
+
+
+@dataclass(frozen=True)
+class _Tuples:
+    """The tuples in one level.
+
+    Attributes:
+        positions: (n,) the position of each tuple, where it is live.
+        begins: (n,) whether the tuple is live and differs from the one before in this level's chain or above.
+        live: (n,) which tuples are live: the first ones.
+    """
+
+    positions: jax.Array
+    begins: jax.Array
+    live: jax.Array
+
+
+def _entered(above: _Tuples, kind: LevelKind, size: int, chain: Sequence[jax.Array]) -> _Tuples:
+    """The tuples in the next chain of levels, with a column for each of them. `kind` is that of the first level."""
+    column = chain[0]
+    begins = above.begins | (above.live & differs(chain))
+    if kind.is_full:
+        positions = _multiplied(above.positions, size, column)
+    elif kind.stores_runs:
+        steps = jnp.where(above.begins, 1, column - _before(column))
+        first = lax.iota(np.int32, column.shape[0]) == 0
+        positions = _running_sum(jnp.where(begins & ~first, steps, 0))
+    else:
+        positions = lax.cumsum(begins.astype(column.dtype)) - 1
+    return _Tuples(positions, begins, above.live)
+
+
+def _array(role: str, length: int, above: _Tuples, level: _Tuples, column: jax.Array) -> jax.Array:
+    """The index array of that role in the first level of a chain."""
+    if role == "coordinates":
+        return _coordinates(length, level, column)
+    if role == "starts":
+        at = jnp.where(above.begins, above.positions, length)
+        return jnp.zeros(length, column.dtype).at[at].set(column, mode="drop")
+    far = _far(column.dtype)
+    ends = jnp.where(level.live, level.positions + (level.positions < far), 0)
+    total = jnp.max(ends, initial=0)
+    # A parent beyond the end is later than any other, so all pointers up to the last one stop at its positions.
+    at = jnp.where(level.live, jnp.minimum(above.positions, length - 1), length)
+    begun = jnp.full(length, total).at[at].min(level.positions, mode="drop", indices_are_sorted=True)
+    return lax.cummin(begun, reverse=True).at[length - 1].set(total)
+
+
+def _coordinates(length: int, level: _Tuples, column: jax.Array) -> jax.Array:
+    """The coordinate at each position. Tuples with the same position have the same coordinate."""
+    at = jnp.where(level.live, jnp.minimum(level.positions, length), length)
+    return jnp.zeros(length, column.dtype).at[at].set(column, mode="drop", indices_are_sorted=True)
+
+
+def _before(column: jax.Array) -> jax.Array:
+    """The column moved by one: each element is the one before, and the first one is itself."""
+    return jnp.concatenate([column[:1], column[:-1]])
+
+
+def _far(dtype: np.dtype) -> int:
+    """The largest position in that dtype."""
+    return min(FAR, np.iinfo(dtype).max)
+
+
+def _multiplied(parents: jax.Array, size: int, column: jax.Array) -> jax.Array:
+    """parents * size + column, at most the largest position."""
+    far = _far(parents.dtype)
+    room = far - column
+    fits = parents <= lax.div(room, jnp.full_like(room, max(size, 1)))
+    return jnp.where(fits, parents * size + column, far)
+
+
+def _running_sum(steps: jax.Array) -> jax.Array:
+    """The running sum of steps >= 0, at most the largest position.
+
+    As an unsigned number, a sum of two positions fits. So the first sum that is too large is seen, and all sums behind
+    it are too large as well.
+    """
+    far, dtype = _far(steps.dtype), steps.dtype
+    sums = lax.cumsum(lax.bitcast_convert_type(steps, np.dtype(f"uint{8 * dtype.itemsize}")))
+    exceeds = lax.cummax((sums > far).astype(np.int32)) > 0
+    return jnp.where(exceeds, far, lax.bitcast_convert_type(sums, dtype))

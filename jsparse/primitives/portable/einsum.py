@@ -1,0 +1,152 @@
+"""`einsum` as XLA operations: a `Spec` becomes a stream of rows, and a sum over them.
+
+    Spec ──stream_of──> a Stream for each pattern ──join_order, joined, visit──> one Stream ──Sum──> the result
+
+No plan is made. Dimensions that batch the index arrays are a `jax.vmap` of the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.notation import IndexVar
+from jsparse.primitives.execute import overflowed, poisoned
+from jsparse.primitives.padding import nan_where
+from jsparse.primitives.portable.join import Sorted, known_rows, visit
+from jsparse.primitives.portable.stream import Stream, stream_of
+from jsparse.primitives.portable.summed import LONG, Machine, sum_of
+from jsparse.primitives.spec import Spec, Term
+
+__all__ = ["compute_einsum"]
+
+Index = Sequence[Sequence[Any]]  # the index arrays of each pattern
+
+
+def compute_einsum(*operands: Any, spec: Spec, machine: Machine) -> jax.Array:
+    """The einsum that a spec states, by XLA operations. NaN where a pattern overflowed."""
+    factors, index = spec.split(operands)
+    own = [arrays[: walk.array_counts[0]] if arrays else () for walk, arrays in zip(spec.walks, index, strict=True)]
+    out = _batched(spec.unscheduled, factors, own, machine)
+    invalid = overflowed(spec, spec.dtype_of(factors), index)
+    return poisoned(out if invalid is None else nan_where(invalid, out), spec, index)
+
+
+def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) -> jax.Array:
+    """The result for patterns whose index arrays may have leading axes."""
+    lead = next((v for walk in spec.walks for v in walk.lead), None)
+    if lead is None:
+        return _single(spec, factors, index, machine)
+    inner, axes = _without(spec, lead)
+    walked = [walk.lead.index(lead) if lead in walk.lead else None for walk in spec.walks]
+    arrays = [_unflattened(x, term, spec) for x, term in zip(factors, spec.factors, strict=True)]
+
+    def member(arrays: Sequence[Any], index: Index) -> jax.Array:
+        shaped = [x.reshape(inner.shape(term)) for x, term in zip(arrays, inner.factors, strict=True)]
+        return _batched(inner, shaped, index, machine)
+
+    out = jax.vmap(member, in_axes=(axes, [[axis] * len(own) for axis, own in zip(walked, index, strict=True)]))(
+        arrays, [list(own) for own in index]
+    )
+    if lead in spec.result.before:
+        return jnp.moveaxis(out, 0, spec.result.before.index(lead))
+    total = sum_of(replace(spec, walks=()), factors, machine)
+    return total._reduced(out.astype(total.computed), (0,)).astype(out.dtype)
+
+
+def _without(spec: Spec, lead: IndexVar) -> tuple[Spec, list[int | None]]:
+    """The spec of one member of a batch, and the axis of the batch in each factor."""
+
+    def less(term: Term) -> Term:
+        return replace(
+            term, before=tuple(v for v in term.before if v != lead), behind=tuple(v for v in term.behind if v != lead)
+        )
+
+    walks = tuple(replace(w, lead=tuple(v for v in w.lead if v != lead), derived=()) for w in spec.walks)
+    inner = replace(
+        spec,
+        factors=tuple(map(less, spec.factors)),
+        result=less(spec.result),
+        walks=walks,
+        sizes=tuple((v, size) for v, size in spec.sizes if v != lead),
+    )
+    labels = [(*term.before, *([] if term.on is None else [term.on]), *term.behind) for term in spec.factors]
+    return inner, [of.index(lead) if lead in of else None for of in labels]
+
+
+def _unflattened(x: Any, term: Term, spec: Spec) -> Any:
+    if term.on is None:
+        return x
+    sizes = dict(spec.sizes)
+    return x.reshape(*x.shape[:-1], spec.walks[term.on].pattern.nse, *(sizes[v] for v in term.behind))
+
+
+def _single(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) -> jax.Array:
+    sizes = dict(spec.sizes)
+    if not spec.walks:
+        return _dense(spec, factors, machine)
+    streams = [stream_of(walk, n, arrays) for n, (walk, arrays) in enumerate(zip(spec.walks, index, strict=True))]
+    rows, rest = known_rows(spec.walks, streams, index, sizes)
+    in_order = not any(step.multiplies for step in rest) and _is_in_order(rows, spec)
+    kept = _variables(spec, rest)
+    total = sum_of(spec, factors, machine, in_order, _is_long(rows, rest, spec))
+    zero = total.start()
+    if 0 in zero.shape or rows.rows == 0 or any(s.entries.rows == 0 for s in rest) or _is_empty(spec, factors):
+        out = zero
+    else:
+        rows = rows.with_variables(kept)
+        out = visit(zero, rows, rest, total.add, total.rows_at_once())
+    on = spec.result.on
+    return total.result(out, None if on is None else streams[on].live)
+
+
+def _is_in_order(rows: Stream, spec: Spec) -> bool:
+    """Whether row q is slot q of the result's pattern, and the result has no other variable of a pattern."""
+    on, sparse = spec.result.on, {v for walk in spec.walks for v in walk.indices}
+    others = sparse.intersection((*spec.result.before, *spec.result.behind))
+    return on is not None and not others and on in rows.positions and rows.positions[on] is None
+
+
+def _variables(spec: Spec, rest: Sequence[Sorted]) -> frozenset[IndexVar]:
+    """The index variables by whose values factors and result are indexed, or the patterns `rest` searched."""
+    named = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
+    return frozenset(named.union(*(step.bound for step in rest)))
+
+
+def _is_long(rows: Stream, rest: Sequence[Sorted], spec: Spec) -> bool:
+    """Whether more than LONG floats may be added to one element of the result."""
+    target = {*spec.result.before, *spec.result.behind}
+    if spec.result.on is not None:
+        target |= set(spec.walks[spec.result.on].indices)
+    summed = {v for walk in spec.walks for v in walk.indices} - target
+    if prod(size for v, size in spec.sizes if v in summed) <= LONG or (not rest and rows.rows <= LONG):
+        return False
+    if rest or not rows.is_known:
+        return True
+    keys = [np.asarray(rows.coordinates[v]) for v in sorted(target.intersection(rows.coordinates))]
+    if not keys:
+        return False
+    return int(np.unique(np.stack(keys), axis=1, return_counts=True)[1].max()) > LONG
+
+
+def _is_empty(spec: Spec, factors: Sequence[Any]) -> bool:
+    return any(0 in np.shape(x) for x in factors)
+
+
+def _dense(spec: Spec, factors: Sequence[Any], machine: Machine) -> jax.Array:
+    """A product of arrays alone. Rows are the elements of one index variable, unless XLA has the product as a whole."""
+    sizes = dict(spec.sizes)
+    rows = Stream(1, {}, {})
+    if spec.result.before and (spec.mask is not None or not spec.semiring.is_linear):
+        v = max(spec.result.before, key=sizes.__getitem__)
+        rows = Stream(sizes[v], {v: np.arange(sizes[v], dtype=np.int32)}, {})
+    total = sum_of(spec, factors, machine, rows=frozenset(rows.coordinates))
+    zero = total.start()
+    out = zero if 0 in zero.shape or _is_empty(spec, factors) else total.add(zero, rows)
+    return total.result(out, None)

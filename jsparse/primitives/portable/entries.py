@@ -1,0 +1,150 @@
+"""`entries` as XLA operations: the coordinates that a sum of products reaches, sorted, and the einsums on them.
+
+Joined rows are merged into a buffer of the result's capacity, chunk by chunk:
+
+    buffer = the first of sort(distinct(buffer and chunk))
+
+so that nothing of the size of all rows exists. A result that overflows counts all rows that were joined, repeats
+included: that many slots suffice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.dataclass import dataclass
+from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.notation import IndexVar
+from jsparse.primitives.assembly import OutputPattern, source_count
+from jsparse.primitives.entries import apart
+from jsparse.primitives.entries_spec import Entries
+from jsparse.primitives.portable.assembly import assembled, sorted_distinct
+from jsparse.primitives.portable.join import known_rows, visit
+from jsparse.primitives.portable.stream import Stream, stream_of
+from jsparse.primitives.spec import PatternAccess
+
+__all__ = ["compute_entries"]
+
+DENSE = Format.of("(i) -> (i : dense)", 1)
+
+AT_ONCE = 1 << 16  # rows that are merged at a time, or as many as the result has slots
+
+
+def compute_entries(*operands: Any, work: Entries) -> list[Any]:
+    """The index arrays of a dynamic pattern, and the values on a pattern."""
+    if work.specs:
+        return apart(*operands, work=work)
+
+    def assemble(*operands: Any) -> tuple[Any, ...]:
+        return _assembled(operands, work)
+
+    for _ in work.lead:
+        assemble = jax.vmap(assemble)
+    return list(assemble(*operands))
+
+
+def _assembled(operands: Sequence[Any], work: Entries) -> tuple[Any, ...]:
+    reached, type_ = work.reached, work.result
+    assert isinstance(type_, DynamicType)
+    if not type_.shape:
+        return ()
+    index = work.split(operands)[1]
+    merged = Merged(type_, tuple(reached.kept[level.dim] for level in type_.format.levels))
+    total = merged.start()
+    for term in reached.terms:
+        total = _with_term(merged, total, reached, term, index)
+    arrays = list(assembled(total.columns, total.distinct, type_).arrays)
+    if type_.limit is not None:
+        last, capacity = type_.limit
+        reached_count = total.count // max(type_.slots_below(last), 1)
+        counts = [jnp.where(total.overflowed, jnp.maximum(reached_count, capacity + 1), 0).astype(type_.index_dtype)]
+        counts += source_count(reached.walks, index, type_)
+        end = reduce(jnp.maximum, counts, arrays[last][-1])
+        arrays[last] = arrays[last].at[-1].set(end)
+    return tuple(arrays)
+
+
+def _with_term(merged: Merged, total: Entered, reached: OutputPattern, term: Sequence[int], index: Any) -> Entered:
+    """The entries with those that a product of the patterns `term` reaches."""
+    sizes = dict(reached.sizes)
+    walks = [reached.walks[n] for n in term]
+    own = [index[n][: walk.array_counts[0]] if index[n] else () for n, walk in zip(term, walks, strict=True)]
+    for v in reached.kept:  # an index variable of dense factors alone: every coordinate occurs
+        if not any(v in walk.indices for walk in walks):
+            walks.append(PatternAccess((v,), Pattern((sizes[v],), DENSE, ())))
+            own.append(())
+    streams = [stream_of(walk, n, arrays) for n, (walk, arrays) in enumerate(zip(walks, own, strict=True))]
+    if any(stream.rows == 0 for stream in streams):
+        return total
+    rows, rest = known_rows(walks, streams, own, sizes)
+    rows = rows.with_variables(frozenset(reached.kept).union(*(step.bound for step in rest)))
+    at_once = max(merged.type.nse, AT_ONCE)
+    found: Entered = visit(total, rows, rest, merged.add, at_once)
+    return found
+
+
+class Entered(NamedTuple):
+    """The entries that were found.
+
+    Attributes:
+        columns: for each level, their coordinates (nse,), sorted; the size of the dimension behind the last entry.
+        distinct: their number.
+        count: the number of slots that suffice for all.
+        overflowed: whether some had no room.
+    """
+
+    columns: tuple[Any, ...]
+    distinct: Any
+    count: Any
+    overflowed: Any
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Merges rows into sorted, distinct entries.
+
+    Attributes:
+        type: the type of the result.
+        levels: the index variable of each level.
+    """
+
+    type: DynamicType
+    levels: tuple[IndexVar, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The size of each level's dimension."""
+        return tuple(self.type.shape[level.dim] for level in self.type.format.levels)
+
+    def start(self) -> Entered:
+        """No entries."""
+        dtype = self.type.index_dtype
+        zero = jnp.zeros((), dtype)
+        return Entered(tuple(jnp.zeros(self.type.nse, dtype) for _ in self.levels), zero, zero, jnp.zeros((), bool))
+
+    def add(self, total: Entered, rows: Stream) -> Entered:
+        """The entries with the coordinates of the rows that count."""
+        nse, dtype = self.type.nse, self.type.index_dtype
+        counted = jnp.ones(rows.rows, bool) if rows.live is None else jnp.asarray(rows.live)
+        live = jnp.concatenate([jnp.arange(nse) < total.distinct, counted])
+        columns = [
+            jnp.concatenate([old, jnp.asarray(rows.coordinates[v]).astype(dtype)])
+            for old, v in zip(total.columns, self.levels, strict=True)
+        ]
+        found = sorted_distinct(columns, live, self.sizes, np.dtype(np.int32))
+        places = jnp.where(found.begins, jnp.cumsum(found.begins) - 1, nse)
+        kept = tuple(old.at[places].set(x, mode="drop") for old, x in zip(total.columns, found.columns, strict=True))
+        distinct = jnp.sum(found.begins, dtype=dtype)
+        seen = total.count + jnp.sum(counted, dtype=dtype)
+        return Entered(
+            kept,
+            jnp.minimum(distinct, nse),
+            jnp.where(total.overflowed, seen, distinct),
+            total.overflowed | (distinct > nse),
+        )

@@ -1,0 +1,128 @@
+"""The coordinates of every slot of a dynamic pattern, from its index arrays.
+
+The position of a slot in the last level is its number. Each level, from the last to the first, gives the coordinate of
+each position, and the position's parent in the level above:
+
+    computed levels    parent = position // size          coordinate = position % size
+    coordinates        parent by pointers, or position    coordinate = coordinates[position]
+    runs               parent by pointers                 coordinate = starts[parent] + position - pointers[parent]
+
+Index arrays may contain anything, because nobody may have checked them. A slot is live if all its positions have
+parents, and all its coordinates lie in their dimensions. Nothing is read elsewhere for a number that is out of range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jsparse.base.dataclass import dataclass
+from jsparse.formats import DynamicType
+from jsparse.primitives.portable.read_levels import StoredLevel, parents_of, read_levels, taken
+
+__all__ = ["expand"]
+
+
+def expand(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[tuple[jax.Array, ...], jax.Array]:
+    """The coordinates of every slot.
+
+    Args:
+        arrays: the index arrays, in the order of `Format.arrays`, of the type's lengths and dtype. Their contents are
+            not trusted.
+        type_: the type of the pattern.
+
+    Returns:
+        A pair (columns, live). `columns` has for each level, in storage order, the coordinates (nse,) in the dimension
+        of the level. They may be any numbers where a slot is not live. `live` (nse,) says which slots have an entry:
+        all but padding and slots whose coordinates are out of range.
+    """
+    slots = lax.iota(type_.index_dtype, type_.nse)
+    at = _Places(slots, jnp.ones(type_.nse, np.bool_), is_consecutive=True)
+    columns: list[jax.Array] = []
+    for number, level in reversed(list(enumerate(read_levels(arrays, type_)))):
+        at = at.within(level.positions)
+        coordinates, at = _ascended(level, at, is_outermost=number == 0)
+        columns.append(coordinates)
+    return tuple(reversed(columns)), at.live
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The positions of the slots in one level.
+
+    Attributes:
+        positions: (nse,) the positions, which may be anything where a slot is not live.
+        live: (nse,) which slots are live as far as the levels below say.
+        is_consecutive: whether positions are the numbers 0, 1, 2, ...: then arrays are read without a gather.
+    """
+
+    positions: jax.Array
+    live: jax.Array
+    is_consecutive: bool
+
+    def within(self, room: int) -> _Places:
+        """The places of which only those at positions less than `room` are live."""
+        slots = self.positions.shape[0]
+        if self.is_consecutive and room >= slots:
+            return self
+        room = max(min(room, np.iinfo(self.positions.dtype).max), 0)
+        inside = (self.positions >= 0) & (self.positions < room)
+        return _Places(self.positions, self.live & inside, self.is_consecutive)
+
+    def read(self, array: jax.Array) -> jax.Array:
+        """The elements of an array at the positions."""
+        slots = self.positions.shape[0]
+        if not self.is_consecutive:
+            return taken(array, self.positions)
+        return array[:slots] if array.shape[0] >= slots else jnp.pad(array, (0, slots - array.shape[0]))
+
+    def moved(self, positions: jax.Array, valid: jax.Array | bool) -> _Places:
+        """The places at other positions. Only those that are `valid` stay live."""
+        return _Places(positions, self.live & valid, is_consecutive=False)
+
+
+def _ascended(level: StoredLevel, at: _Places, *, is_outermost: bool) -> tuple[jax.Array, _Places]:
+    """The coordinates of places in a level, and the places in the level above."""
+    kind, size = level.kind, level.size
+    if kind.is_full:
+        if is_outermost:
+            return at.positions, at.moved(jnp.zeros_like(at.positions), True)
+        parents = lax.div(at.positions, jnp.full_like(at.positions, max(size, 1)))
+        return at.positions - parents * size, at.moved(parents, True)
+    if kind.is_branchless:
+        coordinates = at.read(level.arrays["coordinates"])
+        live = at.live & (coordinates >= 0) & (coordinates < size)
+        return coordinates, _Places(at.positions, live, at.is_consecutive)
+    pointers = level.arrays["pointers"]
+    parents = at.read(parents_of(pointers, level.parents, max(level.positions, 0)))
+    if kind.stores_runs:
+        coordinates, inside = _in_runs(level, at.positions, parents)
+    else:
+        coordinates = at.read(level.arrays["coordinates"])
+        inside = (coordinates >= 0) & (coordinates < size)
+    return coordinates, at.moved(parents, inside & (parents >= 0))
+
+
+def _in_runs(level: StoredLevel, positions: jax.Array, parents: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The coordinates of positions in runs, and which of them lie in the dimension.
+
+    A position is never before the first one of its parent, so its offset is exact as an unsigned number. The coordinate
+    start + offset may exceed the integers. So offsets are compared with the distance from the start to either end of
+    the dimension, which is exact as an unsigned number, too.
+    """
+    size, bits = level.size, level.arrays["starts"].dtype.itemsize * 8
+    starts = taken(level.arrays["starts"], parents)
+    offsets = positions - taken(level.arrays["pointers"], parents)
+
+    def unsigned(x: jax.Array) -> jax.Array:
+        return lax.bitcast_convert_type(x, np.dtype(f"uint{bits}"))
+
+    inside = (starts < size) & (unsigned(offsets) < unsigned(size - starts))
+    inside &= (starts >= 0) | (unsigned(offsets) >= unsigned(-starts))
+    if bits == 64:  # as in the extension's arithmetic, which has no more bits
+        inside &= offsets >= 0
+    return starts + offsets, inside

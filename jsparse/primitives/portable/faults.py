@@ -1,0 +1,121 @@
+"""Faults of the index arrays of a dynamic pattern, which may contain anything.
+
+They are numbered as in `csrc/levels/validate.h`, and the result is their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jsparse.formats import DynamicType
+from jsparse.primitives.portable.read_levels import UNKNOWN, StoredLevel, parents_of, read_levels, taken
+
+__all__ = ["find_faults"]
+
+POINTERS, COORDINATES, ORDER, OVERFLOW = 1, 2, 4, 8
+
+
+def find_faults(arrays: Sequence[jax.Array], type_: DynamicType) -> jax.Array:
+    """The sum of the faults, an int32.
+
+    1 for pointers that do not start at 0, decrease, or have not their length; 2 for a coordinate outside its dimension,
+    or an empty run that does not start at 0; 4 for coordinates that do not increase below a parent, or are repeated in
+    a unique level; 8 for more entries than the capacity.
+    """
+    levels = read_levels(arrays, type_)
+    ends = {chain[0]: chain[-1] + 1 for chain in type_.format.chains}
+    faults = jnp.zeros((), np.int32)
+    above = 1
+    for number, level in enumerate(levels):
+        parents, above = above, level.positions
+        if level.kind.is_full:
+            continue
+        chain = levels[number : ends.get(number, number + 1)]
+        if not _lengths_fit(chain, parents):
+            return faults | POINTERS
+        if not level.kind.has_pointers:
+            continue
+        pointers = level.arrays["pointers"]
+        faults |= _of_pointers(level)
+        rises = (pointers[: level.parents] <= pointers[1 : level.parents + 1]).all()
+        faults |= jnp.where(rises, _of_segments(chain, (faults & OVERFLOW) != 0), POINTERS)
+    return faults
+
+
+def _lengths_fit(chain: Sequence[StoredLevel], parents: int) -> bool:
+    """Whether the arrays have the lengths that `parents` parents require, and all levels of a chain have equally many
+    positions."""
+    first = chain[0]
+    if not first.kind.has_pointers:
+        return first.positions >= parents
+    return first.parents == parents and all(level.positions == first.positions for level in chain)
+
+
+def _sum_of(faults: dict[int, jax.Array]) -> jax.Array:
+    found = jnp.zeros((), np.int32)
+    for fault, is_there in faults.items():
+        found |= jnp.where(is_there, fault, 0).astype(np.int32)
+    return found
+
+
+def _of_pointers(level: StoredLevel) -> jax.Array:
+    pointers = level.arrays["pointers"]
+    faults: dict[int, jax.Array] = {}
+    if level.parents > 0:
+        faults[POINTERS] = pointers[0] != 0
+    if level.positions != UNKNOWN:
+        faults[OVERFLOW] = pointers[level.parents] > level.positions
+    return _sum_of(faults)
+
+
+def _of_segments(chain: Sequence[StoredLevel], overflowed: jax.Array) -> jax.Array:
+    """The faults of the entries below each parent, given that pointers rise."""
+    if chain[0].kind.stores_runs:
+        return _of_runs(chain[0], overflowed)
+    return _of_coordinates(chain)
+
+
+def _of_runs(level: StoredLevel, overflowed: jax.Array) -> jax.Array:
+    """The faults of runs.
+
+    If a level above overflowed, the last pointer also counts the positions below parents that exceed the capacity. So
+    the run of the last parent seems too long, and is not checked.
+    """
+    pointers, starts = level.arrays["pointers"], level.arrays["starts"][: level.parents]
+    begins, ends = pointers[: level.parents], pointers[1 : level.parents + 1]
+    most = np.iinfo(pointers.dtype).max
+    room = most if level.positions == UNKNOWN else min(level.positions, most)
+    checked = begins >= 0  # others are a fault of the pointers
+    checked &= (lax.iota(np.int32, level.parents) < level.parents - 1) | ~overflowed
+    lengths = jnp.maximum(jnp.minimum(ends, room) - jnp.maximum(begins, 0), 0)
+    outside = (starts < 0) | (lengths > level.size) | (starts > level.size - lengths)
+    outside |= (begins == ends) & (starts != 0)
+    return _sum_of({COORDINATES: (checked & outside).any()})
+
+
+def _of_coordinates(chain: Sequence[StoredLevel]) -> jax.Array:
+    """The faults of the coordinates in a chain of levels.
+
+    Below each parent the tuples must increase. Tuples that follow each other may agree in leading levels that are not
+    unique; at the first other level, the coordinate must increase.
+    """
+    pointers, count = chain[0].arrays["pointers"], chain[0].positions
+    parents = parents_of(pointers, chain[0].parents, count)
+    checked = parents >= 0
+    if len(chain) > 1:  # a segment that begins before 0 is a fault of the pointers
+        checked &= taken(pointers, parents) >= 0
+    columns = [level.arrays["coordinates"] for level in chain]
+    outside = jnp.zeros(count, np.bool_)
+    for level, column in zip(chain, columns, strict=True):
+        outside |= (column < 0) | (column >= level.size)
+    falls = columns[-1][1:] <= columns[-1][:-1]
+    for level, column in reversed(list(zip(chain[:-1], columns[:-1], strict=True))):
+        before, after = column[:-1], column[1:]
+        falls = jnp.where(before == after, falls, after < before) if not level.level.unique else after <= before
+    disordered = falls & checked[1:] & (parents[1:] == parents[:-1])
+    return _sum_of({COORDINATES: (outside & checked).any(), ORDER: disordered.any()})

@@ -1,0 +1,260 @@
+"""Joins of patterns: rows for each combination of their entries that agree on the index variables they share.
+
+Patterns are joined one after the other, in the order that promises the fewest rows. For each row, the coordinates that
+are known, the *bound* ones, select the entries of the next pattern. If these are all of its coordinates, there is one
+entry at most and the row is kept or not; else rows multiply, and how often is data.
+
+Rows of static patterns are found while the program is traced. In a program a loop over chunks makes them: row r of the
+joined stream belongs to the row n of the stream before with
+
+    ends[n-1] <= r < ends[n],        ends = running sum of the numbers of entries,
+
+and to entry first[n] + r - ends[n-1] of the pattern (as in Merrill and Garland, "Merge-based parallel sparse
+matrix-vector multiplication", SC 2016). Each further pattern that multiplies rows is a loop inside that loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
+from jsparse.formats import Pattern
+from jsparse.notation import IndexVar
+from jsparse.primitives.portable.stream import Stream, clamped
+from jsparse.primitives.spec import PatternAccess
+
+__all__ = ["Sorted", "known_rows", "visit"]
+
+MOST_KNOWN = 1 << 20
+"""The most rows of static patterns that are joined while a program is traced, since they become its constants."""
+
+FEW = 5  # patterns whose orders are all compared
+
+
+def join_order(walks: Sequence[PatternAccess], sizes: Mapping[IndexVar, int]) -> tuple[int, ...]:
+    """The order in which the patterns are joined: the one with the fewest rows, if entries were spread evenly."""
+
+    def rows(order: Sequence[int]) -> float:
+        count, total, bound = 1.0, 0.0, set[IndexVar]()
+        for n in order:
+            count *= walks[n].pattern.nse / max(prod(sizes[v] for v in bound.intersection(walks[n].indices)), 1)
+            total += count
+            bound |= set(walks[n].indices)
+        return total
+
+    if len(walks) <= FEW:
+        return min(permutations(range(len(walks))), key=rows)
+    order = [min(range(len(walks)), key=lambda n: walks[n].pattern.nse)]
+    while len(order) < len(walks):
+        order.append(min((n for n in range(len(walks)) if n not in order), key=lambda n: rows([*order, n])))
+    return tuple(order)
+
+
+@dataclass(frozen=True, eq=False)
+class Sorted:
+    """The entries of a pattern in an order in which those with the same bound coordinates are next to each other.
+
+    Attributes:
+        entries: the entries in that order.
+        heads: the bound variables of dense levels in front, with their sizes. Their coordinates are the position of a
+            segment of entries.
+        pointers: the ends of these segments; None if each has one entry.
+        keys: the other bound variables, with their coordinates in the order of the entries of a segment.
+    """
+
+    entries: Stream
+    heads: tuple[tuple[IndexVar, int], ...]
+    pointers: Array | None
+    keys: tuple[tuple[IndexVar, Array], ...]
+
+    @property
+    def bound(self) -> tuple[IndexVar, ...]:
+        """The bound variables."""
+        return tuple(v for v, _ in (*self.heads, *self.keys))
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether several entries may have the same bound coordinates."""
+        return set(self.bound) < set(self.entries.coordinates)
+
+    def segments(self, rows: Stream) -> tuple[Array, Array]:
+        """For each row, the first entry with its coordinates, and the end of these entries."""
+        first, end = self._limits(rows)
+        if self.keys:
+            columns, count = [column for _, column in self.keys], self.entries.rows
+            wanted = [jnp.asarray(rows.coordinates[v]) for v, _ in self.keys]
+            begin = _search(columns, wanted, first, end, count, after=False)
+            first, end = begin, _search(columns, wanted, begin, end, count, after=True)
+        end = jnp.maximum(first, end)
+        return first, end if rows.live is None else jnp.where(rows.live, end, first)
+
+    def _limits(self, rows: Stream) -> tuple[Array, Array]:
+        count, at = self.entries.rows, jnp.zeros(rows.rows, jnp.int32)
+        if not self.heads and self.pointers is None:
+            return at, at + count
+        for v, size in self.heads:
+            at = at * size + jnp.asarray(rows.coordinates[v])
+        if self.pointers is None:
+            return at, at + 1
+        first, end = (jnp.clip(clamped(self.pointers, [at + n]), 0, count) for n in (0, 1))
+        return first, end
+
+
+def _placed(entries: Stream, v: IndexVar, size: int) -> jax.Array:
+    """A coordinate of each entry; the size of the dimension, which no row has, for entries that do not count."""
+    column = jnp.asarray(entries.coordinates[v])
+    return column if entries.live is None else jnp.where(entries.live, column, size)
+
+
+def _search(columns: Sequence[Any], wanted: Sequence[Any], first: Array, end: Array, count: int, after: bool) -> Array:
+    """By bisection, the first entry in [first, end) that is not less than the wanted one; `after`: that is greater."""
+
+    def halved(_: Any, limits: tuple[Any, Any]) -> tuple[Any, Any]:
+        low, high = limits
+        middle = low + (high - low) // 2
+        less: Any = jnp.full(low.shape, after)
+        for column, x in zip(reversed(columns), reversed(wanted), strict=True):
+            at = clamped(column, [middle])
+            less = (at < x) | ((at == x) & less)
+        is_open = low < high
+        return jnp.where(is_open & less, middle + 1, low), jnp.where(is_open & ~less, middle, high)
+
+    return jax.lax.fori_loop(0, max(count, 1).bit_length(), halved, (first, end))[0]
+
+
+def sorted_by(
+    walk: PatternAccess,
+    entries: Stream,
+    bound: Collection[IndexVar],
+    arrays: Sequence[Array],
+    sizes: Mapping[IndexVar, int],
+) -> Sorted:
+    """The entries of a pattern, sorted by the bound variables unless the levels have them in such an order.
+
+    Args:
+        arrays: the index arrays of the pattern.
+    """
+    keys = tuple(dict.fromkeys(v for v in walk.indices if v in bound))
+    levels, distinct = walk.pattern.format.levels, len(set(walk.indices)) == len(walk.indices)
+    full = next((n for n, level in enumerate(levels) if not level.kind.is_full), len(levels))
+    if distinct and 0 < full <= len(keys) and walk.indices[: len(keys)] == keys:
+        below = levels[full:]
+        heads = tuple((v, sizes[v]) for v in keys[:full])
+        left = tuple((v, jnp.asarray(entries.coordinates[v])) for v in keys[full:])
+        if all(level.kind.is_branchless for level in below):
+            return Sorted(entries, heads, None, left)
+        if len(below) == 1 and below[0].kind.has_pointers:
+            return Sorted(entries, heads, arrays[0], left)
+    if not keys:
+        return Sorted(entries, (), None, ())
+    placed = [_placed(entries, v, sizes[v]) for v in keys]
+    *columns, order = jax.lax.sort([*placed, jnp.arange(entries.rows, dtype=jnp.int32)], num_keys=len(keys))
+    return Sorted(entries.taken(order), (), None, tuple(zip(keys, columns, strict=True)))
+
+
+def known_rows(
+    walks: Sequence[PatternAccess],
+    streams: Sequence[Stream],
+    index: Sequence[Sequence[Any]],
+    sizes: Mapping[IndexVar, int],
+) -> tuple[Stream, list[Sorted]]:
+    """The join of the patterns that are known while the program is traced, and the others as they are joined to it.
+
+    Args:
+        streams: the entries of each pattern.
+        index: the index arrays of each dynamic pattern.
+    """
+    first, *left = join_order(walks, sizes)
+    rows = streams[first]
+    while left and rows.is_known and streams[left[0]].is_known:
+        found = joined(rows, streams[left[0]], sizes)
+        if found is None:
+            break
+        rows, left = found, left[1:]
+    bound, rest = set(rows.coordinates), list[Sorted]()
+    for n in left:
+        pattern = walks[n].pattern
+        rest.append(
+            sorted_by(walks[n], streams[n], bound, pattern.arrays if isinstance(pattern, Pattern) else index[n], sizes)
+        )
+        bound |= set(streams[n].coordinates)
+    return rows, rest
+
+
+def joined(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stream | None:
+    """The join of two streams that are known while the program is traced; None if it has too many rows."""
+    shared = [v for v in entries.coordinates if v in rows.coordinates]
+    if prod(sizes[v] for v in shared) >= 2**62:
+        return None
+    rows, entries = _alive(rows), _alive(entries)
+    own, keys = (_keys(stream, shared, sizes) for stream in (rows, entries))
+    order = np.argsort(keys, kind="stable")
+    first, end = (np.searchsorted(keys[order], own, side) for side in ("left", "right"))
+    counts = end - first
+    if counts.sum() > MOST_KNOWN:
+        return None
+    parents = np.repeat(np.arange(rows.rows), counts)
+    offsets = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
+    same = len(parents) == rows.rows and bool((counts == 1).all())
+    return _both(rows if same else rows.taken(parents), entries.taken(order[first[parents] + offsets]))
+
+
+def _keys(stream: Stream, variables: Sequence[IndexVar], sizes: Mapping[IndexVar, int]) -> np.ndarray:
+    """The coordinates of each row as one number."""
+    keys = np.zeros(stream.rows, np.int64)
+    for v in variables:
+        keys = keys * sizes[v] + np.asarray(stream.coordinates[v], np.int64)
+    return keys
+
+
+def _alive(rows: Stream) -> Stream:
+    if rows.live is None:
+        return rows
+    return replace(rows.taken(np.flatnonzero(rows.live)), live=None)
+
+
+def _both(rows: Stream, entries: Stream) -> Stream:
+    """Two streams of equally many rows side by side."""
+    live = rows.live if entries.live is None else entries.live if rows.live is None else rows.live & entries.live
+    return replace(
+        rows,
+        coordinates={**entries.coordinates, **rows.coordinates},
+        positions={**entries.positions, **rows.positions},
+        live=live,
+    )
+
+
+def visit(total: Any, rows: Stream, rest: Sequence[Sorted], add: Callable[[Any, Stream], Any], at_once: int) -> Any:
+    """Join a stream with the patterns `rest`, and add the joined rows to a total, at most `at_once` at a time.
+
+    Args:
+        add: `add(total, rows)` adds the rows of a stream.
+    """
+    if not rest:
+        return add(total, rows)
+    following, *others = rest
+    first, end = following.segments(rows)
+    if not following.multiplies:
+        located = following.entries.taken(first).only(first < end)
+        return visit(total, _both(rows, located), others, add, at_once)
+    ends = jnp.cumsum(end - first, dtype=jnp.int32)
+
+    def body(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        begin, total = state
+        numbers = begin + jnp.arange(at_once, dtype=jnp.int32)
+        parent = jnp.minimum(jnp.searchsorted(ends, numbers, side="right", method="scan_unrolled"), rows.rows - 1)
+        before = clamped(ends, [parent]) - clamped(end - first, [parent])
+        entry = clamped(first, [parent]) + numbers - before
+        both = _both(rows.taken(parent), following.entries.taken(entry)).only(numbers < ends[-1])
+        return begin + at_once, visit(total, both, others, add, at_once)
+
+    return jax.lax.while_loop(lambda state: state[0] < ends[-1], body, (jnp.int32(0), total))[1]

@@ -1,0 +1,107 @@
+"""The index arrays of a dynamic pattern, level by level, for functions that must not trust their contents.
+
+The lengths of the arrays are static, and so are the numbers of parents and positions that a level can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jsparse.base.dataclass import dataclass
+from jsparse.formats import DynamicType, Level
+from jsparse.formats.levels import LevelKind
+
+__all__ = ["UNKNOWN", "StoredLevel", "parents_of", "read_levels", "taken"]
+
+UNKNOWN = -1
+"""The number of positions of a level if neither its arrays nor the levels below determine it."""
+
+
+@dataclass(frozen=True)
+class StoredLevel:
+    """A level with its index arrays.
+
+    Attributes:
+        level: kind, dimension and uniqueness.
+        size: the size of the dimension.
+        arrays: the index array of each role that the kind has.
+        parents: the number of parents that the arrays can store.
+        positions: the number of positions that the level can have, or `UNKNOWN`.
+    """
+
+    level: Level
+    size: int
+    arrays: dict[str, jax.Array]
+    parents: int
+    positions: int
+
+    @property
+    def kind(self) -> LevelKind:
+        """The kind of the level."""
+        return self.level.kind
+
+
+def read_levels(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[StoredLevel, ...]:
+    """The levels of a pattern with its index arrays.
+
+    A level with coordinates has a position for each of them. Any other has as many positions as the level below has
+    parents, and the last one has a position for each slot.
+    """
+    given = iter(arrays)
+    levels = type_.format.levels
+    own = [{role: next(given) for role in level.kind.arrays} for level in levels]
+    needed: list[tuple[int, int]] = []  # parents and positions, from the last level to the first
+    wanted = type_.nse  # the positions that the level below needs
+    for level, mine in zip(reversed(levels), reversed(own), strict=True):
+        positions = mine["coordinates"].shape[0] if level.kind.has_coordinates else wanted
+        wanted = _parents_below(level.kind, type_.shape[level.dim], mine, positions)
+        needed.append((max(wanted, 0), positions))
+    found: list[StoredLevel] = []
+    above = 1
+    for level, mine, (parents, positions) in zip(levels, own, reversed(needed), strict=True):
+        size = type_.shape[level.dim]
+        if level.kind.is_full:
+            positions = UNKNOWN if above == UNKNOWN and size > 0 else max(above, 0) * size
+        parents = parents if above == UNKNOWN else min(parents, above)
+        found.append(StoredLevel(level, size, mine, parents, positions))
+        above = positions
+    return tuple(found)
+
+
+def _parents_below(kind: LevelKind, size: int, arrays: dict[str, jax.Array], positions: int) -> int:
+    """The number of parents that a level's arrays can store; without arrays, that `positions` positions need."""
+    if kind.has_pointers:
+        parents = arrays["pointers"].shape[0] - 1
+        return min(parents, arrays["starts"].shape[0]) if kind.stores_runs else parents
+    if kind.has_coordinates:
+        return arrays["coordinates"].shape[0]
+    return UNKNOWN if positions == UNKNOWN or size == 0 else -(-positions // size)
+
+
+def parents_of(pointers: jax.Array, parents: int, count: int) -> jax.Array:
+    """The parent of each position p < count, or -1 if it has none. Only the first `parents` segments count.
+
+    Segment q is [pointers[q], pointers[q + 1]). Pointers may be anything. If segments overlap, a position belongs to
+    the first one that contains it, provided that no earlier one ends behind it. With e[q] the largest end up to
+    segment q, that can only be the first q for which p < e[q]. Its number is the number of ends e[q] <= p: a running
+    sum of how many ends are at each position.
+    """
+    dtype = pointers.dtype
+    if parents == 0 or count == 0:
+        return jnp.full(count, -1, dtype)
+    ends = lax.cummax(jnp.clip(pointers[1 : parents + 1], 0, count))
+    ended = jnp.zeros(count, dtype).at[ends].add(1, mode="drop", indices_are_sorted=True)
+    parent = lax.cumsum(ended)
+    begins = taken(pointers[:parents], parent)
+    return jnp.where((parent < parents) & (begins <= lax.iota(dtype, count)), parent, -1)
+
+
+def taken(array: jax.Array, index: jax.Array) -> jax.Array:
+    """array[index], for which an index out of range counts as the nearest one in range. An empty array gives zeros."""
+    if array.shape[0] == 0:
+        return jnp.zeros(index.shape, array.dtype)
+    return jnp.take(array, index, mode="clip")

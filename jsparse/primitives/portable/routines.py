@@ -1,0 +1,135 @@
+"""The routines of dynamic patterns as operations of XLA: what `csrc/routines/routines.cc` computes on CPU.
+
+Results are the same integers, padding and true counts after an overflow included.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jsparse.compiler.runtime.routine import Parameters, Routine
+from jsparse.errors import NotYetSupportedError
+from jsparse.formats import DynamicType
+from jsparse.formats.dynamic import slots_dtype
+from jsparse.primitives.portable.assembly import Assembly, assembled, sorted_distinct
+from jsparse.primitives.portable.expand import expand
+from jsparse.primitives.portable.faults import find_faults
+
+__all__ = ["run_portable"]
+
+Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
+
+
+def run_portable(
+    *operands: jax.Array, routine: Routine, results: tuple[Result, ...], keepalive: tuple[object, ...] = ()
+) -> list[jax.Array]:
+    """The results of a routine, for operands and results as `routine_p` has them.
+
+    Raises NotYetSupportedError for `check`: only the extension can make a program fail.
+    """
+    if routine.name == "check":
+        raise _cannot_check()
+    type_ = Parameters.read(routine.params).type
+
+    def single(*operands: jax.Array) -> tuple[jax.Array, ...]:
+        match routine.name:
+            case "assemble":
+                return _assemble(operands[0], type_)
+            case "expand":
+                return (_expand(operands, type_),)
+            case "nonzero":
+                return _nonzero(operands[0], type_)
+            case "validate":
+                return (find_faults(operands, type_),)
+            case _:
+                return (jnp.swapaxes(operands[0], -1, -2),)
+
+    found = (jax.vmap(single) if routine.is_batched else single)(*operands)
+    return [x.astype(dtype) for x, (_, dtype) in zip(found, results, strict=True)]
+
+
+def _cannot_check() -> NotYetSupportedError:
+    return NotYetSupportedError(
+        'Expected config.bounds to be "clamp" in a program that is not for cpu, but it is "check", and no other '
+        "platform has a program fail for invalid index arrays yet. Set jsparse.config.bounds = 'clamp', and call "
+        "SparseTensor.validate() where the index arrays come from, or run the program on CPU."
+    )
+
+
+def _assemble(coords: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
+    """The index arrays, `order`, `starts` and `slots` of `routine.Assembled`."""
+    inputs = coords.shape[1]
+    dtype = slots_dtype(type_, inputs)
+    columns = [coords[level.dim] for level in type_.format.levels]
+    sizes = [type_.shape[level.dim] for level in type_.format.levels]
+    wide = np.promote_types(coords.dtype, type_.index_dtype)  # holds the coordinates and the sizes
+    live = jnp.ones(inputs, np.bool_)
+    for column, size in zip(columns, sizes, strict=True):
+        live &= (column >= 0) & (column.astype(wide) < size)
+    columns = [column.astype(type_.index_dtype) for column in columns]
+    tuples = sorted_distinct(columns, live, sizes, dtype)
+    found = assembled(tuples.columns, tuples.count, type_)
+    slots = jnp.zeros(inputs, dtype).at[tuples.order].set(found.slots, unique_indices=True)
+    return (*found.arrays, tuples.order, _starts(found.slots, type_.nse), slots)
+
+
+def _starts(slots: jax.Array, nse: int) -> jax.Array:
+    """For each slot, and for the end, the number of sorted inputs that have a slot before it."""
+    behind = jnp.where(slots >= 0, slots + 1, nse + 1)
+    return lax.cumsum(jnp.zeros(nse + 1, slots.dtype).at[behind].add(1, mode="drop"))
+
+
+def _expand(arrays: tuple[jax.Array, ...], type_: DynamicType) -> jax.Array:
+    """The coordinates of every slot, shape (ndim, nse). In padding they are the dimensions' sizes."""
+    columns, live = expand(arrays, type_)
+    by_dim = {level.dim: column for level, column in zip(type_.format.levels, columns, strict=True)}
+    return jnp.stack([jnp.where(live, by_dim[dim], size) for dim, size in enumerate(type_.shape)])
+
+
+def _nonzero(x: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
+    """The index arrays of a pattern with an entry for each nonzero element, and the number of each slot's element in
+    row-major order. In padding that is the number of all elements.
+
+    In an array that is transposed to the storage order, the elements are in order, so there is nothing to sort.
+    """
+    order, sizes = type_.format.order, [type_.shape[dim] for dim in type_.format.order]
+    dtype = np.promote_types(slots_dtype(type_, x.size), type_.index_dtype)
+    is_nonzero = _is_nonzero(jnp.transpose(x, order)).reshape(x.size)
+    numbers, count = lax.iota(dtype, x.size), is_nonzero.sum(dtype=dtype)
+    to = jnp.where(is_nonzero, lax.cumsum(is_nonzero.astype(dtype)) - 1, x.size)
+    left = jnp.zeros(x.size, dtype).at[to].set(numbers, mode="drop")
+    columns: list[jax.Array] = []
+    for size in reversed(sizes):
+        extent = jnp.full_like(left, max(size, 1))
+        columns.append(lax.rem(left, extent).astype(type_.index_dtype))
+        left = lax.div(left, extent)
+    made = assembled(columns[::-1], count, type_)
+    return (*made.arrays, _element_numbers(made, type_, dtype))
+
+
+def _element_numbers(made: Assembly, type_: DynamicType, dtype: np.dtype) -> jax.Array:
+    columns, live = expand(made.arrays, type_)
+    elements = prod(type_.shape)
+    found = jnp.zeros(type_.nse, dtype)
+    for level, column in zip(type_.format.levels, columns, strict=True):
+        stride = prod(type_.shape[level.dim + 1 :])
+        found += column.astype(dtype) * min(stride, elements)  # without elements, no stride matters
+    return jnp.where(live, found, elements)
+
+
+def _is_nonzero(x: jax.Array) -> jax.Array:
+    """Which elements are not zero: NaN is not, and neither is the least denormal number, which a comparison may flush
+    to zero. So the bits are compared, without the sign of floating numbers."""
+    if x.dtype == np.bool_:
+        return x
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        return _is_nonzero(x.real) | _is_nonzero(x.imag)
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        return x != 0
+    bits = lax.bitcast_convert_type(x, np.dtype(f"uint{8 * x.dtype.itemsize}"))
+    return bits << 1 != 0

@@ -1,0 +1,138 @@
+"""Streams of stored entries: a row for each combination of entries, with its coordinates and its positions.
+
+A loop nest walks entries one by one, which is what accelerators do worst. Here an einsum over patterns becomes arrays
+instead: the coordinates of the entries, by which dense factors are gathered, and the positions of the entries, by which
+values are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
+from jsparse.formats import Pattern
+from jsparse.notation import IndexVar
+from jsparse.primitives.portable.expand import expand
+from jsparse.primitives.spec import PatternAccess
+
+__all__ = ["Stream", "clamped", "stream_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Rows, each for one combination of stored entries of some patterns.
+
+    Arrays are numpy's if they are known while a program is traced.
+
+    Attributes:
+        rows: the number of rows.
+        coordinates: for each index variable of the patterns, its value in each row.
+        positions: for the number of each pattern, the position of the row's entry. None: they are `start`, `start + 1`,
+            and so on, since the rows are these entries in storage order.
+        live: whether each row counts; None if all do. Rows of padding do not.
+        start: the number of the first row in the stream that this is a part of.
+    """
+
+    rows: int
+    coordinates: Mapping[IndexVar, Array]
+    positions: Mapping[int, Array | None]
+    live: Array | None = None
+    start: Array | int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the rows are known while a program is traced."""
+        found = [*self.coordinates.values(), *self.positions.values(), self.live, self.start]
+        return not any(isinstance(x, jax.Array) for x in found)
+
+    def position(self, number: int) -> Array:
+        """The position of each row's entry in the pattern with that number."""
+        found = self.positions[number]
+        return self.numbers if found is None else found
+
+    @property
+    def numbers(self) -> Array:
+        """The number of each row."""
+        return (np if self.is_known else jnp).arange(self.rows, dtype=np.int32) + self.start
+
+    def taken(self, index: Array) -> Stream:
+        """The rows with these numbers."""
+        return replace(
+            self,
+            rows=len(index),
+            coordinates={v: _rows(x, index) for v, x in self.coordinates.items()},
+            positions={n: index if x is None else _rows(x, index) for n, x in self.positions.items()},
+            live=None if self.live is None else _rows(self.live, index),
+        )
+
+    def part(self, start: Array, rows: int) -> Stream:
+        """The rows from `start` on."""
+
+        def cut(x: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(jnp.asarray(x), start, rows)
+
+        return Stream(
+            rows,
+            {v: cut(x) for v, x in self.coordinates.items()},
+            {n: None if x is None else cut(x) for n, x in self.positions.items()},
+            None if self.live is None else cut(self.live),
+            start,
+        )
+
+    def only(self, live: Array | None) -> Stream:
+        """The stream in which the rows where `live` is false do not count."""
+        if live is None:
+            return self
+        return replace(self, live=live if self.live is None else self.live & live)
+
+    def with_variables(self, kept: frozenset[IndexVar]) -> Stream:
+        """The stream without the coordinates of other index variables."""
+        return replace(self, coordinates={v: x for v, x in self.coordinates.items() if v in kept})
+
+
+def _rows(x: Array, index: Array) -> Array:
+    return x[index] if isinstance(x, np.ndarray) and isinstance(index, np.ndarray) else clamped(x, [index])
+
+
+def stream_of(walk: PatternAccess, number: int, arrays: Sequence[Array]) -> Stream:
+    """The entries of one pattern in storage order, as pattern `number`. `arrays` are those of a dynamic pattern."""
+    pattern = walk.pattern
+    live: Array | None = None
+    if isinstance(pattern, Pattern):
+        rows = pattern.to_coords()
+        columns: Sequence[Array] = [np.asarray(rows[level.dim]) for level in pattern.format.levels]
+    else:
+        columns, live = expand([jnp.asarray(x) for x in arrays], pattern)
+    coordinates: dict[IndexVar, Array] = {}
+    for v, column in zip(walk.indices, columns, strict=True):
+        if v in coordinates:  # a diagonal: an entry elsewhere is not on it
+            same = coordinates[v] == column
+            live = same if live is None else live & same
+        coordinates.setdefault(v, column)
+    return Stream(pattern.nse, coordinates, {number: None}, live)
+
+
+def clamped(x: Array, index: Sequence[Array]) -> Array:
+    """The elements `x[index[0], index[1], …]` of an array. Each index is clamped to its range; -1 does not wrap.
+
+    An index has shape (rows,), and the result (rows, …) with the axes of `x` that are not indexed.
+    """
+    x, count = jnp.asarray(x), len(index)
+    wide = max((jnp.asarray(i).dtype for i in index), key=lambda dtype: dtype.itemsize)
+    return jax.lax.gather(
+        x,
+        jnp.stack([jnp.asarray(i).astype(wide) for i in index], -1),
+        jax.lax.GatherDimensionNumbers(
+            offset_dims=tuple(range(1, 1 + x.ndim - count)),
+            collapsed_slice_dims=tuple(range(count)),
+            start_index_map=tuple(range(count)),
+        ),
+        slice_sizes=(*[1] * count, *x.shape[count:]),
+        mode=jax.lax.GatherScatterMode.CLIP,
+    )

@@ -1,0 +1,362 @@
+"""Sums over the rows of a stream, in chunks: gather, evaluate, add into the result.
+
+    R[t(r)] ⊕= ⊗ₙ Xₙ[…]        for each live row r
+
+A row is one combination of stored entries. Its factors are arrays over the index variables that no pattern has, the
+*dense* ones. A chunk has so many rows that the factors that are gathered for them take a stated number of bytes; no
+array with an element for each row and each dense variable exists beyond that.
+
+Three kinds of targets are told apart. The rows may be the slots of the result's pattern in order; then a chunk of them
+is a slice of the result. The result may have no index variable of a pattern; then a chunk is reduced. Otherwise rows
+are scattered.
+
+Sums of many float32 numbers are made in two levels, in the chunk and over the chunks: a running sum of ones stops
+growing at 2²⁴. Absent rows are dropped, not multiplied by 0, since 0 times NaN is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, reduce
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
+from jsparse.compiler.dtypes import accumulator, is_complex
+from jsparse.notation import IndexVar
+from jsparse.primitives.portable.stream import Stream, clamped
+from jsparse.primitives.spec import Spec, Term
+
+__all__ = ["ACCELERATOR", "CPU", "LONG", "Machine", "Sum", "sum_of"]
+
+LONG = 1 << 18
+"""The terms of a sum from which on it is made in two levels."""
+
+Label = IndexVar | int
+"""An axis that rows index: an index variable of a pattern, or the positions of the pattern with that number."""
+
+_ADD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    "+": (jnp.add, jnp.sum, jax.lax.scatter_add),
+    "*": (jnp.multiply, jnp.prod, jax.lax.scatter_mul),
+    "min": (jnp.minimum, jnp.min, jax.lax.scatter_min),
+    "max": (jnp.maximum, jnp.max, jax.lax.scatter_max),
+}
+_MULTIPLY: dict[str, Callable[..., Any]] = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is fast on a platform.
+
+    Attributes:
+        chunk: the bytes of the factors that are gathered at a time.
+        sums_by_products: whether a sum over the last axis takes longer than a product with a vector of ones.
+    """
+
+    chunk: int
+    sums_by_products: bool
+
+
+CPU = Machine(2 << 20, True)
+"""A chunk lies in the cache. XLA does not vectorize sums of float numbers over the last axis."""
+
+ACCELERATOR = Machine(1 << 30, False)
+"""XLA fuses gathers with the sums of their rows, and each chunk costs the start of a few kernels."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The axes of a term's array, once those that rows index stand in front.
+
+    Attributes:
+        indexed: the axes that rows index.
+        dense: the others.
+        axes: their numbers in the array with an axis for each index variable and one for the slots.
+    """
+
+    indexed: tuple[Label, ...]
+    dense: tuple[IndexVar, ...]
+    axes: tuple[int, ...]
+
+    @staticmethod
+    def of(term: Term, sparse: frozenset[IndexVar]) -> Layout:
+        """The layout of a term. `sparse` are the index variables of the patterns."""
+        slots: tuple[Label, ...] = () if term.on is None else (term.on,)
+        labels = (*term.before, *slots, *term.behind)
+        first = [n for n, label in enumerate(labels) if isinstance(label, int) or label in sparse]
+        rest = [n for n in range(len(labels)) if n not in first]
+        return Layout(tuple(labels[n] for n in first), tuple(str(labels[n]) for n in rest), (*first, *rest))
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A factor with its indexed axes in front."""
+
+    array: Any
+    layout: Layout
+
+    def of_rows(self, rows: Stream) -> Any:
+        """Its elements for each row, with shape (rows, dense…); (dense…) if rows do not index it."""
+        labels = self.layout.indexed
+        if not labels:
+            return self.array
+        if isinstance(labels[0], int) and len(labels) == 1 and rows.positions[labels[0]] is None:
+            return jax.lax.dynamic_slice_in_dim(self.array, rows.start, rows.rows)
+        return clamped(self.array, [_index(rows, label) for label in labels])
+
+
+def _index(rows: Stream, label: Label) -> Array:
+    return rows.position(label) if isinstance(label, int) else rows.coordinates[label]
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """A sum of products over the rows of streams.
+
+    Attributes:
+        spec: what is computed.
+        factors: the factors.
+        target: the layout of the result.
+        dtype: the result's dtype.
+        dense: all index variables that no pattern has.
+        in_order: whether the rows of the stream are the slots of the result's pattern, in order.
+        is_long: whether so many terms may be added that it takes two levels.
+        machine: what is fast.
+    """
+
+    spec: Spec
+    factors: tuple[Factor, ...]
+    target: Layout
+    dtype: np.dtype
+    dense: tuple[IndexVar, ...]
+    in_order: bool
+    is_long: bool
+    machine: Machine
+
+    @cached_property
+    def sizes(self) -> dict[IndexVar, int]:
+        """The size of each index variable."""
+        return dict(self.spec.sizes)
+
+    @cached_property
+    def computed(self) -> np.dtype:
+        """The dtype of arithmetic."""
+        dtypes = [self.dtype, *(factor.array.dtype for factor in self.factors)]
+        if any(map(is_complex, dtypes)):
+            return np.dtype(jnp.result_type(*dtypes))
+        return np.dtype(accumulator(*(np.dtype(dtype).name for dtype in dtypes)))
+
+    @cached_property
+    def zero(self) -> np.ndarray:
+        """The sum of no rows."""
+        return np.asarray(self.spec.semiring.zero(self.dtype.name)).astype(self.computed)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the result in the layout of `target`."""
+        walks = self.spec.walks
+        indexed = (walks[x].pattern.nse if isinstance(x, int) else self.sizes[x] for x in self.target.indexed)
+        return (*indexed, *(self.sizes[v] for v in self.target.dense))
+
+    def rows_at_once(self) -> int:
+        """The number of rows of a chunk."""
+        arrays = [prod(self.sizes[v] for v in factor.layout.dense) for factor in self.factors if factor.layout.indexed]
+        product = prod(self.sizes[v] for v in (self.dense if self._is_broadcast else self.target.dense))
+        return max(self.machine.chunk // (self.computed.itemsize * (sum(arrays) + product)), 1)
+
+    @property
+    def _is_broadcast(self) -> bool:
+        return self.spec.mask is not None or not self.spec.semiring.is_linear
+
+    def start(self) -> jax.Array:
+        """The result before any row was added."""
+        return jnp.full(self.shape, self.zero, self.computed)
+
+    def add(self, total: jax.Array, stream: Stream) -> jax.Array:
+        """Add the rows of a stream, chunk by chunk."""
+        rows = min(stream.rows, self.rows_at_once())
+        if rows == stream.rows:
+            return self._add_chunk(total, stream)
+        chunks, last = -(-stream.rows // rows), stream.rows - rows
+
+        def added(number: Any, total: jax.Array) -> jax.Array:
+            begin = number * rows
+            part = stream.part(jnp.minimum(begin, last), rows)  # the last chunk overlaps with the one before it
+            repeats = not self.in_order and last % rows > 0
+            return self._add_chunk(total, part.only(part.numbers >= begin) if repeats else part)
+
+        return jax.lax.fori_loop(0, chunks, added, total)
+
+    def _add_chunk(self, total: jax.Array, rows: Stream) -> jax.Array:
+        products = self._products(rows)
+        if self.target.indexed and not self.in_order:
+            return self._scattered(total, products, rows)
+        if rows.live is not None:
+            products = jnp.where(rows.live.reshape(-1, *[1] * (products.ndim - 1)), products, self.zero)
+        if self.in_order:
+            return jax.lax.dynamic_update_slice_in_dim(total, products, rows.start, 0)
+        return self._combine(total, self._reduced(products, (0,)))
+
+    # ---- products
+
+    def _products(self, rows: Stream) -> jax.Array:
+        """The product of each row, summed over the dense index variables that the result lacks."""
+        given, mask = [factor.of_rows(rows) for factor in self.factors], self.spec.mask
+        compared = 0 if mask is None else mask.operands
+        multiplied = range(compared, len(given))
+        if self._is_contraction:
+            found = self._contracted(given, rows)
+        else:
+            found = self._multiplied(given, multiplied, self.spec.semiring.multiply, rows)
+            if self.spec.semiring.is_selective and self.dtype != self.computed:
+                found = found.astype(self.dtype).astype(self.computed)
+            if mask is not None:
+                product = self._multiplied(given, range(mask.count), mask.multiply, rows)
+                wanted = self._aligned(given[mask.count], mask.count, rows)
+                found = jnp.where(product.astype(wanted.dtype) == wanted, found, self.zero)
+            found = jnp.broadcast_to(found, (rows.rows, *(self.sizes[v] for v in self.dense)))
+            found = self._reduced(found, [n for n, v in enumerate(self.dense, 1) if v not in self.target.dense])
+        kept = [v for v in self.dense if v in self.target.dense]
+        order = [1 + kept.index(v) for v in self.target.dense]
+        return jnp.transpose(found, (0, *order)) if order != sorted(order) else found
+
+    @cached_property
+    def _is_contraction(self) -> bool:
+        """Whether a summed dense variable stands in two factors, beside another one in at least one of them: then the
+        product of a row is a product of matrices, for which some platforms have units of their own."""
+        if self._is_broadcast:
+            return False
+        for v in self.dense:
+            having = [factor.layout.dense for factor in self.factors if v in factor.layout.dense]
+            if v not in self.target.dense and len(having) > 1 and any(len(set(dense)) > 1 for dense in having):
+                return True
+        return False
+
+    def _contracted(self, given: Sequence[Any], rows: Stream) -> jax.Array:
+        letters = {v: n for n, v in enumerate(self.dense, 1)}
+        operands = list[Any]()
+        for x, factor in zip(given, self.factors, strict=True):
+            outer = [0] if factor.layout.indexed else []
+            operands += [x.astype(self.computed), [*outer, *(letters[v] for v in factor.layout.dense)]]
+        of_rows = any(factor.layout.indexed for factor in self.factors)
+        kept = [letters[v] for v in self.dense if v in self.target.dense]
+        found = jnp.einsum(*operands, [0, *kept] if of_rows else kept, preferred_element_type=self.computed)
+        return found if of_rows else jnp.broadcast_to(found, (rows.rows, *found.shape))
+
+    def _multiplied(self, given: Sequence[Any], numbers: Sequence[int], multiply: str, rows: Stream) -> jax.Array:
+        aligned = [self._aligned(given[n], n, rows).astype(self.computed) for n in numbers]
+        one = np.asarray(self.spec.semiring.one(self.dtype.name)).astype(self.computed)
+        return reduce(_MULTIPLY[multiply], aligned) if aligned else jnp.full([1] * (1 + len(self.dense)), one)
+
+    def _aligned(self, x: Any, number: int, rows: Stream) -> Any:
+        """A factor with an axis for the rows and one for each dense index variable, of size 1 where it lacks that."""
+        layout = self.factors[number].layout
+        x = x if layout.indexed else x[None]
+        own = sorted(layout.dense, key=self.dense.index)
+        x = jnp.transpose(x, (0, *(1 + layout.dense.index(v) for v in own)))
+        return jnp.expand_dims(x, [n for n, v in enumerate(self.dense, 1) if v not in own])
+
+    # ---- sums
+
+    def _combine(self, a: Any, b: Any) -> Any:
+        add = self.spec.semiring.add
+        return jnp.bitwise_or(a, b) if add == "|" else _ADD[add][0](a, b)
+
+    def _reduced(self, x: jax.Array, axes: Sequence[int]) -> jax.Array:
+        if not axes:
+            return x
+        if self.spec.semiring.add == "|":
+            return jax.lax.reduce(x, self.zero, jax.lax.bitwise_or, tuple(axes))
+        behind = x.ndim - len(axes)
+        is_float_sum = self.spec.semiring.add == "+" and self.computed.kind == "f"
+        if self.machine.sums_by_products and is_float_sum and tuple(axes) == tuple(range(behind, x.ndim)):
+            flat = x.reshape(*x.shape[:behind], -1)
+            return jnp.matmul(flat, jnp.ones(flat.shape[-1], flat.dtype), precision=jax.lax.Precision.HIGHEST)
+        reducer = _ADD[self.spec.semiring.add][1]
+        return reducer(x, axis=tuple(axes)).astype(self.computed)
+
+    def _scattered(self, total: jax.Array, products: jax.Array, rows: Stream) -> jax.Array:
+        index = [jnp.asarray(_index(rows, label)) for label in self.target.indexed]
+        if rows.live is not None:
+            index[0] = jnp.where(rows.live, index[0], self.shape[0])  # beyond the result, so it is dropped
+        if self.is_long or self.spec.semiring.add == "|":
+            return self._in_two_levels(total, products, index)
+        return _scatter(_ADD[self.spec.semiring.add][2], total, index, products)
+
+    def _in_two_levels(self, total: jax.Array, products: jax.Array, index: Sequence[Any]) -> jax.Array:
+        """Combine the rows of each target first, by a segmented scan of the rows in the order of their targets."""
+        *keys, order = jax.lax.sort([*index, jnp.arange(len(products), dtype=np.int32)], num_keys=len(index))
+        changes = reduce(jnp.logical_or, (key[1:] != key[:-1] for key in keys))
+        begins = jnp.concatenate([jnp.ones(1, bool), changes])
+        ends = jnp.concatenate([changes, jnp.ones(1, bool)])
+
+        def combined(a: Any, b: Any) -> Any:
+            (sums_a, new_a), (sums_b, new_b) = a, b
+            new = new_b.reshape(-1, *[1] * (products.ndim - 1))
+            return jnp.where(new, sums_b, self._combine(sums_a, sums_b)), new_a | new_b
+
+        sums, _ = jax.lax.associative_scan(combined, (clamped(products, [order]), begins))
+        keys[0] = jnp.where(ends, keys[0], self.shape[0])
+        before = clamped(total, keys)
+        return _scatter(jax.lax.scatter, total, keys, self._combine(before, sums))
+
+    def result(self, total: jax.Array, live: Array | None) -> jax.Array:
+        """The result in the layout of its term. `live` says which slots of its pattern are in use."""
+        if live is not None:
+            (at,) = (n for n, label in enumerate(self.target.indexed) if isinstance(label, int))
+            shape = [-1 if n == at else 1 for n in range(total.ndim)]
+            total = jnp.where(live.reshape(shape), total, np.zeros((), total.dtype))
+        axes = self.target.axes
+        found = jnp.transpose(total, [axes.index(n) for n in range(len(axes))])
+        return found.astype(self.dtype).reshape(self.spec.shape(self.spec.result))
+
+
+def _scatter(how: Callable[..., Any], total: jax.Array, index: Sequence[Any], updates: Any) -> jax.Array:
+    count = len(index)
+    return how(
+        total,
+        jnp.stack(index, -1),
+        updates.astype(total.dtype),
+        jax.lax.ScatterDimensionNumbers(
+            update_window_dims=tuple(range(1, 1 + total.ndim - count)),
+            inserted_window_dims=tuple(range(count)),
+            scatter_dims_to_operand_dims=tuple(range(count)),
+        ),
+        mode=jax.lax.GatherScatterMode.FILL_OR_DROP,
+    )
+
+
+def sum_of(
+    spec: Spec,
+    arrays: Sequence[Any],
+    machine: Machine,
+    in_order: bool = False,
+    is_long: bool = False,
+    rows: frozenset[IndexVar] = frozenset(),
+) -> Sum:
+    """The sum that a spec states. `arrays` are the factors, `rows` further index variables that rows have."""
+    sparse = rows.union(*(walk.indices for walk in spec.walks))
+    factors = tuple(_factor(x, term, spec, sparse) for x, term in zip(arrays, spec.factors, strict=True))
+    used = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
+    named = [v for v, _ in spec.sizes if v not in sparse and v in used]
+    return Sum(
+        spec, factors, Layout.of(spec.result, sparse), spec.dtype_of(arrays), tuple(named), in_order, is_long, machine
+    )
+
+
+def _factor(x: Any, term: Term, spec: Spec, sparse: frozenset[IndexVar]) -> Factor:
+    layout, sizes = Layout.of(term, sparse), dict(spec.sizes)
+    if term.on is not None:
+        x = x.reshape(*x.shape[:-1], spec.walks[term.on].pattern.nse, *(sizes[v] for v in term.behind))
+    x = jnp.transpose(x, layout.axes)
+    if len(set(layout.dense)) < len(layout.dense):  # a diagonal
+        letters, outer = {v: n for n, v in enumerate(layout.dense)}, len(layout.indexed)
+        kept, front = tuple(dict.fromkeys(layout.dense)), [100 + n for n in range(outer)]
+        x = jnp.einsum(x, [*front, *(letters[v] for v in layout.dense)], [*front, *(letters[v] for v in kept)])
+        layout = Layout(layout.indexed, kept, layout.axes)
+    return Factor(x, layout)
