@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import fields, replace
@@ -15,7 +16,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import forget_everything
 from jsparse.base.progress import progress
 from jsparse.compiler import cache
-from jsparse.compiler.backends import BACKENDS, DEFAULT
+from jsparse.compiler.backends import BACKENDS, FALLBACK, fault
 from jsparse.compiler.cache import location
 from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.errors import ConfigError, represented
@@ -33,7 +34,7 @@ class Settings:
     """The settings that change programs. They are part of the key of JAX's traces."""
 
     bounds: str = "clamp"
-    backend: str = DEFAULT
+    backend: str = FALLBACK if fault is None else PORTABLE
 
 
 def _path(value: object, shown: str) -> str | None:
@@ -132,6 +133,13 @@ class Config:
     progress: bool
 
     def __init__(self) -> None:
+        if fault is not None:
+            warnings.warn(
+                f"Expected llvmlite, by which jsparse makes kernels, but it cannot be loaded: {fault}. Programs have "
+                f"XLA operations in place of kernels, which take several times as long. Install llvmlite.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         for name in PROCESS:
             found = os.environ.get(_variable(name))
             if found or (found is not None and name == "cache_dir"):  # an empty JSPARSE_CACHE_DIR means no folder
@@ -152,8 +160,8 @@ class Config:
 
     @property
     def generator(self) -> str:
-        """The name of the code generator of kernels; the default if programs have none."""
-        return DEFAULT if self.is_portable else self.backend
+        """The name of the code generator of kernels. Where programs have none, kernels still run on the host."""
+        return FALLBACK if self.is_portable else self.backend
 
     def __call__(self, **changes: str) -> AbstractContextManager[None]:
         """Set settings for this thread inside a `with` block. Raises ConfigError for unknown names or values."""

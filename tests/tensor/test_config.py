@@ -60,7 +60,7 @@ def test_values_and_their_errors():
         config.bounds = "both"
     with pytest.raises(ConfigError, match="got None"):
         config(bounds=None)
-    with pytest.raises(ConfigError, match=r"config.backend to be 'llvm' or 'interpret', but got 'gcc'"):
+    with pytest.raises(ConfigError, match=r"config.backend to be 'llvm' or 'interpret' or 'xla', but got 'gcc'"):
         config(backend="gcc")
     known = "settings bounds, backend, cache_dir, cache_bytes, log_compiles, progress of jsparse.config"
     with pytest.raises(ConfigError, match=f"{known}, but .* 'bound'"):

@@ -88,3 +88,29 @@ def test_subpackages_list_what_is_public(name):
     package = getattr(jsparse, name)
     assert package.__all__
     assert all(hasattr(package, public) for public in package.__all__)
+
+
+HIDDEN = """
+import sys, warnings
+sys.modules["llvmlite"] = None
+import numpy as np, jax, jax.numpy as jnp
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    import jsparse
+    assert not found
+    dense, x = np.tri(5, dtype=np.float32), jnp.arange(5.0)
+    A = jsparse.asarray(dense, format="csr")
+    np.testing.assert_array_equal(A @ x, dense @ x)
+    assert [str(one.message)[:17] for one in found] == ["Expected llvmlite"], found
+    S = jsparse.asarray(dense, format="coo", dynamic=True, nse=20)
+    np.testing.assert_array_equal(jax.jit(lambda A: A @ x)(S), dense @ x)
+    np.testing.assert_array_equal((A @ A).todense(), dense @ dense)
+    np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", A, S, nse=30).todense(), dense @ dense)
+    np.testing.assert_array_equal(jax.grad(lambda v: (A.with_values(v) @ x).sum())(A.values), x[A.coords[1]])
+    assert jsparse.config.backend == "xla" and len(found) == 1
+"""
+
+
+def test_without_llvmlite_programs_are_made_of_xla_operations():
+    done = subprocess.run([sys.executable, "-c", HIDDEN], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
