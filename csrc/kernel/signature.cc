@@ -74,10 +74,17 @@ int64_t Signature::misfit(const BufferShape* buffers) const {
       at += static_cast<size_t>(rank) * kAxis;
       continue;
     }
-    if (!same(element, given.element) || rank != given.rank) return b;
+    int64_t further = given.rank - rank, m = 0;  // a buffer may have further axes of size 1, which change no address
+    if (!same(element, given.element) || further < 0) return b;
+    const auto skip = [&] {
+      for (; further > 0 && m < given.rank && given.dims[m] == 1; ++m) --further;
+    };
     for (int64_t n = 0; n < rank; ++n, at += kAxis) {
-      if (!fits(at, given.dims[n], values.data())) return b;
+      skip();
+      if (m == given.rank || !fits(at, given.dims[m++], values.data())) return b;
     }
+    skip();
+    if (m < given.rank) return b;
   }
   return -1;
 }

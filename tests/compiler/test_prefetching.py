@@ -51,6 +51,17 @@ def test_bytes_that_are_requested_and_not_read_yet(pattern: Pattern, columns: in
     assert (None if step is None else step.distance) == ahead
 
 
+def test_rows_of_a_run_are_not_requested() -> None:
+    """They lie one behind the other. No array has their coordinates, from which rows would be computed."""
+    mask = jsparse.pattern.causal(16_384, before=255)
+    q, k = (jax.ShapeDtypeStruct((1, n, 8, 64), jnp.float32) for n in (1, 16_384))
+    row = jax.ShapeDtypeStruct((1,), jnp.int32)
+    attend = lambda q, k, t: jsparse.dot_product_attention(q, k, k, mask=mask[t])  # noqa: E731
+    (kernel,) = explain(attend)(q, k, row).kernels
+    assert not requests(kernel)
+    jax.jit(attend).lower(q, k, row)
+
+
 def test_rows_of_several_factors_count_together() -> None:
     n = LARGE.shape[1]
     step = explained("ij,jk,jk->ik", LARGE, (n, 64), (n, 64)).schedule.found("prefetch")

@@ -164,6 +164,24 @@ def test_a_step_moves_no_whole_cache():
     assert [line for line in whole.splitlines() if "stablehlo.transpose" in line and "64" in line]
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_loop_writes_its_cache_in_place(batch):
+    mask, (*inner, last) = jsparse.pattern.causal(64, before=5), [Projection(jnp.ones((8, HEADS, 4)))] * 4
+    last = Projection(jnp.ones((HEADS, 4, 8)))
+
+    def step(cache, x):
+        found, cache = attention_step(x, cache, mask, query=inner[0], key=inner[1], value=inner[2], out=last)
+        return cache, found
+
+    decode = jax.jit(lambda cache, xs: jax.lax.scan(step, cache, xs), donate_argnums=0)
+    text = decode.lower(KVCache.empty((batch,), 64, HEADS, 4), jnp.ones((10, batch, 1, 8))).compile().as_text()
+    (body,) = (
+        part for part in text.split("\n\n") if "jsparse" in part and "dynamic-update-slice" in part and "dot" in part
+    )
+    assert f"f32[{batch},64,4,4]" in body
+    assert not [line for line in body.splitlines() if " copy(" in line and "64,4,4]" in line]
+
+
 def test_wrong_input():
     layer = jsparse.nnx.SparseAttention(MASK, HEADS, FEATURES, rngs=nnx.Rngs(0), decode=True)
     with pytest.raises(ShapeError, match="Call init_cache"):

@@ -36,11 +36,15 @@ LINES = 128  # bytes of a segment that are prefetched: a short segment may strad
 
 
 def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope) -> list[ir.Stmt]:
-    """Prefetches for the entry `loop.prefetch` positions after `entry`; none in a loop over runs of positions."""
+    """Prefetches for the entry `loop.prefetch` positions after `entry`.
+
+    There are none in a loop over runs of positions, nor in one over a run of coordinates: it reads rows that lie one
+    behind the other, which the CPU requests by itself.
+    """
     level = LevelWalk(scope, domain, loop.var)
     if level.kind.is_full and not domain.bound:
         return _ahead_of_all(loop, domain, level, entry, scope)
-    if entry.position is None:
+    if entry.position is None or level.kind.stores_runs:
         return []
     last = add(level.capacity(), const(-1))
     ahead, position = scope.fresh("ahead"), minimum(add(entry.position, const(loop.prefetch)), last)
@@ -66,6 +70,8 @@ def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: ir.Expr, sc
     where they would push out the rows of the panel before."""
     walked = LevelIteration(domain.pattern, domain.level)
     level = LevelWalk(scope, walked, loop.var)
+    if level.kind.stores_runs:
+        return []
     inner = next(x for x in _loops(loop.body) if isinstance(x.domain, LevelIteration) and x.var == loop.var)
     position, ahead = scope.fresh("position"), scope.fresh("ahead")
     derived, _, rows = _located_rows(inner, walked, position, ahead, scope)

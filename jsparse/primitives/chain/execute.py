@@ -53,7 +53,7 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
         raise chain
     problem = planned(chain)[0]
     pairs = zip(chain.operands, problem.operands, strict=True)
-    given = [stored_in(operands[x.number].reshape(x.shape), _order(t, len(x.shape))) for x, t in pairs]
+    given = [_given(operands[x.number], x.shape, _order(t, len(x.shape))) for x, t in pairs]
     index: list[Any] = []
     for walk, order, numbers in zip(chain.walks, chain.stored, chain.index, strict=True):
         arrays, _ = index_arrays(walk, order, [operands[n] for n in numbers])
@@ -75,6 +75,17 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
     dtypes = (np.dtype(t.dtype) for t in chain.problem.results)
     found = [x.reshape(shape).astype(d) for x, shape, d in zip(found, chain.shapes, dtypes, strict=True)]
     return [_placed(result, found, operands) for result in chain.results]
+
+
+def _given(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
+    """The operand in the shape and order in which the kernel reads it.
+
+    Axes of size 1 change no address, so they may stay. Were they removed, an array that XLA updates in place and keeps,
+    as the cache of a decoder, would be copied: XLA fuses the update with the reshape, and makes another one to keep.
+    """
+    if order == tuple(range(len(shape))) and 1 not in shape and tuple(size for size in x.shape if size != 1) == shape:
+        return x
+    return stored_in(x.reshape(shape), order)
 
 
 def _order(type_: TensorType, ndim: int) -> tuple[int, ...]:
