@@ -223,8 +223,10 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, const Att
       buffers[b] = buffer->data;
       shapes[b] = shape_of(*buffer);
     }
-    dims[b] = shapes[b].dims;
   }
+  std::vector<int64_t> kept;
+  entry.signature.drop_ones(shapes, &kept);
+  for (size_t b = 0; b < count; ++b) dims[b] = shapes[b].dims;
   const int64_t wrong = entry.signature.misfit(shapes);
   if (wrong >= 0) {
     return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,

@@ -74,19 +74,36 @@ int64_t Signature::misfit(const BufferShape* buffers) const {
       at += static_cast<size_t>(rank) * kAxis;
       continue;
     }
-    int64_t further = given.rank - rank, m = 0;  // a buffer may have further axes of size 1, which change no address
-    if (!same(element, given.element) || further < 0) return b;
-    const auto skip = [&] {
-      for (; further > 0 && m < given.rank && given.dims[m] == 1; ++m) --further;
-    };
+    if (!same(element, given.element) || rank != given.rank) return b;
     for (int64_t n = 0; n < rank; ++n, at += kAxis) {
-      skip();
-      if (m == given.rank || !fits(at, given.dims[m++], values.data())) return b;
+      if (!fits(at, given.dims[n], values.data())) return b;
     }
-    skip();
-    if (m < given.rank) return b;
   }
   return -1;
+}
+
+void Signature::drop_ones(BufferShape* buffers, std::vector<int64_t>* kept) const {
+  if (code_.empty()) return;
+  size_t axes = 0;
+  const int64_t* at = code_.data() + kHead;
+  for (int64_t b = 0; b < code_[0]; ++b, at += kBuffer + static_cast<size_t>(at[1]) * kAxis) {
+    if (buffers[b].dims != nullptr && buffers[b].rank > at[1]) axes += static_cast<size_t>(buffers[b].rank);
+  }
+  if (axes == 0) return;
+  kept->reserve(axes);  // so that no shape moves
+  at = code_.data() + kHead;
+  for (int64_t b = 0; b < code_[0]; ++b, at += kBuffer + static_cast<size_t>(at[1]) * kAxis) {
+    const BufferShape given = buffers[b];
+    if (given.dims == nullptr || given.rank <= at[1]) continue;
+    const size_t begin = kept->size();
+    int64_t further = given.rank - at[1];
+    for (int64_t n = 0; n < given.rank; ++n) {
+      if (further > 0 && given.dims[n] == 1) --further;
+      else kept->push_back(given.dims[n]);
+    }
+    if (further == 0) buffers[b] = {given.element, at[1], kept->data() + begin};
+    else kept->resize(begin);
+  }
 }
 
 std::string Signature::expected(int64_t b) const {

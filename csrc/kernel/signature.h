@@ -37,6 +37,10 @@ class Signature {
   // Returns the number of the first buffer that does not fit, or -1.
   int64_t misfit(const BufferShape* buffers) const;
 
+  // Replaces the shape of each buffer that has more axes than expected by its shape without as many axes of size 1, which
+  // change no address. The new shapes lie in `kept`.
+  void drop_ones(BufferShape* buffers, std::vector<int64_t>* kept) const;
+
   // Returns the expected type and shape of buffer b, for instance "float32 of shape [5, n1 + 1]".
   std::string expected(int64_t b) const;
 

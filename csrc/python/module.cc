@@ -123,7 +123,10 @@ Kernel kernel_at(uintptr_t address) {
 void Call::check_operands(const std::vector<Described>& operands) const {
   std::vector<BufferShape> given;
   for (const Described& operand : operands) given.push_back(shape_of(operand));
-  check(entry_->signature, shapes(*entry_, given));
+  std::vector<BufferShape> found = shapes(*entry_, given);
+  std::vector<int64_t> kept;
+  entry_->signature.drop_ones(found.data(), &kept);
+  check(entry_->signature, found);
 }
 
 py::object bind_call(std::string key, uintptr_t address, std::vector<int64_t> slots,
