@@ -1,6 +1,8 @@
 """Every page: its code runs from top to bottom as one program, and its links lead to pages and headings."""
 
 import re
+import sys
+import tomllib
 from contextlib import nullcontext
 
 import jax
@@ -39,6 +41,41 @@ def test_code_runs(page, tmp_path, monkeypatch, restored):
         given = run(page)
     if page in CHECKS:
         CHECKS[page](given)
+
+
+MODULES = re.compile(r"^ *(?:>>> )?(?:import|from) (\w+(?:\.\w+)?)", re.MULTILINE)
+OURS = {"nnx": "flax", "linen": "flax", "optax": "optax", "equinox": "equinox", "lineax": "lineax"}
+BRINGS = {"flax": ["optax", "orbax"], "lineax": ["equinox"], "scikit-learn": ["sklearn"]}  # names that are imported
+
+
+def needed(code):
+    """What code imports beside what jsparse requires, by the names of modules."""
+    found = {name.partition(".")[0] for name in MODULES.findall(code)}
+    found |= {OURS[name] for name in re.findall(r"\bjsparse\.(\w+)", code) if name in OURS}
+    found |= {"flatbuffers"} if ".serialize(" in code else set()  # JAX imports it there
+    return found - sys.stdlib_module_names - {"jax", "jsparse", "numpy", "scipy"}
+
+
+def installed(text):
+    """What the commands of a page install beside what jsparse requires, by the names of modules."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    waiting = re.findall(r"jsparse\[[\w,]+\]", text)
+    waiting += [name for command in re.findall(r"pip install ([^`\n]*)", text) for name in command.split()]
+    found = set()
+    while waiting:
+        name, _, rest = waiting.pop().strip("'").partition("[")
+        if rest and name == "jsparse":
+            waiting += [one for extra in rest.rstrip("]").split(",") for one in extras[extra]]
+        name = re.split("[<>=;]", name)[0]
+        found |= {name, *BRINGS.get(name, [])}
+    return found
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page))])
+def test_page_says_what_to_install(page):
+    """Each package that its code imports, as an extra of jsparse or by name."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert not needed("\n".join(code for _, code in blocks(page))) - installed(text)
 
 
 def headings(text):
