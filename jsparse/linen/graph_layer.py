@@ -30,7 +30,7 @@ class GraphLayer(linen.Module, kw_only=True):
         kernel_init, attention_init, bias_init: initializers of kernels, of vectors of attention, and of biases.
     """
 
-    layer: ClassVar[type[Layer]]
+    _layer: ClassVar[type[Layer]]
     dtype: Any = None
     param_dtype: Any = jnp.float32
     kernel_init: Initializer = jax.nn.initializers.lecun_normal()  # a function
@@ -53,8 +53,8 @@ class GraphLayer(linen.Module, kw_only=True):
         """
         name = type(self).__name__
         check_dtypes(name, dtype=self.dtype, param_dtype=self.param_dtype)
-        options = {option.name: getattr(self, option.name) for option in _options(self.layer)}
-        made = self.layer.of_call(x, edge_features, **options)
+        options = {option.name: getattr(self, option.name) for option in _options(self._layer)}
+        made = self._layer.of_call(x, edge_features, **options)
         initializers = Initializers(self.kernel_init, self.attention_init, self.bias_init)
         drops = getattr(made, "dropout_rate", 0.0) and not deterministic and self.has_rng("dropout")
         p = {
@@ -80,7 +80,7 @@ def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
     """The Linen module of a layer, with its name, options and docstring."""
     own = _options(layer)
     held: dict[str, Any] = {x.name: x.default for x in own if x.default is not MISSING}
-    held |= {"layer": layer, "__module__": "jsparse.linen", "__annotations__": {x.name: x.type for x in own}}
+    held |= {"_layer": layer, "__module__": "jsparse.linen", "__annotations__": {x.name: x.type for x in own}}
     call = "layer.init_with_output(jax.random.key(1), graph, x)[0]"
     held["__doc__"] = documentation(layer, EXAMPLE, call, COMMON, layer.inferred).replace(
         "\nArgs:\n", "\nAttributes:\n"

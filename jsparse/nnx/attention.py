@@ -17,6 +17,7 @@ from jsparse.nn.attention import MultiHead, mask_pattern
 from jsparse.nn.decoding import KVCache, layer_step
 from jsparse.nn.layer import check_sizes
 from jsparse.nnx.param import SparseIndex
+from jsparse.nnx.shown import Shown
 from jsparse.ops.attention.dropout import check_rate
 from jsparse.tensor.sparse_tensor import PatternLike
 
@@ -26,7 +27,7 @@ Initializer = Callable[..., jax.Array]
 KERNEL, ZEROS = nnx.initializers.lecun_normal(), nnx.initializers.zeros_init()
 
 
-class SparseAttention(nnx.Module):
+class SparseAttention(nnx.Module, metaclass=Shown):
     """Multi-head attention in which each query sees the keys that a pattern stores.
 
         >>> from flax import nnx
@@ -173,7 +174,7 @@ class SparseAttention(nnx.Module):
         return found
 
 
-class TransformerBlock(nnx.Module):
+class TransformerBlock(nnx.Module, metaclass=Shown):
     """A pre-norm transformer block with sparse self-attention: x + attention(norm(x)), then x + mlp(norm(x)).
 
         >>> from flax import nnx
@@ -245,7 +246,7 @@ class TransformerBlock(nnx.Module):
         return result
 
 
-class TransformerEncoder(nnx.Module):
+class TransformerEncoder(nnx.Module, metaclass=Shown):
     """Pre-norm transformer blocks, one after the other, and a last layer normalisation.
 
         >>> from flax import nnx

@@ -15,6 +15,7 @@ from jsparse.graph.graphs import Graph
 from jsparse.nn.layer import Initializer, Layer, check_dtypes, initializers
 from jsparse.nn.modules import COMMON, documentation
 from jsparse.nn.operands import Features
+from jsparse.nnx.shown import Shown
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["GraphLayer", "graph_layer"]
@@ -23,7 +24,7 @@ EXAMPLE = (">>> from flax import nnx", ">>> layer = jsparse.nnx.{name}({args}, r
 RNGS = 'rngs: streams of random numbers; "params" and, for dropout, "dropout" are used.'
 
 
-class GraphLayer(nnx.Module):
+class GraphLayer(nnx.Module, metaclass=Shown):
     """A layer with its parameters.
 
     Args:
@@ -34,7 +35,7 @@ class GraphLayer(nnx.Module):
         kernel_init, attention_init, bias_init: initializers of kernels, of vectors of attention, and of biases.
     """
 
-    layer: ClassVar[type[Layer]]
+    _layer: ClassVar[type[Layer]]
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class GraphLayer(nnx.Module):
         **options: Any,
     ) -> None:
         check_dtypes(type(self).__name__, dtype=dtype, param_dtype=param_dtype)
-        definition = self.layer(*sizes, **options)
+        definition = self._layer(*sizes, **options)
         self.definition, self.dtype, self.deterministic = definition, dtype, False
         given, parameters = initializers(kernel_init, attention_init, bias_init), definition.parameters()
         self.names = tuple(parameters)
@@ -83,8 +84,14 @@ class GraphLayer(nnx.Module):
 
 def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
     """The NNX module of a layer, with its name, signature and docstring."""
-    more = [p for p in signature(GraphLayer.__init__).parameters.values() if p.kind is Option.KEYWORD_ONLY]
-    made = type(layer.__name__, (GraphLayer,), {"layer": layer, "__module__": "jsparse.nnx"})
+
+    def __init__(self: GraphLayer, *sizes: object, **options: Any) -> None:  # noqa: N807  of the class that is made
+        GraphLayer.__init__(self, *sizes, **options)
+
+    own, *more = signature(GraphLayer.__init__).parameters.values()
+    taken = [*signature(layer).parameters.values(), *(p for p in more if p.kind is Option.KEYWORD_ONLY)]
+    __init__.__signature__ = Signature([own, *taken])  # type: ignore[attr-defined]
+    __init__.__annotations__ = {p.name: p.annotation for p in taken}
+    made = type(layer.__name__, (GraphLayer,), {"_layer": layer, "__init__": __init__, "__module__": "jsparse.nnx"})
     made.__doc__ = documentation(layer, EXAMPLE, "layer(graph, x)", RNGS + COMMON)
-    made.__signature__ = Signature([*signature(layer).parameters.values(), *more])  # type: ignore[attr-defined]
     return made

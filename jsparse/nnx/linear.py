@@ -20,6 +20,7 @@ from jsparse.nn.linear import block_linear, linear
 from jsparse.nn.operands import dense_array, sparse_or_dense
 from jsparse.nnx.dense_layers import as_matrix
 from jsparse.nnx.param import SparseParam
+from jsparse.nnx.shown import Shown
 from jsparse.ops.building.random import random
 from jsparse.ops.surgery.selection import known_count
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -31,7 +32,7 @@ Sizes = tuple[int | tuple[int, ...], int | tuple[int, ...]]
 Source: TypeAlias = "SparseTensor | nnx.Linear | nnx.LinearGeneral | SparseLinear"
 
 
-class SparseLinear(nnx.Module):
+class SparseLinear(nnx.Module, metaclass=Shown):
     """x W + b, where W stores some of its entries: at random places, or at the places of a given tensor.
 
         >>> from flax import nnx
@@ -234,7 +235,7 @@ def _rewired(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
     return kernel.prune(keep=nse - count, nse=nse).regrow(scores, count, nse=nse)
 
 
-class BlockSparseLinear(nnx.Module):
+class BlockSparseLinear(nnx.Module, metaclass=Shown):
     """x W + b, where W consists of blocks. Some of them are stored, at random places.
 
         >>> from flax import nnx

@@ -8,6 +8,7 @@ from flax import nnx
 
 from jsparse.errors import DTypeError, PatternError
 from jsparse.formats import Pattern
+from jsparse.nnx.shown import Shown
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -21,7 +22,7 @@ class SparseIndex(nnx.Variable):
     """The index arrays of a dynamic pattern: state of a module that is no parameter."""
 
 
-class SparseParam(nnx.Module):
+class SparseParam(nnx.Module, metaclass=Shown):
     """A SparseTensor whose values are an `nnx.Param`, and whose index arrays are not.
 
         >>> class Layer(nnx.Module):

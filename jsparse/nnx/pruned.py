@@ -15,6 +15,7 @@ from jsparse.nn.layer import check_sizes
 from jsparse.nn.operands import sparse_or_dense
 from jsparse.nn.sparsity import n_of_m
 from jsparse.nnx.linear import SparseLinear
+from jsparse.nnx.shown import Shown
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 __all__ = ["Mask", "PrunedLinear"]
@@ -24,7 +25,7 @@ class Mask(nnx.Variable):
     """The mask of the weights that are kept: state of a module that is no parameter."""
 
 
-class PrunedLinear(nnx.Module):
+class PrunedLinear(nnx.Module, metaclass=Shown):
     """x (W ∘ M) + b with a dense W, and a mask M of the weights that are kept.
 
         >>> from flax import nnx

@@ -1,0 +1,37 @@
+"""How modules of NNX show themselves: in `help`, in `dir`, and by their signatures."""
+
+from __future__ import annotations
+
+from inspect import Signature, signature
+from typing import TYPE_CHECKING
+
+from flax import nnx
+
+if TYPE_CHECKING:
+    from flax.nnx.module import ModuleMeta
+else:
+    ModuleMeta = type(nnx.Module)  # Flax has no public name for it
+
+__all__ = ["Shown"]
+
+
+class Shown(ModuleMeta):
+    """The class of modules: that of `nnx.Module`, which shows what it does not inherit from Flax.
+
+    `help` of a module is then as long as the module. The signature of NNX's class takes any arguments; here it is that
+    of `__init__`. It belongs to the module alone, so that `jax.jit(layer)` finds the arguments of `__call__`.
+    """
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not _is_of_flax(self, name)]
+
+    @property
+    def __signature__(self) -> Signature:
+        init = signature(self.__init__)  # type: ignore[misc]
+        return init.replace(parameters=list(init.parameters.values())[1:], return_annotation=Signature.empty)
+
+
+def _is_of_flax(cls: type, name: str) -> bool:
+    """Whether the first class that has a name is one of Flax."""
+    owner = next((base for base in cls.__mro__ if name in vars(base)), cls)
+    return owner.__module__.partition(".")[0] == "flax"
