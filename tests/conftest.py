@@ -2,15 +2,13 @@
 
 import ctypes
 import gc
-import importlib.util
-import mmap
 import os
-import re
 import tempfile
 import threading
 from pathlib import Path
 
 import pytest
+from quick_xla import compile_quickly
 
 # No cache on disk: tests count compilations, and no test depends on an earlier run. Only tests/compiler/cache/ uses it.
 # This is set before jsparse is imported, here and in the processes that tests start.
@@ -19,26 +17,8 @@ os.environ["JSPARSE_CACHE_DIR"] = ""
 OPTIMIZED = os.environ.get("JSPARSE_TEST_OPTIMIZED") == "1"
 
 
-def _flags() -> list[str]:
-    """Flags of XLA, which compiles thousands of small programs for the tests, most of them as references.
-
-    Optimising them takes longer than running them, and so does what its emitters of fusions set up for each. XLA ends
-    the process at a flag that it does not know, and the second one may go with those emitters.
-    """
-    spec = importlib.util.find_spec("jaxlib")
-    libraries = Path(spec.origin).parent.glob("*.so") if spec and spec.origin else ()
-    optional = "xla_cpu_use_fusion_emitters"
-    known = any(_contains(library, f"\0{optional}\0".encode()) for library in libraries)  # not as a reserved name
-    return ["--xla_backend_optimization_level=0", *([f"--{optional}=false"] if known else [])]
-
-
-def _contains(file: Path, text: bytes) -> bool:
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return re.search(re.escape(text), content) is not None
-
-
 if not OPTIMIZED and "PYTEST_XDIST_WORKER" not in os.environ:  # workers start with the environment as it is here
-    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_flags()]).strip()
+    compile_quickly()
 
 
 def pytest_addoption(parser):

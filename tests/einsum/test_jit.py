@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from backends import has_kernels
 from einsum.cases import Case
 from einsum.hlo import compiled_text
 
@@ -69,8 +70,8 @@ def test_tensors_are_results(A):
 @pytest.mark.semantics
 def test_closures(A, x):
     np.testing.assert_array_equal(jax.jit(lambda x: A @ x)(x), A.todense() @ x)
-    text = compiled_text(lambda v, x: A.with_values(v) @ x, A.values, x)
-    assert "constant" not in text
+    if has_kernels():  # they have the pattern
+        assert "constant" not in compiled_text(lambda v, x: A.with_values(v) @ x, A.values, x)
 
 
 def test_eval_shape(A, x):

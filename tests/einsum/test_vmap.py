@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from backends import has_kernels
 from einsum.cases import FEW, Case
 from einsum.hlo import compiled_text
 
@@ -28,8 +29,9 @@ def one_call(f, *operands, moved=False):
     """The compiled program's text. Checks that it is one kernel without a loop around it. If `moved`, another kernel
     may move values into the order of its loops first."""
     text = compiled_text(f, *operands)
-    assert 1 <= text.count(CALL) <= 1 + moved
-    assert " while(" not in text
+    if has_kernels():
+        assert 1 <= text.count(CALL) <= 1 + moved
+        assert " while(" not in text
     return text
 
 

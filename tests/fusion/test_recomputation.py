@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from backends import has_kernels
 from fusion.chains import random_chain
 from fusion.check_chain import check_chain
 from fusion.measure import arrays_of_entries, compiled, is_one_chain, kernel_count
@@ -43,6 +44,8 @@ def test_a_gradient_is_a_kernel_of_rows_and_one_of_columns(kind):
     """The weights and their cotangents are computed in both, and no array has an element for each entry."""
     slopes = jax.grad(squared(fuse(attention(KINDS[kind]))), EVERY)
     close(jax.jit(slopes)(Q, K, V, A), jax.grad(squared(dense_attention), EVERY)(Q, K, V, A), 1e-4)
+    if not has_kernels():
+        return
     text = compiled(slopes, Q, K, V, A)
     assert kernel_count(text) == 3
     assert not arrays_of_entries(text, [P.nse * WIDE, (P.nse + 5) * WIDE])

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from backends import has_kernels
 from fusion.measure import compiled, is_one_chain, kernel_count
 from fusion.operands import MASK, SQUARE, SQUARE_MASK, H, M, N, P, close, derivatives, masked_softmax, normal, squared
 
@@ -108,4 +109,5 @@ def test_a_layer_of_graph_attention_with_what_follows(dynamic):
     close(fuse(ours)(*operands), dense(*operands))
     every = tuple(range(5))
     close(jax.grad(squared(fuse(ours)), every)(*operands), jax.grad(squared(dense), every)(*operands), 1e-4)
-    assert kernel_count(compiled(fuse(ours), *operands)) == 1
+    if has_kernels():
+        assert kernel_count(compiled(fuse(ours), *operands)) == 1
