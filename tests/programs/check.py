@@ -17,6 +17,7 @@ from programs.dynamic import run_dynamic
 from programs.evaluation import Evaluation
 from programs.listing import Column, ListRun
 from programs.padding import in_use, with_gaps, with_padding
+from programs.portable import run_by_rule
 from programs.program import DenseOperand, Program, SparseOperand, by_semiring
 from programs.results import check_result, check_structure
 from programs.statements import RandomStatements
@@ -61,11 +62,13 @@ class Effort:
         interpreted: the largest estimate of operations for which loops and kernels are interpreted.
         every_way: run the program as planned, by another candidate, and perhaps its transpose, a batch and a masked
             sum; otherwise one of these.
+        portable: run specs by their rule for platforms without kernels, in place of loops, kernels and machine code.
     """
 
     optimized: float
     interpreted: int
     every_way: bool
+    portable: bool = False
 
 
 THOROUGH = Effort(optimized=0.25, interpreted=1500, every_way=True)
@@ -154,7 +157,7 @@ class _Stages:
         check_structure(self.program, output.pattern)
         if not output.assembly.reached.terms:  # an operand has no entries
             return True
-        if not self.effort.every_way and self.rng.random() < 0.4:
+        if self.effort.portable or (not self.effort.every_way and self.rng.random() < 0.4):
             return True
         level, listed = self.level(), list[Column]()
         for name, run in assemblies(output.assembly.reached, output.entries, factors, self.rng, level):
@@ -245,6 +248,11 @@ class _Stages:
     def stages_of(self, case: Case, name: str) -> None:
         self.stage = f"{name}problem"
         given = case.meaning()
+        if self.effort.portable:
+            for how, got in run_by_rule(case, self.rng):
+                self.stage = f"{name}{how}"
+                self.same(got(), given.reshape(case.spec.shape(case.spec.result)))
+            return
         run = case.run(self.rng, self.level())
         want = case.moved(given)
         self.stage = f"{name}plan"

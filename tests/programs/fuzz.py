@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,15 @@ from programs.indirect import random_indirect
 from programs.program import Program
 from programs.statements import random_statements
 from programs.sums import random_sum
+from quick_xla import compile_quickly
+
+import jsparse
+from jsparse.settings import CHOICES, PORTABLE
 
 BLOCK = 25  # programs that a process runs between two reports
 BLOCKS_EACH = 50  # blocks that a process runs before a new one replaces it, since compiled programs take memory
 JAX_EVERY = 40  # one program in JAX_EVERY is compiled with XLA, which takes as long as all other checks
+PORTABLE_EVERY = 5  # the same, where XLA compiles all programs
 CYCLE = 8  # of CYCLE consecutive programs, these are sums of products, and sums with tables:
 SUMS, INDIRECT = (3, 7), (1, 5)
 
@@ -43,6 +49,8 @@ _begun: Any = None  # in a worker: for each block, the number of its programs th
 def main() -> int:
     """Print a reproducer of each failure, and the first wrong stage."""
     options = _options()
+    if options.backend == PORTABLE:
+        compile_quickly()
     stop = options.start + options.count
     blocks = [range(first, min(first + BLOCK, stop)) for first in range(options.start, stop, BLOCK)]
     failures = 0
@@ -62,8 +70,8 @@ def _results(options: argparse.Namespace, blocks: list[range]) -> Iterator[tuple
     """The number of programs and the messages of failures, for each block. New processes run the blocks."""
     context = multiprocessing.get_context("spawn")
     begun = context.RawArray("i", len(blocks))
-    effort = THOROUGH if options.thorough else FAST
-    with ProcessPoolExecutor(options.jobs, context, _initialize, (begun,)) as pool:
+    effort = replace(THOROUGH if options.thorough else FAST, portable=options.backend == PORTABLE)
+    with ProcessPoolExecutor(options.jobs, context, _initialize, (begun, options.backend)) as pool:
         check = _differentiate if options.derivatives else partial(_compare, effort)
         check = _check_statements if options.statements else _check_chain if options.chains else check
         futures = {pool.submit(_run_block, check, options.seed, n, block): n for n, block in enumerate(blocks)}
@@ -86,12 +94,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--statements", action="store_true", help="draw programs of several statements instead")
     parser.add_argument("--chains", action="store_true", help="draw chains of operations, and fuse them, instead")
     parser.add_argument("--derivatives", action="store_true", help="check derivatives of the programs instead")
+    parser.add_argument("--backend", choices=CHOICES["backend"], default="llvm", help="how programs of JAX run")
     return parser.parse_args()
 
 
-def _initialize(begun: Any) -> None:
+def _initialize(begun: Any, backend: str) -> None:
     global _begun
     _begun = begun
+    jsparse.config.backend = backend
 
 
 def _run_block(check: Check, seed: int, number: int, block: range) -> list[str]:
@@ -107,7 +117,8 @@ def _run_block(check: Check, seed: int, number: int, block: range) -> list[str]:
 
 def _compare(effort: Effort, seed: int, n: int) -> None:
     program = _drawn(seed, n)
-    through_jax = n // CYCLE % JAX_EVERY == n % CYCLE  # equally many of each kind
+    every = PORTABLE_EVERY if effort.portable else JAX_EVERY
+    through_jax = n // CYCLE % every == n % CYCLE % every  # equally many of each kind
     check_program(program, through_jax, effort)
     if through_jax:
         check_dynamic(program, batched=n % 3 == 0)

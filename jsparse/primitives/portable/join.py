@@ -247,14 +247,15 @@ def visit(total: Any, rows: Stream, rest: Sequence[Sorted], add: Callable[[Any, 
         located = following.entries.taken(first).only(first < end)
         return visit(total, _both(rows, located), others, add, at_once)
     ends = jnp.cumsum(end - first, dtype=jnp.int32)
+    at_once = min(at_once, rows.rows * following.entries.rows)
 
-    def body(state: tuple[Any, Any]) -> tuple[Any, Any]:
-        begin, total = state
-        numbers = begin + jnp.arange(at_once, dtype=jnp.int32)
+    def added(number: Any, total: Any) -> Any:
+        numbers = number * at_once + jnp.arange(at_once, dtype=jnp.int32)
         parent = jnp.minimum(jnp.searchsorted(ends, numbers, side="right", method="scan_unrolled"), rows.rows - 1)
         before = clamped(ends, [parent]) - clamped(end - first, [parent])
         entry = clamped(first, [parent]) + numbers - before
         both = _both(rows.taken(parent), following.entries.taken(entry)).only(numbers < ends[-1])
-        return begin + at_once, visit(total, both, others, add, at_once)
+        return visit(total, both, others, add, at_once)
 
-    return jax.lax.while_loop(lambda state: state[0] < ends[-1], body, (jnp.int32(0), total))[1]
+    # Chunks are counted, not rows: XLA takes a loop from 0 in larger steps than a known bound for an empty one.
+    return jax.lax.fori_loop(0, (ends[-1] - 1) // at_once + 1, added, total)
