@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.compiler.dtypes import unrounded
 from jsparse.notation import IndexVar
 from jsparse.primitives.execute import overflowed, poisoned
 from jsparse.primitives.padding import nan_where
@@ -44,6 +45,9 @@ def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine)
     if lead is None:
         return _single(spec, factors, index, machine)
     inner, axes = _without(spec, lead)
+    dtype, is_summed = spec.dtype_of(factors), lead not in spec.result.before
+    if is_summed and not spec.semiring.is_selective:  # the sum over members is rounded, not each member
+        inner = inner.with_dtype(np.dtype(unrounded(dtype.name)), [x.dtype for x in factors])
     walked = [walk.lead.index(lead) if lead in walk.lead else None for walk in spec.walks]
     arrays = [_unflattened(x, term, spec) for x, term in zip(factors, spec.factors, strict=True)]
 
@@ -54,10 +58,11 @@ def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine)
     out = jax.vmap(member, in_axes=(axes, [[axis] * len(own) for axis, own in zip(walked, index, strict=True)]))(
         arrays, [list(own) for own in index]
     )
-    if lead in spec.result.before:
+    if not is_summed:
         return jnp.moveaxis(out, 0, spec.result.before.index(lead))
-    total = sum_of(replace(spec, walks=()), factors, machine)
-    return total._reduced(out.astype(total.computed), (0,)).astype(out.dtype)
+    alone = replace(spec, factors=(), walks=(), result=Term(()), dtype=out.dtype.name, mask=None)
+    total = sum_of(alone, (), machine)
+    return total._reduced(out.astype(total.computed), (0,)).astype(dtype)
 
 
 def _without(spec: Spec, lead: IndexVar) -> tuple[Spec, list[int | None]]:

@@ -239,6 +239,8 @@ def visit(total: Any, rows: Stream, rest: Sequence[Sorted], add: Callable[[Any, 
     Args:
         add: `add(total, rows)` adds the rows of a stream.
     """
+    if rows.rows == 0 or any(following.entries.rows == 0 for following in rest):
+        return total
     if not rest:
         return add(total, rows)
     following, *others = rest

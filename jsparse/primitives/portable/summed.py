@@ -313,6 +313,8 @@ class Sum:
             total = jnp.where(live.reshape(shape), total, np.zeros((), total.dtype))
         axes = self.target.axes
         found = jnp.transpose(total, [axes.index(n) for n in range(len(axes))])
+        if is_complex(found.dtype) and not is_complex(self.dtype):  # the cotangent of a real factor
+            found = found.real
         return found.astype(self.dtype).reshape(self.spec.shape(self.spec.result))
 
 

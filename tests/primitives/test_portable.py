@@ -1,0 +1,389 @@
+"""Einsums as XLA operations: formats, joins, semirings, dtypes, chunks and transformations, beside numpy."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse import Pattern, SparseTensor
+from jsparse._compat import lower_as
+from jsparse.primitives import lowerings
+from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.portable.einsum import compute_einsum
+from jsparse.primitives.portable.join import Sorted, visit
+from jsparse.primitives.portable.stream import Stream
+from jsparse.primitives.portable.summed import Machine
+
+RNG = np.random.default_rng(0)
+FORMATS = ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : dense, j : range)", "(i, j) -> (i : compressed, j : dense)"]
+
+
+@pytest.fixture(autouse=True)
+def _portable():
+    with jsparse.config(backend="xla"):
+        yield
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Chunks of a few rows: 1024 bytes of factors."""
+    rule = lower_as(partial(compute_einsum, machine=Machine(1024, True)))
+    monkeypatch.setitem(lowerings.ON_CPU, einsum_p, rule)
+
+
+def draw(*shape, density=0.4, dtype=np.float32, least=-3):
+    stored = RNG.random(shape) < density
+    return np.where(stored, RNG.integers(least, 4, shape), 0).astype(dtype)
+
+
+def whole(*shape, dtype=np.float32, least=-3):
+    return RNG.integers(least, 4, shape).astype(dtype)
+
+
+def dynamic(dense, format="csr", spare=3):
+    tensor = jsparse.asarray(dense, format)
+    return tensor.dynamic(tensor.nse + spare)
+
+
+def both(dense, format="csr"):
+    """A static tensor, and a dynamic one with unused slots."""
+    return [jsparse.asarray(dense, format), dynamic(dense, format)]
+
+
+def of(subscripts, *operands, **options):
+    """The einsum, compiled with all operands as arguments. Of a sparse result, its dense array."""
+
+    def run(*operands):
+        found = jsparse.einsum(subscripts, *operands, **options)
+        return found.todense() if isinstance(found, SparseTensor) else found
+
+    return np.asarray(jax.jit(run)(*operands))
+
+
+def same(found, expected):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+# ---- formats
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("format", FORMATS)
+def test_formats(format):
+    d, x, y = draw(5, 7), whole(7, 3), whole(5, 3)
+    for A in both(d, format):
+
+        @jax.jit
+        def every(A, x, y):
+            return A @ x, A.T @ y, jsparse.einsum("if,jf->ij", y, x, out_format=A.pattern).sum(1), A.sum(), A.max(1)
+
+        sampled = (y @ x.T * np.asarray(A.with_values(jnp.ones_like(A.values)).todense())).sum(1)
+        same(every(A, x, y), (d @ x, d.T @ y, sampled, d.sum(), d.max(1)))
+
+
+@pytest.mark.parametrize("format", ["csf", "coo", "(i, j, k) -> (k : dense, i : compressed(nonunique), j : singleton)"])
+def test_three_levels(format):
+    d, x = draw(3, 4, 5), whole(5, 2)
+    for A in both(d, format):
+        same(of("ijk,kf->if", A, x), np.einsum("ijk,kf->if", d, x))
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_diagonals(is_dynamic):
+    d, x = draw(6, 6), whole(6, 6)
+    A = both(d)[is_dynamic]
+    same(of("ii->i", A), np.diag(d))
+    same(of("ii,ij->j", A, x), np.diag(d) @ x)
+    same(jax.jit(jax.grad(lambda x: jsparse.einsum("ij,kk->i", A, x).sum()))(x), d.sum() * np.eye(6))
+
+
+# ---- joins
+
+JOINS = {
+    "all bound": ("ij,ij->i", (6, 6), (6, 6)),
+    "multiplied once": ("ij,jk->ik", (6, 6), (6, 6)),
+    "multiplied twice": ("ij,jk,kl->il", (6, 6), (6, 6), (6, 6)),
+    "nothing shared": ("ij,kl->jk", (3, 4), (4, 3)),
+    "bound in the second": ("ij,kj,ik->j", (6, 6), (6, 6), (6, 6)),
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", JOINS)
+def test_joins(name):
+    subscripts, *shapes = JOINS[name]
+    arrays = [draw(*shape) for shape in shapes]
+    expected = np.einsum(subscripts, *arrays)
+    formats = ["csr", "coo", "csc"]
+    pairs = [both(x, format) for x, format in zip(arrays, formats, strict=False)]
+    for chosen in {(0,) * len(pairs), (1,) * len(pairs), tuple(n % 2 for n in range(len(pairs)))}:
+        operands = [pair[at] for pair, at in zip(pairs, chosen, strict=True)]
+        same(of(subscripts, *operands, out_format="dense"), expected)
+
+
+def test_products_of_dynamic_patterns():
+    d, e = draw(6, 6), draw(6, 6)
+    A, B = dynamic(d), dynamic(e, "coo")
+    same(of("ij,jk->ik", A, B, nse=40), d @ e)
+    same(of("ij,ij->ij", A, B, nse=20), d * e)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_chunks_of_a_join_that_is_known(count):
+    """A chunk may be longer than the rows that it has, whose number XLA may know."""
+    rows = Stream(1, {"i": np.zeros(1, np.int32)}, {0: None})
+    entries = Stream(
+        5, {"i": jnp.zeros(5, jnp.int32), "j": jnp.arange(5, dtype=jnp.int32)}, {1: None}, live=jnp.ones(5, bool)
+    )
+    ends = jnp.asarray([0, count], jnp.int32)
+
+    def run(x):
+        found = Sorted(entries, (("i", 1),), ends, ())
+        return visit(x, rows, [found], lambda total, rows: total + rows.live.sum(), 4)
+
+    assert jax.jit(run)(jnp.int32(0)) == count
+
+
+def test_static_patterns_that_have_nothing_in_common():
+    A, B, C = jsparse.asarray(np.eye(4, dtype=np.float32)[:2], "coo"), draw(4, 5), dynamic(draw(5, 3), "coo")
+    B[:2] = 0
+    same(of("ij,jk,kl->il", A, jsparse.asarray(B, "coo"), C, nse=6), np.zeros((2, 3)))
+
+
+# ---- semirings and dtypes
+
+
+@pytest.mark.parametrize("semiring", ["min_plus", "max_plus", "max_times"])
+def test_minima_and_maxima(semiring):
+    d, x = draw(5, 7, density=0.3), whole(7, 3)
+    multiply = np.multiply if semiring == "max_times" else np.add
+    least = semiring == "min_plus"
+    terms = np.where((d != 0)[:, :, None], multiply(d[:, :, None], x), np.inf if least else -np.inf)
+    for A in both(d):
+        same(of("ij,jf->if", A, x, semiring=semiring), (np.min if least else np.max)(terms, 1))
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int32, np.uint8])
+def test_or_and(dtype):
+    d, x = draw(5, 7, dtype=dtype, least=0), whole(7, 3, dtype=dtype, least=0)
+    expected = np.bitwise_or.reduce(np.bitwise_and(d[:, :, None], x), 1)
+    for A in both(d):
+        same(of("ij,jf->if", A, x, semiring="or_and"), expected)
+        same(of("ij,if->jf", A, x[:5], semiring="or_and"), np.bitwise_or.reduce(d[:, :, None] & x[:5, None], 0))
+
+
+def test_products():
+    d = draw(5, 7, density=0.7)
+    for A in both(d):
+        same(jax.jit(lambda A: A.prod(1, stored=True))(A), np.where(d != 0, d, 1).prod(1))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "float16", "bfloat16", "complex64"])
+def test_dtypes(dtype):
+    least = -3 if dtype in ("int8", "float16", "bfloat16", "complex64") else 0
+    d, x = draw(5, 7, least=least).astype(jnp.dtype(dtype)), whole(7, 3, least=least).astype(jnp.dtype(dtype))
+    if dtype == "complex64":
+        d, x = d * (1 + 2j), x * (3 - 1j)
+    exact = complex if dtype == "complex64" else float
+    expected = (d.astype(exact) @ x.astype(exact)).astype(d.dtype)
+    for A in both(d):
+        found = of("ij,jf->if", A, x)
+        assert found.dtype == d.dtype
+        same(found, expected)
+
+
+def test_integers_wrap():
+    A = jsparse.asarray(np.full((2, 3), 100, np.int8), "csr")
+    same(jax.jit(lambda A: A @ np.full(3, 5, np.int8))(A), np.full(2, 1500).astype(np.int8))
+
+
+def test_the_gradient_of_a_complex_product_in_a_real_factor():
+    d, x = draw(5, 7), whole(7) * (1 + 2j)
+
+    def loss(v, A):
+        return jnp.abs(A.with_values(v) @ x.astype(np.complex64)).sum()
+
+    A = jsparse.asarray(d, "csr")
+    with jsparse.config(backend="llvm"):
+        expected = jax.jit(jax.grad(loss))(A.values, A)
+    np.testing.assert_allclose(jax.jit(jax.grad(loss))(A.values, A), expected, rtol=1e-5)
+
+
+# ---- what must not count
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+def test_nothing_is_read_where_nothing_is_stored(special):
+    d, x = draw(5, 7), whole(7, 3)
+    d[:, [0, 2, 6]], x[[0, 2, 6]] = 0, special
+    expected = d[:, [1, 3, 4, 5]] @ x[[1, 3, 4, 5]]
+    for A in both(d):
+        same(of("ij,jf->if", A, x), expected)
+        same(of("ij,j->", A, x[:, 0]), expected[:, 0].sum())
+
+
+def test_indices_out_of_range_do_not_wrap():
+    table, x = np.array([2, -1, 0, 5, -4], np.int32), whole(3, 2)
+
+    def read(t):
+        return jsparse.evaluate("R[i,f] = x[t[i],f]", t=t, x=x)
+
+    def written(t):
+        return jsparse.evaluate("R[t[i],f] += y[i,f]", t=t, y=np.ones((5, 2), np.float32), shape=(3, 2))
+
+    zero = np.zeros(2, np.float32)
+    same(jax.jit(read)(table), np.stack([x[2], zero, x[0], zero, zero]))
+    same(jax.jit(written)(table), np.array([[1, 1], [0, 0], [1, 1]], np.float32))
+
+
+def test_an_overflow_gives_nan():
+    d = draw(6, 6, density=0.8)
+    S = jax.jit(lambda x: jsparse.asarray(x, format="csr", dynamic=True, nse=4))(d)
+    found = jax.jit(lambda S, x: (S @ x, S.sum(), jax.grad(lambda x: (S @ x).sum())(x)))(S, whole(6))
+    assert all(np.isnan(x).all() for x in found)
+
+
+# ---- long sums
+
+LONGEST = 2**25
+
+
+def test_long_sums():
+    """A running sum of ones stops at 2²⁴ in float32."""
+    format = jsparse.Format.of("(i) -> (i : compressed)", 1)
+    index = np.array([0, LONGEST], np.int32), np.arange(LONGEST, dtype=np.int32)
+    ones, pattern = jnp.ones(LONGEST), Pattern._trusted((LONGEST,), format, index)
+    A = SparseTensor(ones, pattern)
+    S = A.dynamic(LONGEST)
+    assert jax.jit(lambda S: S.sum())(S) == LONGEST
+    assert jax.jit(lambda v: A.with_values(v).sum())(ones) == LONGEST
+
+
+def test_long_sums_of_several_elements():
+    count = 17 << 20
+    pointers = np.array([0, 2, count + 2, count + 5], np.int32)
+    columns = np.concatenate([np.arange(n, dtype=np.int32) for n in np.diff(pointers)])
+    A = SparseTensor(
+        jnp.ones(count + 5), Pattern._trusted((3, count), jsparse.Format.of("csr", 2), (pointers, columns))
+    )
+    same(jax.jit(lambda S: S.sum(1))(A.dynamic(count + 5)), np.array([2, count, 3], np.float32))
+
+
+# ---- empty operands
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (0, 3), (4, 0)])
+def test_no_entries(shape):
+    x = whole(shape[1], 2)
+    A = jsparse.asarray(np.zeros(shape, np.float32), "csr")
+    for operand in (A, A.dynamic(0), A.dynamic(2)):
+        same(of("ij,jf->if", operand, x), np.zeros((shape[0], 2)))
+        same(of("ij,jf->f", operand, x), np.zeros(2))
+        same(of("ij,ij->ij", operand, operand), np.zeros(shape))
+
+
+# ---- chunks
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_several_chunks():
+    """The last chunk overlaps with the one before it, whose rows count once."""
+    d, x, y = draw(23, 17), whole(17, 9), whole(23, 9)
+    for A in both(d, "csc"):
+
+        @jax.jit
+        def every(A, x, y):
+            sampled = jsparse.einsum("if,jf->ij", y, x, out_format=A.pattern)
+            square = jsparse.einsum("ij,kj->ik", A, A, out_format="dense")
+            return A @ x, A.T @ y, (A * sampled).sum(), square, A.sum(0), A.max(1), (A.T @ y).sum(0)
+
+        expected = d @ x, d.T @ y, (d * (y @ x.T)).sum(), d @ d.T, d.sum(0), d.max(1), (d.T @ y).sum(0)
+        same(every(A, x, y), expected)
+
+
+def test_no_array_of_entries_and_features():
+    nse, features = 160_000, 64
+    rng = np.random.default_rng(0)
+    coords = np.unravel_index(np.sort(rng.choice(2000 * 2000, nse, replace=False)), (2000, 2000))
+    A = SparseTensor.from_coords(np.stack(coords), np.ones(nse, np.float32), (2000, 2000), "csr")
+    x = jnp.ones((2000, features))
+    for operand in (A, A.dynamic(nse)):
+        for f in (lambda A, x: A @ x, lambda A, x: A.T @ x):
+            memory = jax.jit(f).lower(operand, x).compile().memory_analysis()
+            assert memory.temp_size_in_bytes < 16 << 20
+
+
+# ---- transformations
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_vmap(is_dynamic):
+    d, x = draw(5, 7), whole(2, 7, 3)
+    A = both(d)[is_dynamic]
+    values = jnp.stack([A.values, -A.values])
+    over_values = jax.jit(jax.vmap(lambda v, x: A.with_values(v) @ x))(values, x)
+    same(over_values, np.stack([d @ x[0], -d @ x[1]]))
+    same(jax.jit(jax.vmap(lambda x: A @ x, 0, 1))(x), np.stack([d @ x[0], d @ x[1]], 1))
+    twice = jax.jit(jax.vmap(jax.vmap(lambda v, x: A.with_values(v) @ x, (None, 0)), (0, None)))(values, x)
+    same(twice, np.stack([d @ x, -d @ x]))
+
+
+def test_vmap_over_patterns():
+    members, x = draw(3, 5, 7), whole(7, 2)
+    tensors = [jsparse.asarray(d, format="csr", dynamic=True, nse=30) for d in members]
+    A = jax.tree.map(lambda *x: jnp.stack(x), *tensors)
+    product = jax.vmap(lambda A, x: A @ x, (0, None))
+    same(jax.jit(product)(A, x), members @ x)
+    summed = jax.jit(jax.grad(lambda x, A: product(A, x).sum()))(x, A)  # over the members, too
+    same(summed, np.repeat(members.sum((0, 1))[:, None], 2, 1))
+    twice = jax.jit(jax.vmap(product, (None, 0)))(A, np.stack([x, -x]))
+    same(twice, np.stack([members @ x, -members @ x]))
+
+
+def test_members_of_a_batch_are_summed_before_rounding():
+    """In float16, 2048 and 1 are rounded to 2048."""
+    members = np.zeros((4, 1, 2), np.float16)
+    members[:, 0, 0], members[0, 0, 1] = 1, 1
+    tensors = [jsparse.asarray(d, format="csr", dynamic=True, nse=2) for d in members]
+    A = jax.tree.map(lambda *x: jnp.stack(x), *tensors)
+    given = np.array([2048, 1, 1, 0], np.float16)[:, None, None]
+    _, pull = jax.vjp(lambda x: jax.vmap(lambda A, x: A @ x, (0, None))(A, x), jnp.zeros((2, 1), np.float16))
+    same(jax.jit(pull)(given)[0], np.array([[2050], [2048]], np.float16))
+
+
+def test_gradients():
+    d, x, y = draw(5, 7), whole(7, 3), whole(5, 3)
+    e = draw(7, 4)
+    B = jsparse.asarray(e, "csc")
+
+    def losses(v, w, x, y, A):
+        A, C = A.with_values(v), B.with_values(w)
+        sampled = jsparse.einsum("if,jf->ij", y, x, out_format=A.pattern)
+        return ((A @ x) * y).sum() + 2 * (A * sampled).sum() + 3 * jsparse.einsum("ij,jk->ik", A, C, nse=20).sum()
+
+    for A in both(d):
+        operands = A.values, B.values, x, y
+        slopes = jax.grad(losses, (0, 1, 2, 3))
+        with jsparse.config(backend="llvm"):
+            expected = jax.jit(slopes)(*operands, A)
+        same(jax.jit(slopes)(*operands, A), expected)
+
+
+def test_gradients_of_minima_and_maxima():
+    d, x = draw(5, 7, density=0.6), whole(7, 3)
+
+    def slopes(A, x):
+        plus = jax.grad(
+            lambda v, x: jsparse.einsum("ij,jf->if", A.with_values(v), x, semiring="min_plus").sum(), (0, 1)
+        )
+        return *plus(A.values, x), jax.grad(lambda v: A.with_values(v).max(0, stored=True).sum())(A.values)
+
+    for A in both(d + 4 * np.eye(5, 7, dtype=np.float32)):
+        with jsparse.config(backend="llvm"):
+            expected = jax.jit(slopes)(A, x)
+        same(jax.jit(slopes)(A, x), expected)
