@@ -251,7 +251,7 @@ def visit(total: Any, rows: Stream, rest: Sequence[Sorted], add: Callable[[Any, 
     ends = jnp.cumsum(end - first, dtype=jnp.int32)
     at_once = min(at_once, rows.rows * following.entries.rows)
 
-    def added(number: Any, total: Any) -> Any:
+    def added(number: Array, total: Any) -> Any:
         numbers = number * at_once + jnp.arange(at_once, dtype=jnp.int32)
         parent = jnp.minimum(jnp.searchsorted(ends, numbers, side="right", method="scan_unrolled"), rows.rows - 1)
         before = clamped(ends, [parent]) - clamped(end - first, [parent])
