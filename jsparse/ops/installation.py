@@ -23,7 +23,7 @@ from jsparse.settings import NAMES, config
 
 __all__ = ["as_text", "installation"]
 
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "llvmlite", "flax")  # flax may be absent
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "llvmlite", "flax", "optax", "equinox", "lineax")  # some may be absent
 WIDTH = 110  # the characters of a line
 
 Section = dict[str, Any]
