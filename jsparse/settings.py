@@ -21,7 +21,7 @@ from jsparse.compiler.cache import location
 from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.errors import ConfigError, represented
 
-__all__ = ["Config", "Settings", "clear_cache", "config", "logged"]
+__all__ = ["PORTABLE", "Config", "Settings", "clear_cache", "config", "logged"]
 
 PORTABLE = "xla"
 """The backend without kernels of our own."""

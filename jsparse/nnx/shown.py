@@ -16,10 +16,10 @@ __all__ = ["Shown"]
 
 
 class Shown(ModuleMeta):
-    """The class of modules: that of `nnx.Module`, which shows what it does not inherit from Flax.
+    """The metaclass of our modules. It hides from `dir` and `help` what they inherit from Flax.
 
-    `help` of a module is then as long as the module. The signature of NNX's class takes any arguments; here it is that
-    of `__init__`. It belongs to the module alone, so that `jax.jit(layer)` finds the arguments of `__call__`.
+    By Flax's metaclass the signature of a class is `(*args, **kwargs)`; here it is the signature of `__init__`. It is
+    an attribute of the class and not of its instances, so that `jax.jit(layer)` finds the arguments of `__call__`.
     """
 
     def __dir__(self) -> list[str]:

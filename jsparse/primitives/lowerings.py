@@ -7,9 +7,10 @@ platforms, and on CPU under `jsparse.config.backend = "xla"`, a rule makes XLA o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -18,24 +19,25 @@ from jsparse import _compat
 from jsparse._compat import Primitive, lower_as
 from jsparse.compiler.dtypes import is_complex
 from jsparse.errors import NotYetSupportedError
+from jsparse.formats import Pattern, Relayout
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
+from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.execute import execute, execute_entries
 from jsparse.primitives.execute_permutation import execute_permutation
 from jsparse.primitives.fused import as_chain, evaluate_fused, execute_fused, fused_p
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 from jsparse.primitives.kernel import kernel_p, lower_kernel
 from jsparse.primitives.map_values import compute_map, map_p
-from jsparse.primitives.permute_values import permute_values_p
-from jsparse.primitives.portable.constants import limited
+from jsparse.primitives.permute_values import compute_permutation, permute_values_p
 from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.entries import compute_entries
-from jsparse.primitives.portable.movement import compute_permutation
 from jsparse.primitives.portable.routines import run_portable
 from jsparse.primitives.portable.summed import ACCELERATOR, CPU
 from jsparse.primitives.routine import lower_routine, routine_p
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax, logsumexp_p, softmax_p
-from jsparse.settings import config
+from jsparse.primitives.spec import Spec
+from jsparse.settings import PORTABLE, config
 
 __all__ = ["LOWERINGS"]
 
@@ -43,12 +45,16 @@ Rule: TypeAlias = Callable[..., Any]
 """`rule(ctx, *operands, **params)` in terms of MLIR; `lower_as` makes one of a function of arrays."""
 
 LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
-    einsum_p: {"cpu": lower_as(execute), None: limited(lower_as(partial(compute_einsum, machine=ACCELERATOR)))},
+    einsum_p: {
+        "cpu": lower_as(execute),
+        PORTABLE: lower_as(partial(compute_einsum, machine=CPU)),
+        None: lower_as(partial(compute_einsum, machine=ACCELERATOR)),
+    },
     entries_p: {
         "cpu": lower_as(execute_entries, multiple_results=True),
-        None: limited(lower_as(compute_entries, multiple_results=True)),
+        None: lower_as(compute_entries, multiple_results=True),
     },
-    permute_values_p: {"cpu": lower_as(execute_permutation), None: limited(lower_as(compute_permutation))},
+    permute_values_p: {"cpu": lower_as(execute_permutation), None: lower_as(compute_permutation)},
     softmax_p: {"cpu": lower_as(as_chain(softmax_p, compute_softmax)), None: lower_as(compute_softmax)},
     logsumexp_p: {None: lower_as(compute_logsumexp)},
     fused_p: {
@@ -60,25 +66,62 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     # calls of the extension, which lowerings of the others make on CPU
     kernel_p: {"cpu": lower_kernel},
 }
-"""The rules by platform. None stands for all platforms without a rule of their own."""
+"""The rules by platform.
+
+None stands for all platforms without a rule of their own. Under the backend "xla" it stands for CPU as well, unless
+there is a rule under that name."""
+
+MOST_CONSTANT = 1 << 20
+"""The most bytes of index arrays that a program for other platforms has as constants."""
+
+_constants: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()  # bytes by pattern, for each program
 
 
-ON_CPU: dict[Primitive, Rule] = {einsum_p: lower_as(partial(compute_einsum, machine=CPU))}
-"""The rules for all platforms that are others for CPU."""
+def _limited(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering rule with a limit for other platforms than CPU, where index arrays of static patterns are constants.
+
+    Raises NotYetSupportedError if all of them in a program have more bytes than MOST_CONSTANT."""
+
+    def checked(ctx: Any, *operands: Any, **params: Any) -> Any:
+        others = [name for name in _compat.platforms_of(ctx) if name != "cpu"]
+        if others:
+            known = _constants.setdefault(_compat.program_of(ctx), {})
+            known.update((p.digest, p.ndim * p.nse * p.index_dtype.itemsize) for p in _patterns(params))
+            if sum(known.values()) > MOST_CONSTANT:
+                raise NotYetSupportedError(
+                    f"Expected index arrays of static patterns of at most {MOST_CONSTANT:,} bytes in a program for "
+                    f"{' and '.join(others)}, where they are constants, but there are {sum(known.values()):,}. Make "
+                    f"the tensors dynamic, by jsparse.asarray(..., dynamic=True), and pass them as arguments."
+                )
+        return rule(ctx, *operands, **params)
+
+    return checked
+
+
+def _patterns(params: dict[str, Any]) -> Iterator[Pattern]:
+    for value in params.values():
+        if isinstance(value, Spec):
+            found: list[Any] = [walk.pattern for walk in value.walks]
+        elif isinstance(value, Entries):
+            found = [*(walk.pattern for walk in value.reached.walks), value.result]
+        else:
+            found = [value.source, value.target] if isinstance(value, Relayout) else []
+        yield from (x for x in found if isinstance(x, Pattern))
 
 
 def _rules(primitive: Primitive) -> dict[str | None, Rule]:
-    """The rules of a primitive, with the choice that `config.backend` makes on CPU."""
-    rules = LOWERINGS[primitive]
-    portable = rules.get(None)
-    if portable is None or "cpu" not in rules:
+    """The rules of a primitive by platform, with the choice that `config.backend` makes on CPU."""
+    rules = dict(LOWERINGS[primitive])
+    own, on_cpu = rules.get("cpu"), rules.pop(PORTABLE, rules.get(None))
+    if None in rules:
+        rules[None] = _limited(rules[None])
+    if own is None or on_cpu is None:
         return rules
 
-    def on_cpu(ctx: Any, *operands: Any, **params: Any) -> Any:
-        rule = ON_CPU.get(primitive, portable) if config.is_portable else rules["cpu"]
-        return rule(ctx, *operands, **params)
+    def chosen(ctx: Any, *operands: Any, **params: Any) -> Any:
+        return (on_cpu if config.is_portable else own)(ctx, *operands, **params)
 
-    return {**rules, "cpu": on_cpu}
+    return {**rules, "cpu": chosen}
 
 
 def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
@@ -119,11 +162,6 @@ IN_PLACE = (einsum_p, fused_p, routine_p)
 """The primitives whose lowering asks where their operands come from (`layouts.py`)."""
 
 
-def _refuse(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> NoReturn:
-    """The rule of platforms on which a primitive is never lowered."""
-    raise NotYetSupportedError(f"Expected a program for CPU, but {primitive.name} is lowered for another platform.")
-
-
 def _by_platform(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> Any:
     """The rule of primitives that are lowered in place. JAX has no table of platforms for these."""
     return _compat.lower_by_platform(ctx, primitive, _rules(primitive), *operands, **params)
@@ -137,5 +175,3 @@ for _primitive in LOWERINGS:
         continue
     for _platform, _rule in _rules(_primitive).items():
         _compat.register_lowering(_primitive, _rule, _platform)
-    if None not in LOWERINGS[_primitive]:
-        _compat.register_lowering(_primitive, partial(_refuse, primitive=_primitive), None)

@@ -12,15 +12,17 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat
 from jsparse.base import _native
 from jsparse.formats import Relayout
+from jsparse.primitives.gather import clamped
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 from jsparse.primitives.spec import check_shape
 
-__all__ = ["permute_values", "permute_values_p"]
+__all__ = ["compute_permutation", "permute_values", "permute_values_p"]
 
 
 def permute_values(values: Any, relayout: Relayout, inverse: bool = False, axis: int = 0) -> Any:
@@ -63,6 +65,17 @@ def _directly(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
         moved = given.take(gather, axis, mode="clip")
         np.moveaxis(moved, axis, 0)[gather < 0] = 0
     return on_device([moved], [values])[0] if isinstance(values, jax.Array) else moved
+
+
+def compute_permutation(values: jax.Array, *, relayout: Relayout, inverse: bool, axis: int) -> jax.Array:
+    """The lowering on platforms without kernels: a gather."""
+    index = relayout.scatter if inverse else relayout.gather
+    if not len(index) or not values.shape[axis]:
+        return jnp.zeros((*values.shape[:axis], len(index), *values.shape[axis + 1 :]), values.dtype)
+    moved = clamped(jnp.moveaxis(values, axis, 0), [index])
+    if (index < 0).any():
+        moved = jnp.where((index >= 0).reshape(-1, *[1] * (moved.ndim - 1)), moved, np.zeros((), moved.dtype))
+    return jnp.moveaxis(moved, 0, axis)
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:

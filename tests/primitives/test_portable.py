@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from backends import calls_of_ours
 
 import jsparse
 from jsparse import Pattern, SparseTensor
@@ -16,6 +17,7 @@ from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.join import Sorted, visit
 from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.portable.summed import Machine
+from jsparse.settings import PORTABLE
 
 RNG = np.random.default_rng(0)
 FORMATS = ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : dense, j : range)", "(i, j) -> (i : compressed, j : dense)"]
@@ -31,7 +33,7 @@ def _portable():
 def small_chunks(monkeypatch):
     """Chunks of a few rows: 1024 bytes of factors."""
     rule = lower_as(partial(compute_einsum, machine=Machine(1024, True)))
-    monkeypatch.setitem(lowerings.ON_CPU, einsum_p, rule)
+    monkeypatch.setitem(lowerings.LOWERINGS[einsum_p], PORTABLE, rule)
 
 
 def draw(*shape, density=0.4, dtype=np.float32, least=-3):
@@ -304,6 +306,9 @@ def test_several_chunks():
 
         expected = d @ x, d.T @ y, (d * (y @ x.T)).sum(), d @ d.T, d.sum(0), d.max(1), (d.T @ y).sum(0)
         same(every(A, x, y), expected)
+        product = jax.jit(lambda A, x: A @ x).lower(A, x).as_text()  # without a loop, there is one chunk
+        assert "stablehlo.while" in product
+        assert calls_of_ours(product) == 0
 
 
 def test_no_array_of_entries_and_features():

@@ -89,7 +89,7 @@ def compiled(*calls):
 
 
 def check(operands, *calls):
-    """Compare the results of both for known operands. Returns those of the first routine."""
+    """Compare the results of the C++ routine and of the XLA operations, and return them."""
     expected = [run_routine(operands, routine, results) for routine, results in calls]
     found = compiled(*calls)(*operands)
     for array, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):

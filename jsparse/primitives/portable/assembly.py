@@ -155,7 +155,13 @@ class _Tuples:
 
 
 def _entered(above: _Tuples, kind: LevelKind, size: int, chain: Sequence[jax.Array]) -> _Tuples:
-    """The tuples in the next chain of levels, with a column for each of them. `kind` is that of the first level."""
+    """The tuples in the next chain of levels.
+
+    Args:
+        kind: the kind of the chain's first level.
+        size: the size of that level's dimension.
+        chain: the coordinates of the tuples in each level of the chain.
+    """
     column = chain[0]
     begins = above.begins | (above.live & differs(chain))
     if kind.is_full:

@@ -1,6 +1,6 @@
 """`einsum` as XLA operations: a `Spec` becomes a stream of rows, and a sum over them.
 
-    Spec ──stream_of──> a Stream for each pattern ──join_order, joined, visit──> one Stream ──Sum──> the result
+    Spec ──stream_of──> a Stream for each pattern ──known_rows, visit──> one Stream ──Sum──> the result
 
 No plan is made. Dimensions that batch the index arrays are a `jax.vmap` of the rule.
 """
@@ -22,7 +22,7 @@ from jsparse.primitives.execute import overflowed, poisoned
 from jsparse.primitives.padding import nan_where
 from jsparse.primitives.portable.join import Sorted, known_rows, visit
 from jsparse.primitives.portable.stream import Stream, stream_of
-from jsparse.primitives.portable.summed import LONG, Machine, sum_of
+from jsparse.primitives.portable.summed import LONG, Machine, reduced, sum_of, unflattened
 from jsparse.primitives.spec import Spec, Term
 
 __all__ = ["compute_einsum"]
@@ -49,7 +49,7 @@ def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine)
     if is_summed and not spec.semiring.is_selective:  # the sum over members is rounded, not each member
         inner = inner.with_dtype(np.dtype(unrounded(dtype.name)), [x.dtype for x in factors])
     walked = [walk.lead.index(lead) if lead in walk.lead else None for walk in spec.walks]
-    arrays = [_unflattened(x, term, spec) for x, term in zip(factors, spec.factors, strict=True)]
+    arrays = [unflattened(x, term, spec) for x, term in zip(factors, spec.factors, strict=True)]
 
     def member(arrays: Sequence[Any], index: Index) -> jax.Array:
         shaped = [x.reshape(inner.shape(term)) for x, term in zip(arrays, inner.factors, strict=True)]
@@ -60,9 +60,7 @@ def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine)
     )
     if not is_summed:
         return jnp.moveaxis(out, 0, spec.result.before.index(lead))
-    alone = replace(spec, factors=(), walks=(), result=Term(()), dtype=out.dtype.name, mask=None)
-    total = sum_of(alone, (), machine)
-    return total._reduced(out.astype(total.computed), (0,)).astype(dtype)
+    return reduced(out, (0,), spec.semiring.add, machine).astype(dtype)
 
 
 def _without(spec: Spec, lead: IndexVar) -> tuple[Spec, list[int | None]]:
@@ -83,13 +81,6 @@ def _without(spec: Spec, lead: IndexVar) -> tuple[Spec, list[int | None]]:
     )
     labels = [(*term.before, *([] if term.on is None else [term.on]), *term.behind) for term in spec.factors]
     return inner, [of.index(lead) if lead in of else None for of in labels]
-
-
-def _unflattened(x: Any, term: Term, spec: Spec) -> Any:
-    if term.on is None:
-        return x
-    sizes = dict(spec.sizes)
-    return x.reshape(*x.shape[:-1], spec.walks[term.on].pattern.nse, *(sizes[v] for v in term.behind))
 
 
 def _single(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) -> jax.Array:

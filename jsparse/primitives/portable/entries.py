@@ -93,8 +93,8 @@ class Entered(NamedTuple):
     """The entries that were found.
 
     Attributes:
-        columns: for each level, their coordinates (nse,), sorted; the size of the dimension behind the last entry.
-        distinct: their number.
+        columns: for each level, coordinates (nse,). The first `distinct` are those of the entries, sorted.
+        distinct: the number of entries.
         count: the number of slots that suffice for all.
         overflowed: whether some had no room.
     """

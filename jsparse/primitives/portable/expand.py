@@ -22,7 +22,8 @@ from jax import lax
 
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType
-from jsparse.primitives.portable.read_levels import StoredLevel, parents_of, read_levels, taken
+from jsparse.primitives.gather import clamped
+from jsparse.primitives.portable.read_levels import StoredLevel, parents_of, read_levels
 
 __all__ = ["expand"]
 
@@ -65,7 +66,7 @@ class _Places:
     is_consecutive: bool
 
     def within(self, room: int) -> _Places:
-        """The places of which only those at positions less than `room` are live."""
+        """The places. Those at positions of `room` and more are not live."""
         slots = self.positions.shape[0]
         if self.is_consecutive and room >= slots:
             return self
@@ -77,7 +78,7 @@ class _Places:
         """The elements of an array at the positions."""
         slots = self.positions.shape[0]
         if not self.is_consecutive:
-            return taken(array, self.positions)
+            return clamped(array, [self.positions])
         return array[:slots] if array.shape[0] >= slots else jnp.pad(array, (0, slots - array.shape[0]))
 
     def moved(self, positions: jax.Array, valid: jax.Array | bool) -> _Places:
@@ -115,8 +116,8 @@ def _in_runs(level: StoredLevel, positions: jax.Array, parents: jax.Array) -> tu
     the dimension, which is exact as an unsigned number, too.
     """
     size, bits = level.size, level.arrays["starts"].dtype.itemsize * 8
-    starts = taken(level.arrays["starts"], parents)
-    offsets = positions - taken(level.arrays["pointers"], parents)
+    starts = clamped(level.arrays["starts"], [parents])
+    offsets = positions - clamped(level.arrays["pointers"], [parents])
 
     def unsigned(x: jax.Array) -> jax.Array:
         return lax.bitcast_convert_type(x, np.dtype(f"uint{bits}"))

@@ -13,7 +13,8 @@ import numpy as np
 from jax import lax
 
 from jsparse.formats import DynamicType
-from jsparse.primitives.portable.read_levels import UNKNOWN, StoredLevel, parents_of, read_levels, taken
+from jsparse.primitives.gather import clamped
+from jsparse.primitives.portable.read_levels import UNKNOWN, StoredLevel, parents_of, read_levels
 
 __all__ = ["find_faults"]
 
@@ -108,7 +109,7 @@ def _of_coordinates(chain: Sequence[StoredLevel]) -> jax.Array:
     parents = parents_of(pointers, chain[0].parents, count)
     checked = parents >= 0
     if len(chain) > 1:  # a segment that begins before 0 is a fault of the pointers
-        checked &= taken(pointers, parents) >= 0
+        checked &= clamped(pointers, [parents]) >= 0
     columns = [level.arrays["coordinates"] for level in chain]
     outside = jnp.zeros(count, np.bool_)
     for level, column in zip(chain, columns, strict=True):

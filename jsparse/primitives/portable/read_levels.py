@@ -14,8 +14,9 @@ from jax import lax
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Level
 from jsparse.formats.levels import LevelKind
+from jsparse.primitives.gather import clamped
 
-__all__ = ["UNKNOWN", "StoredLevel", "parents_of", "read_levels", "taken"]
+__all__ = ["UNKNOWN", "StoredLevel", "parents_of", "read_levels"]
 
 UNKNOWN = -1
 """The number of positions of a level if neither its arrays nor the levels below determine it."""
@@ -96,12 +97,5 @@ def parents_of(pointers: jax.Array, parents: int, count: int) -> jax.Array:
     ends = lax.cummax(jnp.clip(pointers[1 : parents + 1], 0, count))
     ended = jnp.zeros(count, dtype).at[ends].add(1, mode="drop", indices_are_sorted=True)
     parent = lax.cumsum(ended)
-    begins = taken(pointers[:parents], parent)
+    begins = clamped(pointers[:parents], [parent])
     return jnp.where((parent < parents) & (begins <= lax.iota(dtype, count)), parent, -1)
-
-
-def taken(array: jax.Array, index: jax.Array) -> jax.Array:
-    """array[index], for which an index out of range counts as the nearest one in range. An empty array gives zeros."""
-    if array.shape[0] == 0:
-        return jnp.zeros(index.shape, array.dtype)
-    return jnp.take(array, index, mode="clip")

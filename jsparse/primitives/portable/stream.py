@@ -18,10 +18,11 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
+from jsparse.primitives.gather import clamped
 from jsparse.primitives.portable.expand import expand
 from jsparse.primitives.spec import PatternAccess
 
-__all__ = ["Stream", "clamped", "stream_of"]
+__all__ = ["Stream", "stream_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,12 @@ def _rows(x: Array, index: Array) -> Array:
 
 
 def stream_of(walk: PatternAccess, number: int, arrays: Sequence[Array]) -> Stream:
-    """The entries of one pattern in storage order, as pattern `number`. `arrays` are those of a dynamic pattern."""
+    """A row for each entry of one pattern, in storage order.
+
+    Args:
+        number: the number by which the rows hold positions of this pattern.
+        arrays: the index arrays of a dynamic pattern; none for a static one.
+    """
     pattern = walk.pattern
     live: Array | None = None
     if isinstance(pattern, Pattern):
@@ -116,23 +122,3 @@ def stream_of(walk: PatternAccess, number: int, arrays: Sequence[Array]) -> Stre
             live = same if live is None else live & same
         coordinates.setdefault(v, column)
     return Stream(pattern.nse, coordinates, {number: None}, live)
-
-
-def clamped(x: Array, index: Sequence[Array]) -> Array:
-    """The elements `x[index[0], index[1], …]` of an array. Each index is clamped to its range; -1 does not wrap.
-
-    An index has shape (rows,), and the result (rows, …) with the axes of `x` that are not indexed.
-    """
-    x, count = jnp.asarray(x), len(index)
-    wide = max((jnp.asarray(i).dtype for i in index), key=lambda dtype: dtype.itemsize)
-    return jax.lax.gather(
-        x,
-        jnp.stack([jnp.asarray(i).astype(wide) for i in index], -1),
-        jax.lax.GatherDimensionNumbers(
-            offset_dims=tuple(range(1, 1 + x.ndim - count)),
-            collapsed_slice_dims=tuple(range(count)),
-            start_index_map=tuple(range(count)),
-        ),
-        slice_sizes=(*[1] * count, *x.shape[count:]),
-        mode=jax.lax.GatherScatterMode.CLIP,
-    )

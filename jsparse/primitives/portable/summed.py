@@ -2,13 +2,12 @@
 
     R[t(r)] ⊕= ⊗ₙ Xₙ[…]        for each live row r
 
-A row is one combination of stored entries. Its factors are arrays over the index variables that no pattern has, the
-*dense* ones. A chunk has so many rows that the factors that are gathered for them take a stated number of bytes; no
-array with an element for each row and each dense variable exists beyond that.
+A row is one combination of stored entries. Its factors are arrays over the *dense* index variables, which no pattern
+has. The number of rows in a chunk is chosen so that the factors gathered for it take a stated number of bytes. No array
+has an element for each row of all chunks and each dense variable.
 
-Three kinds of targets are told apart. The rows may be the slots of the result's pattern in order; then a chunk of them
-is a slice of the result. The result may have no index variable of a pattern; then a chunk is reduced. Otherwise rows
-are scattered.
+How a chunk is added depends on the result. If the rows are the slots of its pattern, in order, the chunk is a slice of
+the result. If it has no index variable of a pattern, the chunk is reduced. Otherwise the rows are scattered.
 
 Sums of many float32 numbers are made in two levels, in the chunk and over the chunks: a running sum of ones stops
 growing at 2²⁴. Absent rows are dropped, not multiplied by 0, since 0 times NaN is NaN.
@@ -28,11 +27,13 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import accumulator, is_complex
+from jsparse.compiler.semiring import Add
 from jsparse.notation import IndexVar
-from jsparse.primitives.portable.stream import Stream, clamped
+from jsparse.primitives.gather import clamped
+from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.spec import Spec, Term
 
-__all__ = ["ACCELERATOR", "CPU", "LONG", "Machine", "Sum", "sum_of"]
+__all__ = ["ACCELERATOR", "CPU", "LONG", "Machine", "Sum", "reduced", "sum_of", "unflattened"]
 
 LONG = 1 << 18
 """The terms of a sum from which on it is made in two levels."""
@@ -125,7 +126,7 @@ class Sum:
         dtype: the result's dtype.
         dense: all index variables that no pattern has.
         in_order: whether the rows of the stream are the slots of the result's pattern, in order.
-        is_long: whether so many terms may be added that it takes two levels.
+        is_long: whether one element may be the sum of so many terms that two levels are needed.
         machine: what is fast.
     """
 
@@ -174,7 +175,7 @@ class Sum:
         return self.spec.mask is not None or not self.spec.semiring.is_linear
 
     def start(self) -> jax.Array:
-        """The result before any row was added."""
+        """The result before any row is added."""
         return jnp.full(self.shape, self.zero, self.computed)
 
     def add(self, total: jax.Array, stream: Stream) -> jax.Array:
@@ -200,7 +201,7 @@ class Sum:
             products = jnp.where(rows.live.reshape(-1, *[1] * (products.ndim - 1)), products, self.zero)
         if self.in_order:
             return jax.lax.dynamic_update_slice_in_dim(total, products, rows.start, 0)
-        return self._combine(total, self._reduced(products, (0,)))
+        return self._combine(total, reduced(products, (0,), self.spec.semiring.add, self.machine))
 
     # ---- products
 
@@ -220,7 +221,8 @@ class Sum:
                 wanted = self._aligned(given[mask.count], mask.count, rows)
                 found = jnp.where(product.astype(wanted.dtype) == wanted, found, self.zero)
             found = jnp.broadcast_to(found, (rows.rows, *(self.sizes[v] for v in self.dense)))
-            found = self._reduced(found, [n for n, v in enumerate(self.dense, 1) if v not in self.target.dense])
+            summed = [n for n, v in enumerate(self.dense, 1) if v not in self.target.dense]
+            found = reduced(found, summed, self.spec.semiring.add, self.machine)
         kept = [v for v in self.dense if v in self.target.dense]
         order = [1 + kept.index(v) for v in self.target.dense]
         return jnp.transpose(found, (0, *order)) if order != sorted(order) else found
@@ -266,19 +268,6 @@ class Sum:
     def _combine(self, a: Any, b: Any) -> Any:
         add = self.spec.semiring.add
         return jnp.bitwise_or(a, b) if add == "|" else _ADD[add][0](a, b)
-
-    def _reduced(self, x: jax.Array, axes: Sequence[int]) -> jax.Array:
-        if not axes:
-            return x
-        if self.spec.semiring.add == "|":
-            return jax.lax.reduce(x, self.zero, jax.lax.bitwise_or, tuple(axes))
-        behind = x.ndim - len(axes)
-        is_float_sum = self.spec.semiring.add == "+" and self.computed.kind == "f"
-        if self.machine.sums_by_products and is_float_sum and tuple(axes) == tuple(range(behind, x.ndim)):
-            flat = x.reshape(*x.shape[:behind], -1)
-            return jnp.matmul(flat, jnp.ones(flat.shape[-1], flat.dtype), precision=jax.lax.Precision.HIGHEST)
-        reducer = _ADD[self.spec.semiring.add][1]
-        return reducer(x, axis=tuple(axes)).astype(self.computed)
 
     def _scattered(self, total: jax.Array, products: jax.Array, rows: Stream) -> jax.Array:
         index = [jnp.asarray(_index(rows, label)) for label in self.target.indexed]
@@ -333,6 +322,28 @@ def _scatter(how: Callable[..., Any], total: jax.Array, index: Sequence[Any], up
     )
 
 
+def reduced(x: jax.Array, axes: Sequence[int], add: Add, machine: Machine) -> jax.Array:
+    """The ⊕ over some axes, in the dtype of the array."""
+    if not axes:
+        return x
+    if add == "|":
+        return jax.lax.reduce(x, np.zeros((), x.dtype), jax.lax.bitwise_or, tuple(axes))
+    behind = x.ndim - len(axes)
+    is_float_sum = add == "+" and np.dtype(x.dtype).kind == "f"
+    if machine.sums_by_products and is_float_sum and tuple(axes) == tuple(range(behind, x.ndim)):
+        flat = x.reshape(*x.shape[:behind], -1)
+        return jnp.matmul(flat, jnp.ones(flat.shape[-1], flat.dtype), precision=jax.lax.Precision.HIGHEST)
+    return _ADD[add][1](x, axis=tuple(axes)).astype(x.dtype)  # numpy's rules would widen integers
+
+
+def unflattened(x: Any, term: Term, spec: Spec) -> Any:
+    """A term's array with an axis for the slots and one for each dense level behind them."""
+    if term.on is None:
+        return x
+    sizes = dict(spec.sizes)
+    return x.reshape(*x.shape[:-1], spec.walks[term.on].pattern.nse, *(sizes[v] for v in term.behind))
+
+
 def sum_of(
     spec: Spec,
     arrays: Sequence[Any],
@@ -352,10 +363,8 @@ def sum_of(
 
 
 def _factor(x: Any, term: Term, spec: Spec, sparse: frozenset[IndexVar]) -> Factor:
-    layout, sizes = Layout.of(term, sparse), dict(spec.sizes)
-    if term.on is not None:
-        x = x.reshape(*x.shape[:-1], spec.walks[term.on].pattern.nse, *(sizes[v] for v in term.behind))
-    x = jnp.transpose(x, layout.axes)
+    layout = Layout.of(term, sparse)
+    x = jnp.transpose(unflattened(x, term, spec), layout.axes)
     if len(set(layout.dense)) < len(layout.dense):  # a diagonal
         letters, outer = {v: n for n, v in enumerate(layout.dense)}, len(layout.indexed)
         kept, front = tuple(dict.fromkeys(layout.dense)), [100 + n for n in range(outer)]
