@@ -63,7 +63,7 @@ AT_MOST = {
     "notation": 8,
     "ops": 131,
     "planning": 64,
-    "primitives": 553,  # operands may be tracers of any transformation
+    "primitives": 557,  # operands may be tracers of any transformation
     "settings.py": 2,
     "sparsification": 39,  # numbers, arrays, deferred arrays and sparse values
     "tensor": 56,

@@ -13,6 +13,7 @@ from jsparse import Pattern, SparseTensor
 from jsparse._compat import lower_as
 from jsparse.primitives import lowerings
 from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.portable import join
 from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.join import Sorted, visit
 from jsparse.primitives.portable.stream import Stream
@@ -309,6 +310,16 @@ def test_several_chunks():
         product = jax.jit(lambda A, x: A @ x).lower(A, x).as_text()  # without a loop, there is one chunk
         assert "stablehlo.while" in product
         assert calls_of_ours(product) == 0
+
+
+def test_joins_of_more_rows_than_are_counted_at_a_time(monkeypatch):
+    d, e = draw(13, 11), draw(11, 12)
+    for most in (1, 100, 500):
+        monkeypatch.setattr(join, "MOST_COUNTED", most)
+        jax.clear_caches()
+        same(of("ij,jk->ik", dynamic(d), dynamic(e, "coo"), out_format="dense"), d @ e)
+        same(of("ij,jk,il->kl", dynamic(d), dynamic(e), dynamic(d), out_format="dense"), (d @ e).T @ d)
+        same(of("ij,jk->ik", dynamic(d), dynamic(e), nse=13 * 12), d @ e)
 
 
 def test_no_array_of_entries_and_features():

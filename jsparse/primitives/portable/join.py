@@ -38,6 +38,9 @@ __all__ = ["Sorted", "known_rows", "visit"]
 MOST_KNOWN = 1 << 20
 """The most rows of static patterns that are joined while a program is traced, since they become its constants."""
 
+MOST_COUNTED = 1 << 30
+"""The most joined rows that are counted at a time, since the running sum is an int32."""
+
 FEW = 5  # patterns whose orders are all compared
 
 
@@ -245,6 +248,9 @@ def visit(total: Any, rows: Stream, rest: Sequence[Sorted], add: Callable[[Any, 
     if not rest:
         return add(total, rows)
     following, *others = rest
+    most = max(MOST_COUNTED // following.entries.rows, 1)
+    if following.multiplies and rows.rows > most:
+        return rows.in_parts(most, lambda total, part: visit(total, part, rest, add, at_once), total)
     first, end = following.segments(rows)
     if not following.multiplies:
         located = following.entries.taken(first).only(first < end)

@@ -7,8 +7,9 @@ values are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -68,12 +69,12 @@ class Stream:
             self,
             rows=len(index),
             coordinates={v: _rows(x, index) for v, x in self.coordinates.items()},
-            positions={n: index if x is None else _rows(x, index) for n, x in self.positions.items()},
+            positions={n: index + self.start if x is None else _rows(x, index) for n, x in self.positions.items()},
             live=None if self.live is None else _rows(self.live, index),
         )
 
     def part(self, start: Array, rows: int) -> Stream:
-        """The rows from `start` on."""
+        """The rows from the one at `start` on."""
 
         def cut(x: Array) -> Array:
             return jax.lax.dynamic_slice_in_dim(jnp.asarray(x), start, rows)
@@ -83,8 +84,26 @@ class Stream:
             {v: cut(x) for v, x in self.coordinates.items()},
             {n: None if x is None else cut(x) for n, x in self.positions.items()},
             None if self.live is None else cut(self.live),
-            start,
+            self.start + start,
         )
+
+    def in_parts(self, rows: int, add: Callable[[Any, Stream], Any], total: Any, may_repeat: bool = False) -> Any:
+        """Add the rows to a total by `add(total, part)`, in parts of at most `rows` rows.
+
+        All parts have equally many rows, so the last one overlaps with the one before it. Rows of both count in one of
+        them, unless they `may_repeat`.
+        """
+        if self.rows <= rows:
+            return add(total, self)
+        last = self.rows - rows
+
+        def added(number: jax.Array, total: Any) -> Any:
+            begin = number * rows
+            part = self.part(jnp.minimum(begin, last), rows)
+            repeats = not may_repeat and last % rows > 0
+            return add(total, part.only(part.numbers >= self.start + begin) if repeats else part)
+
+        return jax.lax.fori_loop(0, -(-self.rows // rows), added, total)
 
     def only(self, live: Array | None) -> Stream:
         """The stream in which the rows where `live` is false do not count."""

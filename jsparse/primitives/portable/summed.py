@@ -180,18 +180,7 @@ class Sum:
 
     def add(self, total: jax.Array, stream: Stream) -> jax.Array:
         """Add the rows of a stream, chunk by chunk."""
-        rows = min(stream.rows, self.rows_at_once())
-        if rows == stream.rows:
-            return self._add_chunk(total, stream)
-        chunks, last = -(-stream.rows // rows), stream.rows - rows
-
-        def added(number: Any, total: jax.Array) -> jax.Array:
-            begin = number * rows
-            part = stream.part(jnp.minimum(begin, last), rows)  # the last chunk overlaps with the one before it
-            repeats = not self.in_order and last % rows > 0
-            return self._add_chunk(total, part.only(part.numbers >= begin) if repeats else part)
-
-        return jax.lax.fori_loop(0, chunks, added, total)
+        return stream.in_parts(self.rows_at_once(), self._add_chunk, total, may_repeat=self.in_order)
 
     def _add_chunk(self, total: jax.Array, rows: Stream) -> jax.Array:
         products = self._products(rows)
