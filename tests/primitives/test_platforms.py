@@ -38,6 +38,7 @@ BLOCKS = jsparse.asarray(
     draw(N, 4)[..., None] * np.ones(3, np.float32), format="(i, j, k) -> (i : dense, j : compressed, k : dense)"
 )
 X, Y, W, V = normal(N, F), normal(N, F), normal(F, F), normal(F)
+RELATIONS, BIAS = normal(4, F, F), normal(N)
 MASK = jsparse.pattern.window(N, before=2, after=0)
 GRAPH = jsparse.asarray((D > 0).astype(np.float32))
 HEADS = [normal(2, N, 4) for _ in range(3)]
@@ -69,7 +70,7 @@ EINSUMS = {
     "coo @ dense": lambda: P @ X,
     "transposed": lambda: A.T @ X,
     "three indices": lambda: jsparse.einsum("rij,jf->if", CUBE, X),
-    "dense behind": lambda: jsparse.einsum("rij,jf,rfg->ig", CUBE, X, normal(4, F, F)),
+    "dense behind": lambda: jsparse.einsum("rij,jf,rfg->ig", CUBE, X, RELATIONS),
     "sampled": lambda: jsparse.einsum("ij,if,jf->ij", A, X, Y).values,
     "sparse to dense": lambda: jsparse.einsum("ij,jk->ik", A, B, out_format="dense"),
     "diagonal": lambda: jsparse.einsum("ii->i", A).todense(),
@@ -123,10 +124,10 @@ LAYERS = {
     "GATv2": lambda: train(lambda x: nn.gatv2_conv(GRAPH, x, W[:, None], W[:, None], V[None]))(X),
     "GIN": lambda: train(lambda x: nn.gin_conv(GRAPH, x, lambda h: jax.nn.relu(h @ W)))(X),
     "SAGE": lambda: train(lambda x: nn.sage_conv(GRAPH, x, W, reduction="max"))(X),
-    "RGCN": lambda: train(lambda x: nn.rgcn_conv(CUBE, x, normal(4, F, F)))(X),
+    "RGCN": lambda: train(lambda x: nn.rgcn_conv(CUBE, x, RELATIONS))(X),
     "Cheb": lambda: train(lambda x: nn.cheb_conv(GRAPH, x, jnp.stack([W, W]), lambda_max=2.0))(X),
     "EdgeConv": lambda: train(lambda x: nn.edge_conv(GRAPH, x, lambda h: h[..., :F] + h[..., F:]))(X),
-    "linear": lambda: train(lambda x: nn.linear(x, A, normal(N)))(X.T),
+    "linear": lambda: train(lambda x: nn.linear(x, A, BIAS))(X.T),
     "embedding bag": lambda: nn.embedding_bag(X, jnp.asarray([[0, 3], [5, 1]])),
     "top k": lambda: nn.top_k_activations(X, 2).todense(),
     "pool": lambda: nn.pool(X, jnp.arange(N) // 4, 3, "max"),
