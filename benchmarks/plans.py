@@ -48,6 +48,10 @@ PROGRAMS: tuple[tuple[str, str, tuple[int, ...], float, int, str], ...] = (
     ("MTTKRP, 0.01 %", "ijk,jr,kr->ir", (1_000, 2_000, 3_000), 1e-4, 16, "csf"),
     ("MTTKRP, 10 %", "ijk,jr,kr->ir", (60, 70, 500), 0.1, 32, "csf"),
     ("sampled product, 64 columns", "ik,jk,ij->ij", (20_000, 20_000), 5e-4, 64, "csr"),
+    ("layer of 1,024 samples, 2 %", "ki,ij->kj", (4_096, 4_096), 2e-2, 1_024, "csc"),
+    ("layer of 1,024 samples, 5 %", "ki,ij->kj", (4_096, 4_096), 5e-2, 1_024, "csc"),
+    ("layer of 256 samples, 5 %", "ki,ij->kj", (4_096, 4_096), 5e-2, 256, "csc"),
+    ("small layer of 1,024 samples, 5 %", "ki,ij->kj", (1_024, 1_024), 5e-2, 1_024, "csc"),
     ("blocks of 8 x 8, 2 %", "ijab,jbk->iak", (500, 500, 8, 8), 3.1e-4, 128, BLOCKS),
 )
 

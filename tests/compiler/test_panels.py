@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jsparse import Pattern
+from jsparse import Pattern, SparseTensor, explain
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower.lower import lower
@@ -96,3 +96,15 @@ def test_no_index_arrays_lead_out_of_memory(seed: int) -> None:
     if seed % 4 > 1:
         arrays["P0_1_pointers"] = rng.integers(-9, 2 * pattern.nse, pointers.shape).astype(pointers.dtype)
     assert np.isfinite(run(kernel_of(pattern, IN_PANELS + "\nprefetch i 4", dynamic=True), arrays)).all()
+
+
+@pytest.mark.parametrize("columns", [512, 1024])
+def test_rows_that_share_few_sets_of_a_cache_are_copied(columns: int) -> None:
+    """Parts of rows that lie 4096 bytes apart fall on a sixteenth of the sets of a near cache."""
+    rows = 4096
+    coordinates = np.unique(np.random.default_rng(0).integers(0, rows * rows, rows * rows // 20))
+    values = np.ones(len(coordinates), np.float32)
+    W = SparseTensor.from_coords(np.stack(np.divmod(coordinates, rows)), values, (rows, rows), "csr")
+    (kernel,) = explain("ij,jk->ik", W, np.ones((rows, columns), np.float32)).kernels
+    assert kernel.plan is not None
+    assert "cache_read" in str(kernel.plan.schedule)

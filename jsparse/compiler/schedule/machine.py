@@ -18,6 +18,7 @@ __all__ = [
     "REGISTER_BYTES",
     "SEGMENTS_AHEAD",
     "SEGMENTS_OF_PANEL_AHEAD",
+    "SETS_PERIOD",
     "WIDE_TILE_BYTES",
     "WRITTEN_OUT",
     "gather_cost",
@@ -34,29 +35,32 @@ WRITTEN_OUT = 256  # iterations that may be written out: LLVM takes about a mill
 LARGEST_TARGET_COPY = 1 << 20  # the most bytes of a copy of a target: each chunk has one, in the second-level cache
 CACHED_BYTES = 1 << 18  # a tensor of at most this size stays in the second-level cache
 LARGE_CACHE_BYTES = 1 << 21  # a tensor of at most this size stays in the second-level cache of large cores
-LAST_CACHE_BYTES = 1 << 24  # a tensor of at most this size stays in the last cache
+SETS_PERIOD = 1 << 16  # addresses so many bytes apart share a set of the second-level cache: 1024 sets of a line
+LAST_CACHE_BYTES = 12 << 20  # a tensor of at most this size stays in the part of the last cache that two cores have
 PREFETCH_AHEAD = 16  # the least stored entries ahead: processing them takes about as long as a load from memory
 SEGMENTS_AHEAD = 8  # the same for entries whose coordinates locate segments: a whole segment is walked for each
 SEGMENTS_OF_PANEL_AHEAD = 4  # segments that a panel continues: with more, they would push its rows out of the cache
 ENTRY_BYTES = 8  # the approximate size of a stored entry: a coordinate and a value
 
 _CACHES = ((NEAREST_BYTES, 0.3), (CACHED_BYTES, 2.25), (LARGE_CACHE_BYTES, 4.0), (LAST_CACHE_BYTES, 10.0))
-"""The size in bytes and the cost of a miss in multiply-adds, for each cache.
+"""The size of each cache in bytes, and the cost of a miss in it in multiply-adds.
 
 The cost was measured on Zen 4: the extra time of a product whose rows miss the cache, relative to a product whose rows
 are all in the first-level cache. Beyond 2 MiB it is 2.25 on Zen 4 and 6 on Emerald Rapids.
 """
 
 
-def gather_cost(size: float) -> float:
+def gather_cost(size: float, sets: float = 1.0) -> float:
     """The expected cost of reading a random cache line of a tensor of `size` bytes.
 
-    A cache holds the fraction cached / size of the lines. The other lines pay the price of a miss.
+    A cache holds the fraction cached / size of the lines. The other lines pay the price of a miss. If addresses fall on
+    the share `sets` of the sets, only this share of the near caches is of use. The last cache scatters addresses.
     """
     cost = nearer = 0.0
     for cached, price in _CACHES:
-        if size <= cached:
+        used = cached if cached >= LAST_CACHE_BYTES else cached * sets
+        if size <= used:
             break
-        cost += (price - nearer) * (1.0 - cached / size)
+        cost += (price - nearer) * (1.0 - used / size)
         nearer = price
     return cost
