@@ -162,23 +162,25 @@ class Optimization:
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests marked by `sampled`: a part of their cases in `make test`, all of them in `make test-long`, which runs no
+    """Tests marked by `sampled`: a part of their cases in `make test`, the others in `make test-long`, which runs no
     other tests of the file unless some take a sample by `programs.amount`.
 
-    A test marked by `sampled(step)` runs every `step`-th case, by the sum of the places of its parameters among their
-    values: so each value of each parameter occurs, beside other ones of the others. Without an argument the test takes
-    its sample itself, by `programs.amount`. A case that is asked for by its name runs in any case.
+    A test marked by `sampled(step)` runs every `step`-th case in `make test`, by the sum of the places of its
+    parameters among their values: so each value of each parameter occurs, beside other ones of the others. Without an
+    argument the test takes its sample itself, by `programs.amount`. A case that is asked for by its name runs in any
+    case.
     """
     if any("::" in argument for argument in config.args):
         return
     marked = {item: mark for item in items if (mark := item.get_closest_marker("sampled"))}
+    places = _places(item for item, mark in marked.items() if mark.args)
+    chosen = {item for item, place in places.items() if place % marked[item].args[0] == 0}
     if os.environ.get("JSPARSE_TEST_LONG") == "1":
         whole = {item.path for item in marked if {"LONG", "amount", "sample"} & vars(item.module).keys()}
         files = {item.path for item in marked} - whole
-        left_out = {item for item in items if item.path in files and item not in marked}
+        left_out = chosen | {item for item in items if item.path in files and item not in marked}
     else:
-        places = _places(item for item, mark in marked.items() if mark.args)
-        left_out = {item for item, place in places.items() if place % marked[item].args[0]}
+        left_out = places.keys() - chosen
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 

@@ -1,13 +1,14 @@
-"""Layers with pruned weights in two formats, beside dense ones, by the size of the batch."""
+"""Layers with pruned weights, and an exported model of three, beside dense ones, by the size of the batch."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
@@ -20,11 +21,14 @@ from jsparse.nn import linear
 from ._data import dense
 
 SIZES, ZEROS, BATCHES = ((1_024, 1_024), (4_096, 4_096)), (90, 95, 98), (1, 32, 256, 1_024)
+MODEL = (1_024, 4_096, 4_096, 1_024)  # the features of the exported model
 
 
 def cases() -> list[Case]:
-    """The cases: what a layer gives, and with the gradients of x and of the weights."""
-    return [_case(*given) for given in product(SIZES, ZEROS, BATCHES, (False, True))]
+    """The cases: what a layer gives, and with the gradients of x and of the weights; what an exported model gives."""
+    few = [_case((1_024, 1_024), *given, False) for given in product((50, 70, 80), (1, 32, 1_024))]
+    served = [_served(*given) for given in product(ZEROS, (1, 32, 1_024))]
+    return [*few, *(_case(*given) for given in product(SIZES, ZEROS, BATCHES, (False, True))), *served]
 
 
 def _case(sizes: tuple[int, int], percent: int, batch: int, trains: bool) -> Case:
@@ -71,3 +75,42 @@ def _step(layer: Callable[[Any, jax.Array], jax.Array], kernel: Any, x: jax.Arra
         return (found[0], found[2]) if trains else found  # the gradient of the kernel differs by format
 
     return step
+
+
+def _served(percent: int, batch: int) -> Case:
+    """A model of three layers with relu, exported and read again. The dense model has the same zeros."""
+
+    @functools.cache
+    def weights() -> list[sp.csr_array]:
+        return [uniform((m, n), m * n * (100 - percent) // 100) for m, n in pairwise(MODEL)]
+
+    def x() -> jax.Array:
+        return jnp.asarray(dense(batch, MODEL[0]))
+
+    def read_again(kernels: list[Any]) -> Step:
+        def model(x: jax.Array) -> jax.Array:
+            for kernel in kernels[:-1]:
+                x = jax.nn.relu(x @ kernel)
+            return x @ kernels[-1]
+
+        checks = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
+        data = jax.export.export(jax.jit(model), disabled_checks=checks)(x()).serialize()
+        run, given = jax.jit(jax.export.deserialize(bytearray(data)).call), x()
+        return lambda: jax.block_until_ready(run(given))
+
+    def expected() -> np.ndarray:
+        found = np.asarray(x())
+        for kernel in weights()[:-1]:
+            found = np.maximum(found @ kernel, 0)
+        return found @ weights()[-1]
+
+    return Case(
+        name=f"served_{percent}_{batch}",
+        description=f"exported model {' x '.join(map(str, MODEL))} with {percent} % zeros, a batch of {batch:,}, f32",
+        candidates={
+            "csc": lambda: read_again([jsparse.asarray(kernel, format="csc") for kernel in weights()]),
+            "dense": lambda: read_again([jnp.asarray(kernel.toarray()) for kernel in weights()]),
+        },
+        expected=expected,
+        tolerance=1e-3,
+    )

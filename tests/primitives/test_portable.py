@@ -13,7 +13,7 @@ from jsparse import Pattern, SparseTensor
 from jsparse._compat import lower_as
 from jsparse.primitives import lowerings
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.portable import join
+from jsparse.primitives.portable import join, summed
 from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.join import Sorted, visit
 from jsparse.primitives.portable.stream import Stream
@@ -33,7 +33,7 @@ def _portable():
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of a few rows: 1024 bytes of factors."""
-    rule = lower_as(partial(compute_einsum, machine=Machine(1024, True)))
+    rule = lower_as(partial(compute_einsum, machine=Machine(1024, sums_by_products=True, uses_order=True)))
     monkeypatch.setitem(lowerings.LOWERINGS[einsum_p], PORTABLE, rule)
 
 
@@ -275,6 +275,53 @@ def test_long_sums_of_several_elements():
         jnp.ones(count + 5), Pattern._trusted((3, count), jsparse.Format.of("csr", 2), (pointers, columns))
     )
     same(jax.jit(lambda S: S.sum(1))(A.dynamic(count + 5)), np.array([2, count, 3], np.float32))
+
+
+# ---- sorted rows
+
+
+@pytest.fixture
+def sorted_sums(monkeypatch):
+    """The rule for accelerators, and the targets of each sum whose rows it calls sorted."""
+    found, scatter = [], summed._scatter
+
+    def observed(how, total, index, updates, is_sorted=False):
+        if is_sorted:
+            jax.debug.callback(lambda *columns: found.append(np.stack(columns, -1)), *index)
+        return scatter(how, total, index, updates, is_sorted)
+
+    monkeypatch.setattr(summed, "_scatter", observed)
+    machine = Machine(1024, sums_by_products=False, uses_order=True)
+    monkeypatch.setitem(lowerings.LOWERINGS[einsum_p], PORTABLE, lower_as(partial(compute_einsum, machine=machine)))
+    return found
+
+
+def dead_columns(A):
+    """The dynamic tensor in coo with coordinates out of range at every fourth entry, and its dense array."""
+    leaves, tree = jax.tree.flatten(A)
+    (at,) = (n for n, x in enumerate(leaves) if x is A.pattern.arrays[-1])
+    columns = np.asarray(leaves[at]).copy()
+    columns[3:20:4] = -1
+    dense = np.asarray(jax.jit(lambda A: A.with_values(A.values.at[3:20:4].set(0)).todense())(A))
+    return jax.tree.unflatten(tree, [*leaves[:at], jnp.asarray(columns), *leaves[at + 1 :]]), dense
+
+
+@pytest.mark.parametrize("case", ["csr", "coo", "csc", "joined", "coordinates out of range"])
+def test_rows_that_are_called_sorted_are(sorted_sums, case):
+    """CPUs ignore the order, so what other platforms rely on is looked at."""
+    d, e, x = draw(23, 17), draw(17, 9), whole(17, 40)
+    for A in both(d, case if case in ("csr", "coo", "csc") else "coo"):
+        if case == "joined":
+            same(of("ij,jk->i", A, dynamic(e)), (d @ e).sum(1))
+        elif case != "coordinates out of range":
+            same(of("ij,jf->if", A, x), d @ x)
+        elif A.is_dynamic:
+            A, d = dead_columns(A)
+            same(of("ij,jf->if", A, x), d @ x)
+    jax.effects_barrier()
+    assert bool(sorted_sums) == (case != "csc")
+    for rows in sorted_sums:
+        assert (np.lexsort(rows.T[::-1]) == np.arange(len(rows))).all()
 
 
 # ---- empty operands

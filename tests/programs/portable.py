@@ -22,8 +22,8 @@ __all__ = ["run_by_rule"]
 MACHINES = {
     "CPU": CPU,
     "accelerator": ACCELERATOR,
-    "small chunks": Machine(64, True),
-    "other small chunks": Machine(200, False),
+    "small chunks": Machine(64, sums_by_products=True, uses_order=True),
+    "other small chunks": Machine(200, sums_by_products=False, uses_order=False),
 }
 
 

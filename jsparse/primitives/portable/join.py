@@ -35,8 +35,9 @@ from jsparse.primitives.spec import PatternAccess
 
 __all__ = ["Sorted", "known_rows", "visit"]
 
-MOST_KNOWN = 1 << 20
-"""The most rows of static patterns that are joined while a program is traced, since they become its constants."""
+MOST_KNOWN = 1 << 16
+"""The most rows of static patterns that are joined while a program is traced. Four arrays of as many int32 are
+the MiB of constants that a program for other platforms than CPU may have."""
 
 MOST_COUNTED = 1 << 30
 """The most joined rows that are counted at a time, since the running sum is an int32."""
@@ -209,7 +210,7 @@ def joined(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stre
     parents = np.repeat(np.arange(rows.rows), counts)
     offsets = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
     same = len(parents) == rows.rows and bool((counts == 1).all())
-    return _both(rows if same else rows.taken(parents), entries.taken(order[first[parents] + offsets]))
+    return _both(rows if same else rows.taken(parents, increasing=True), entries.taken(order[first[parents] + offsets]))
 
 
 def _keys(stream: Stream, variables: Sequence[IndexVar], sizes: Mapping[IndexVar, int]) -> np.ndarray:
@@ -223,7 +224,7 @@ def _keys(stream: Stream, variables: Sequence[IndexVar], sizes: Mapping[IndexVar
 def _alive(rows: Stream) -> Stream:
     if rows.live is None:
         return rows
-    return replace(rows.taken(np.flatnonzero(rows.live)), live=None)
+    return replace(rows.taken(np.flatnonzero(rows.live), increasing=True), live=None)
 
 
 def _both(rows: Stream, entries: Stream) -> Stream:
@@ -263,7 +264,7 @@ def visit(total: Any, rows: Stream, rest: Sequence[Sorted], add: Callable[[Any, 
         parent = jnp.minimum(jnp.searchsorted(ends, numbers, side="right", method="scan_unrolled"), rows.rows - 1)
         before = clamped(ends, [parent]) - clamped(end - first, [parent])
         entry = clamped(first, [parent]) + numbers - before
-        both = _both(rows.taken(parent), following.entries.taken(entry)).only(numbers < ends[-1])
+        both = _both(rows.taken(parent, increasing=True), following.entries.taken(entry)).only(numbers < ends[-1])
         return visit(total, both, others, add, at_once)
 
     # Chunks are counted, not rows: XLA takes a loop from 0 in larger steps than a known bound for an empty one.

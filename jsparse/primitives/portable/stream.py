@@ -39,6 +39,7 @@ class Stream:
             and so on, since the rows are these entries in storage order.
         live: whether each row counts; None if all do. Rows of padding do not.
         start: the number of the first row in the stream that this is a part of.
+        order: the index variables by which the rows that count are sorted, the slowest one first.
     """
 
     rows: int
@@ -46,6 +47,7 @@ class Stream:
     positions: Mapping[int, Array | None]
     live: Array | None = None
     start: Array | int = 0
+    order: tuple[IndexVar, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -63,10 +65,11 @@ class Stream:
         """The number of each row."""
         return (np if self.is_known else jnp).arange(self.rows, dtype=np.int32) + self.start
 
-    def taken(self, index: Array) -> Stream:
-        """The rows with these numbers."""
+    def taken(self, index: Array, increasing: bool = False) -> Stream:
+        """The rows with these numbers. `increasing` says that no number is less than the one before it."""
         return replace(
             self,
+            order=self.order if increasing else (),
             rows=len(index),
             coordinates={v: _rows(x, index) for v, x in self.coordinates.items()},
             positions={n: index + self.start if x is None else _rows(x, index) for n, x in self.positions.items()},
@@ -85,6 +88,7 @@ class Stream:
             {n: None if x is None else cut(x) for n, x in self.positions.items()},
             None if self.live is None else cut(self.live),
             self.start + start,
+            self.order,
         )
 
     def in_parts(self, rows: int, add: Callable[[Any, Stream], Any], total: Any, may_repeat: bool = False) -> Any:
@@ -140,4 +144,4 @@ def stream_of(walk: PatternAccess, number: int, arrays: Sequence[Array]) -> Stre
             same = coordinates[v] == column
             live = same if live is None else live & same
         coordinates.setdefault(v, column)
-    return Stream(pattern.nse, coordinates, {number: None}, live)
+    return Stream(pattern.nse, coordinates, {number: None}, live, order=tuple(coordinates))

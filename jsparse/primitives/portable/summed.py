@@ -57,17 +57,20 @@ class Machine:
     Attributes:
         chunk: the bytes of the factors that are gathered at a time.
         sums_by_products: whether a sum over the last axis takes longer than a product with a vector of ones.
+        uses_order: whether rows are added faster if it is known that they are sorted.
     """
 
     chunk: int
     sums_by_products: bool
+    uses_order: bool
 
 
-CPU = Machine(2 << 20, True)
+CPU = Machine(2 << 20, sums_by_products=True, uses_order=False)
 """A chunk lies in the cache. XLA does not vectorize sums of float numbers over the last axis."""
 
-ACCELERATOR = Machine(1 << 30, False)
-"""XLA fuses gathers with the sums of their rows, and each chunk costs the start of a few kernels."""
+ACCELERATOR = Machine(4 << 30, sums_by_products=False, uses_order=True)
+"""XLA fuses gathers with the sums of their rows, and in a loop over chunks it does not. Sums of sorted rows are kept in
+registers, where others need atomic additions."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class Sum:
         dtype: the result's dtype.
         dense: all index variables that no pattern has.
         in_order: whether the rows of the stream are the slots of the result's pattern, in order.
-        is_long: whether one element may be the sum of so many terms that two levels are needed.
+        may_be_long: whether one element may be the sum of more than LONG terms.
         machine: what is fast.
     """
 
@@ -136,7 +139,7 @@ class Sum:
     dtype: np.dtype
     dense: tuple[IndexVar, ...]
     in_order: bool
-    is_long: bool
+    may_be_long: bool
     machine: Machine
 
     @cached_property
@@ -153,6 +156,11 @@ class Sum:
         return np.dtype(accumulator(*(np.dtype(dtype).name for dtype in dtypes)))
 
     @cached_property
+    def is_long(self) -> bool:
+        """Whether sums are made in two levels: others than float32's have enough digits, or none to lose."""
+        return self.may_be_long and self.spec.semiring.add == "+" and self.computed in (np.float32, np.complex64)
+
+    @cached_property
     def zero(self) -> np.ndarray:
         """The sum of no rows."""
         return np.asarray(self.spec.semiring.zero(self.dtype.name)).astype(self.computed)
@@ -167,7 +175,8 @@ class Sum:
     def rows_at_once(self) -> int:
         """The number of rows of a chunk."""
         arrays = [prod(self.sizes[v] for v in factor.layout.dense) for factor in self.factors if factor.layout.indexed]
-        product = prod(self.sizes[v] for v in (self.dense if self._is_broadcast else self.target.dense))
+        whole = self._is_broadcast or (self._is_contraction and len(self.factors) > 2)
+        product = prod(self.sizes[v] for v in (self.dense if whole else self.target.dense))
         return max(self.machine.chunk // (self.computed.itemsize * (sum(arrays) + product)), 1)
 
     @property
@@ -259,12 +268,18 @@ class Sum:
         return jnp.bitwise_or(a, b) if add == "|" else _ADD[add][0](a, b)
 
     def _scattered(self, total: jax.Array, products: jax.Array, rows: Stream) -> jax.Array:
-        index = [jnp.asarray(_index(rows, label)) for label in self.target.indexed]
-        if rows.live is not None:
+        index, add = [jnp.asarray(_index(rows, label)) for label in self.target.indexed], self.spec.semiring.add
+        is_sorted = self.machine.uses_order and self.target.indexed == rows.order[: len(index)]
+        if rows.live is not None and is_sorted and len(index) == 1 and add != "|" and not self.is_long:
+            # Absent rows add nothing to the row of the last one that counts, so the order stays.
+            products = jnp.where(rows.live.reshape(-1, *[1] * (products.ndim - 1)), products, self.zero)
+            index[0] = jax.lax.cummax(jnp.where(rows.live, index[0], 0))
+        elif rows.live is not None:
             index[0] = jnp.where(rows.live, index[0], self.shape[0])  # beyond the result, so it is dropped
-        if self.is_long or self.spec.semiring.add == "|":
+            is_sorted = False
+        if self.is_long or add == "|":
             return self._in_two_levels(total, products, index)
-        return _scatter(_ADD[self.spec.semiring.add][2], total, index, products)
+        return _scatter(_ADD[add][2], total, index, products, is_sorted)
 
     def _in_two_levels(self, total: jax.Array, products: jax.Array, index: Sequence[Any]) -> jax.Array:
         """Combine the rows of each target first, by a segmented scan of the rows in the order of their targets."""
@@ -296,7 +311,9 @@ class Sum:
         return found.astype(self.dtype).reshape(self.spec.shape(self.spec.result))
 
 
-def _scatter(how: Callable[..., Any], total: jax.Array, index: Sequence[Any], updates: Any) -> jax.Array:
+def _scatter(
+    how: Callable[..., Any], total: jax.Array, index: Sequence[Any], updates: Any, is_sorted: bool = False
+) -> jax.Array:
     count = len(index)
     return how(
         total,
@@ -307,6 +324,7 @@ def _scatter(how: Callable[..., Any], total: jax.Array, index: Sequence[Any], up
             inserted_window_dims=tuple(range(count)),
             scatter_dims_to_operand_dims=tuple(range(count)),
         ),
+        indices_are_sorted=is_sorted,
         mode=jax.lax.GatherScatterMode.FILL_OR_DROP,
     )
 
@@ -338,7 +356,7 @@ def sum_of(
     arrays: Sequence[Any],
     machine: Machine,
     in_order: bool = False,
-    is_long: bool = False,
+    may_be_long: bool = False,
     rows: frozenset[IndexVar] = frozenset(),
 ) -> Sum:
     """The sum that a spec states. `arrays` are the factors, `rows` further index variables that rows have."""
@@ -346,9 +364,8 @@ def sum_of(
     factors = tuple(_factor(x, term, spec, sparse) for x, term in zip(arrays, spec.factors, strict=True))
     used = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
     named = [v for v, _ in spec.sizes if v not in sparse and v in used]
-    return Sum(
-        spec, factors, Layout.of(spec.result, sparse), spec.dtype_of(arrays), tuple(named), in_order, is_long, machine
-    )
+    target = Layout.of(spec.result, sparse)
+    return Sum(spec, factors, target, spec.dtype_of(arrays), tuple(named), in_order, may_be_long, machine)
 
 
 def _factor(x: Any, term: Term, spec: Spec, sparse: frozenset[IndexVar]) -> Factor:
