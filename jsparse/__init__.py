@@ -17,7 +17,7 @@ from jsparse.ops import methods as _methods  # noqa: F401
 from jsparse.primitives import target as _target
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor
 
-EXPORT_CALLS = [_target.TARGET]
+EXPORT_CALLS = [_target.TARGET, *_target.PALLAS]
 """The names of the custom calls in compiled programs, for `jax.export.DisabledSafetyCheck.custom_call`."""
 
 __all__ = sorted([*_PLACES, *_SUBPACKAGES, "EXPORT_CALLS"])

@@ -26,7 +26,7 @@ __all__ = ["PORTABLE", "Config", "Settings", "clear_cache", "config", "logged"]
 PORTABLE = "xla"
 """The backend without kernels of our own."""
 
-CHOICES = {"bounds": ("clamp", "check"), "backend": (*BACKENDS, PORTABLE)}
+CHOICES = {"bounds": ("clamp", "check"), "backend": (*BACKENDS, PORTABLE), "blocks": (PORTABLE, "pallas")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Settings:
 
     bounds: str = "clamp"
     backend: str = FALLBACK if fault is None else PORTABLE
+    blocks: str = PORTABLE
 
 
 def _path(value: object, shown: str) -> str | None:
@@ -96,8 +97,9 @@ class Config:
         ...     y = A @ x
 
     Settings take effect at the next call, also for functions that are jitted already: JAX keeps a program for each
-    value of `bounds` and `backend`. All others belong to the whole process: they change no program, and can be assigned
-    but not set for a block. All settings are read from the environment at import, as JSPARSE_BOUNDS=check.
+    value of `bounds`, `backend` and `blocks`. All others belong to the whole process: they change no program, and can
+    be assigned but not set inside a `with` block. All settings are read from the environment at import, as
+    JSPARSE_BOUNDS=check.
 
     Attributes:
         bounds: the treatment of dynamic tensors' index arrays in programs. "clamp" (the default): kernels stay within
@@ -109,6 +111,9 @@ class Config:
             extension's routines and XLA's computations run as always. "xla": programs have XLA operations in place of
             kernels, as on all platforms other than CPU (docs/concepts/platforms.md). What is known while a program is
             traced, such as the pattern of a product, is computed by machine code all the same.
+        blocks: how programs for CUDA and TPUs multiply patterns of dense blocks by arrays. "xla" (the default): by XLA
+            operations, as on all platforms other than CPU. "pallas": by a kernel of jsparse, where the blocks are of
+            sizes that it takes (docs/concepts/platforms.md). The kernels were never run on a device.
         cache_dir: the folder in which compiled kernels are kept for later processes (docs/concepts/cache.md): an
             absolute path, by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel
             creates it. Only this user may be able to write to it, since it holds machine code. None or "" (also in
@@ -127,6 +132,7 @@ class Config:
 
     bounds: str
     backend: str
+    blocks: str
     cache_dir: str | os.PathLike[str] | None
     cache_bytes: int
     log_compiles: bool

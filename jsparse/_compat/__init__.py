@@ -17,6 +17,7 @@ from jsparse._compat.context import (
     output_aval,
     same_varying,
     trace_state,
+    varying_like,
 )
 from jsparse._compat.jaxprs import (
     closed,
@@ -108,6 +109,7 @@ __all__ = [
     "trace_state",
     "traceback_frames",
     "used_arguments",
+    "varying_like",
     "with_checkpoint_name",
     "without_constants",
     "without_dead_equations",

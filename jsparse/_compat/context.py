@@ -32,6 +32,7 @@ __all__ = [
     "output_aval",
     "same_varying",
     "trace_state",
+    "varying_like",
 ]
 
 
@@ -80,6 +81,13 @@ def same_varying(operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
         return _made_to_vary(x, missing) if missing else x
 
     return tuple(map(varied, operands))
+
+
+def varying_like(x: jax.Array, shape: Sequence[int], dtype: np.dtype) -> jax.ShapeDtypeStruct:
+    """The type of a kernel's result, which varies over the same manual axes as `x`."""
+    aval = jax.typeof(x)
+    name = "manual_axis_type" if hasattr(aval, "manual_axis_type") else "vma"  # up to JAX 0.9
+    return jax.ShapeDtypeStruct(tuple(shape), dtype, **{name: getattr(aval, name)})
 
 
 def function_of_jax_numpy() -> str | None:

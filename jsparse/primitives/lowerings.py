@@ -2,7 +2,8 @@
 
 A rule takes the primitive's operands and parameters: for `einsum` a `Spec`, which says what is computed and knows
 nothing of loops. On CPU a rule has the scheduler make a plan of them, and calls the plan's kernel. On all other
-platforms, and on CPU under `jsparse.config.backend = "xla"`, a rule makes XLA operations (`portable/`).
+platforms, and on CPU under `jsparse.config.backend = "xla"`, a rule makes XLA operations (`portable/`). Under
+`jsparse.config.blocks = "pallas"`, CUDA and TPUs have kernels for products of blocks.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse._compat import Primitive, lower_as
+from jsparse.base.arrays import Array
 from jsparse.compiler.dtypes import is_complex
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern, Relayout
@@ -71,6 +73,22 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
 None stands for all platforms without a rule of their own. Under the backend "xla" it stands for CPU as well, unless
 there is a rule under that name."""
 
+
+def _with_blocks(*operands: Array, spec: Spec, kernel: str) -> jax.Array:
+    """The einsum by XLA operations, or by the kernel of that name if it is a product of blocks."""
+    from jsparse.primitives.portable import block_kernels  # noqa: PLC0415  it imports Pallas
+
+    return compute_einsum(*operands, spec=spec, machine=ACCELERATOR, kernel=getattr(block_kernels, kernel))
+
+
+BLOCKS: dict[Primitive, dict[str | None, Rule]] = {
+    einsum_p: {
+        "cuda": lower_as(partial(_with_blocks, kernel="multiply_on_gpu")),
+        "tpu": lower_as(partial(_with_blocks, kernel="multiply_on_tpu")),
+    }
+}
+"""The rules that come on top under `jsparse.config.blocks = "pallas"`."""
+
 MOST_CONSTANT = 1 << 20
 """The most bytes of index arrays that a program for other platforms has as constants."""
 
@@ -110,11 +128,11 @@ def _patterns(params: dict[str, Any]) -> Iterator[Pattern]:
 
 
 def _rules(primitive: Primitive) -> dict[str | None, Rule]:
-    """The rules of a primitive by platform, with the choice that `config.backend` makes on CPU."""
-    rules = dict(LOWERINGS[primitive])
+    """The rules of a primitive by platform, with the choices that `config.backend` makes on CPU and `config.blocks` on
+    other platforms."""
+    rules = {**LOWERINGS[primitive], **(BLOCKS.get(primitive, {}) if config.blocks == "pallas" else {})}
     own, on_cpu = rules.get("cpu"), rules.pop(PORTABLE, rules.get(None))
-    if None in rules:
-        rules[None] = _limited(rules[None])
+    rules = {platform: rule if platform == "cpu" else _limited(rule) for platform, rule in rules.items()}
     if own is None or on_cpu is None:
         return rules
 

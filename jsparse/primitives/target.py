@@ -12,9 +12,12 @@ import numpy as np
 
 from jsparse.base import _native
 
-__all__ = ["TARGET"]
+__all__ = ["PALLAS", "TARGET"]
 
 TARGET = "jsparse_kernel"  # the name of the custom call
+
+PALLAS = ("__gpu$xla.gpu.triton", "triton_kernel_call", "triton_kernel_call_ffi", "tpu_custom_call")
+"""The custom calls of kernels in Pallas, by Triton in several releases of JAX and for TPUs."""
 
 
 def _resolve(

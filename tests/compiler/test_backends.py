@@ -246,7 +246,7 @@ def test_an_exported_program_keeps_its_backend(entered):
     A, x = sparse(dynamic=True), jnp.arange(4, dtype=jnp.int32)
     type_, stored = A.pattern.type, type(A.pattern)
     f = jax.jit(lambda arrays, values, x: jsparse.SparseTensor._unchecked(values, stored(type_, arrays)) @ x)
-    allowed = [jax.export.DisabledSafetyCheck.custom_call(*jsparse.EXPORT_CALLS)]
+    allowed = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
     with config(backend="interpret"):
         exported = jax.export.export(f, disabled_checks=allowed)(A.pattern.arrays, A.values, x).serialize()
     runtime.clear_cache()

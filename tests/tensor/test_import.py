@@ -24,6 +24,7 @@ assert threading.active_count() == threads
 assert len(os.listdir("/proc/self/task")) == tasks
 for slow in ("scipy.sparse", "jax.experimental.sparse", "jax.extend", "llvmlite", "flax", "optax"):
     assert slow not in sys.modules, slow
+assert "jax.experimental.pallas" not in sys.modules
 assert not any(name.startswith("jsparse.compiler.schedule") for name in sys.modules)
 """
 

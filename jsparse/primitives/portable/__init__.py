@@ -1,1 +1,3 @@
-"""What primitives compute, as operations of XLA alone: for platforms that have no kernels of jsparse."""
+"""What primitives compute, as operations of XLA: for platforms that have no kernels of jsparse.
+
+Products of blocks may have kernels in Pallas."""

@@ -7,7 +7,7 @@ No plan is made. Dimensions that batch the index arrays are a `jax.vmap` of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -28,13 +28,20 @@ from jsparse.primitives.spec import Spec, Term
 __all__ = ["compute_einsum"]
 
 Index = Sequence[Sequence[Any]]  # the index arrays of each pattern
+Kernel = Callable[[Spec, Sequence[Any], Index], jax.Array | None]
 
 
-def compute_einsum(*operands: Any, spec: Spec, machine: Machine) -> jax.Array:
-    """The einsum that a spec states, by XLA operations. NaN where a pattern overflowed."""
+def compute_einsum(*operands: Any, spec: Spec, machine: Machine, kernel: Kernel | None = None) -> jax.Array:
+    """The einsum that a spec states, by XLA operations. NaN where a pattern overflowed.
+
+    Args:
+        kernel: a function `kernel(spec, factors, index)` that computes some einsums, and gives None for the others.
+    """
     factors, index = spec.split(operands)
     own = [arrays[: walk.array_counts[0]] if arrays else () for walk, arrays in zip(spec.walks, index, strict=True)]
-    out = _batched(spec.unscheduled, factors, own, machine)
+    out = None if kernel is None else kernel(spec.unscheduled, factors, own)
+    if out is None:
+        out = _batched(spec.unscheduled, factors, own, machine)
     invalid = overflowed(spec, spec.dtype_of(factors), index)
     return poisoned(out if invalid is None else nan_where(invalid, out), spec, index)
 

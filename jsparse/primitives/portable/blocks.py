@@ -1,0 +1,181 @@
+"""Products of blocks: a pattern whose entries are dense blocks, times a dense array.
+
+    R[t, n, m] = Σ X[s(e), n, k] · V[e, k, m]        summed over k, and over the entries e with t(e) = t
+
+Here t are the pattern's index variables that the result has, and s are those that X has; n, k and m are the dense index
+variables of X and R, of X and V, and of V and R. Each letter stands for several index variables, which become one axis.
+The derivative in X is such a product again. The one in V is none: it is a sampled product.
+
+XLA would write X[s(e)] and the products of all entries to memory. A kernel (`block_kernels.py`) reads each block of X
+where it lies. Its entries are sorted by their targets, and those that do not count come last, where no target's entries
+are: so their numbers are never multiplied, be they NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
+from jsparse.notation import IndexVar
+from jsparse.primitives.portable.stream import Stream, stream_of
+from jsparse.primitives.portable.summed import LONG, unflattened
+from jsparse.primitives.spec import Spec
+
+__all__ = ["BlockProduct", "Blocks", "Entries", "block_product"]
+
+Group = tuple[IndexVar, ...]
+
+
+@dataclass(frozen=True)
+class BlockProduct:
+    """An einsum that is a product of blocks.
+
+    Attributes:
+        spec: the einsum.
+        number: the number of the factor V, which lies on the pattern.
+        targets: the index variables t.
+        sources: the index variables s.
+        outer: the index variables n.
+        summed: the index variables k.
+        kept: the index variables m.
+    """
+
+    spec: Spec
+    number: int
+    targets: Group
+    sources: Group
+    outer: Group
+    summed: Group
+    kept: Group
+
+    def size(self, group: Group) -> int:
+        """The size of the axis that a group of index variables becomes."""
+        sizes = dict(self.spec.sizes)
+        return prod(sizes[v] for v in group)
+
+    def is_empty(self, factors: Sequence[Array]) -> bool:
+        """Whether nothing is multiplied."""
+        return 0 in (*self.spec.shape(self.spec.result), *(np.size(x) for x in factors))
+
+    def operands(self, factors: Sequence[Array], arrays: Sequence[Array]) -> Blocks:
+        """The operands of a kernel. `arrays` are the index arrays of a dynamic pattern."""
+        term, other = self.spec.factors[self.number], self.spec.factors[1 - self.number]
+        values, labels = unflattened(factors[self.number], term, self.spec), (*term.before, SLOTS, *term.behind)
+        is_transposed = labels[-1] in self.summed  # kernels take both orders, so that blocks are not moved
+        inner = (self.kept, self.summed) if is_transposed else (self.summed, self.kept)
+        return Blocks(
+            _grouped(factors[1 - self.number], other.before, (self.sources, self.outer, self.summed)),
+            _grouped(values, labels, ((SLOTS,), *inner)),
+            is_transposed,
+            Entries.of(stream_of(self.spec.walks[0], 0, arrays), self),
+            self.spec.dtype_of(factors),
+        )
+
+    def result(self, out: jax.Array) -> jax.Array:
+        """The result in the layout of its term, from an array (t, n, m)."""
+        labels, sizes = (*self.targets, *self.outer, *self.kept), dict(self.spec.sizes)
+        return jnp.transpose(
+            out.reshape([sizes[v] for v in labels]), [labels.index(v) for v in self.spec.result.before]
+        )
+
+
+SLOTS = ""  # the label of the axis of slots, which is no index variable's
+
+
+def _grouped(x: Array, labels: Group, groups: Sequence[Group]) -> jax.Array:
+    """An array with an axis for each group of labels."""
+    sizes = dict(zip(labels, np.shape(x), strict=True))
+    moved = jnp.transpose(x, [labels.index(v) for group in groups for v in group])
+    return moved.reshape([prod(sizes[v] for v in group) for group in groups])
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The operands of a kernel.
+
+    Attributes:
+        x: (sources, n, k) the dense factor.
+        values: (nse, k, m) the blocks; (nse, m, k) if they are transposed.
+        is_transposed: whether they are.
+        entries: the entries, sorted by their targets.
+        dtype: the dtype of the result.
+    """
+
+    x: jax.Array
+    values: jax.Array
+    is_transposed: bool
+    entries: Entries
+    dtype: np.dtype
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """The number of targets, and the sizes of n, k and m."""
+        k, m = reversed(self.values.shape[1:]) if self.is_transposed else self.values.shape[1:]
+        return len(self.entries.pointers) - 1, self.x.shape[1], k, m
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The entries of a pattern, sorted by their targets. Those that do not count come last.
+
+    Attributes:
+        pointers: where the entries of each target begin, and where those of the last one end.
+        slots: (nse,) the slot of each entry.
+        sources: (nse,) its source, which is in range even if the entry does not count.
+        targets: (nse,) its target, likewise.
+    """
+
+    pointers: Array
+    slots: Array
+    sources: Array
+    targets: Array
+
+    @staticmethod
+    def of(rows: Stream, product: BlockProduct) -> Entries:
+        """The entries of a stream. They are numpy's if the stream is known while a program is traced."""
+        count, xp = product.size(product.targets), np if rows.is_known else jnp
+        targets, sources = (_number(rows, group, product) for group in (product.targets, product.sources))
+        if rows.live is not None:
+            targets, sources = xp.where(rows.live, targets, count), xp.where(rows.live, sources, 0)
+        slots = np.argsort(targets, kind="stable") if rows.is_known else jnp.argsort(targets)
+        ordered = targets[slots]
+        pointers = xp.searchsorted(ordered, xp.arange(count + 1, dtype=np.int32))
+        found = (pointers, slots, sources[slots], xp.minimum(ordered, count - 1))
+        return Entries(*(x.astype(np.int32) for x in found))
+
+
+def _number(rows: Stream, group: Group, product: BlockProduct) -> Array:
+    """The coordinates of each row in the index variables of a group, as one number."""
+    number: Array = (np if rows.is_known else jnp).zeros(rows.rows, np.int32)
+    for v in group:
+        number = number * product.size((v,)) + rows.coordinates[v].astype(np.int32)
+    return number
+
+
+def block_product(spec: Spec) -> BlockProduct | None:
+    """The einsum as a product of blocks; None if it is none."""
+    lain = [term.on for term in spec.factors]
+    is_product = spec.semiring.is_linear and spec.mask is None and len(lain) == 2 and set(lain) == {0, None}
+    if not is_product or len(spec.walks) > 1 or spec.walks[0].lead or spec.result.on is not None:
+        return None
+    number, sparse = lain.index(0), dict.fromkeys(spec.walks[0].indices)
+    on, other = spec.factors[number], spec.factors[1 - number].before
+    labels = [(*on.before, *on.behind), other, spec.result.before]
+    if any(len(set(own)) < len(own) for own in labels) or not sparse.keys().isdisjoint(labels[0]):
+        return None
+    values, x, out = ([v for v in own if v not in sparse] for own in labels)
+    outer, summed, kept = (tuple(v for v in a if v in b) for a, b in ((x, out), (x, values), (values, out)))
+    # Each dense index variable is in two terms. One in all three is a batch, one in a single term is summed alone.
+    if sorted((*outer, *summed, *kept)) != sorted({*values, *x, *out}):
+        return None
+    targets, sources = (tuple(v for v in sparse if v in term) for term in (spec.result.before, other))
+    found = BlockProduct(spec, number, targets, sources, outer, summed, kept)
+    # A sum of so many blocks is made in two levels by XLA's operations.
+    is_long = found.size(tuple(v for v in sparse if v not in targets)) > LONG
+    return None if is_long or not (targets and outer and summed and kept) else found
