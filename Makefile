@@ -13,6 +13,11 @@ BIN := $(VENV)/bin
 SAMPLED = $(shell grep -rlE --include='test_*.py' 'programs.amount import|mark.sampled' tests)
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 
+# Python files are compiled when they are first imported, and kept: pip would compile all of them, which takes longer than
+# it takes to install them.
+export PIP_NO_COMPILE := 1
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-long test-optimized test-interpret test-hostile test-functions lint bench bench-models fuzz wheel test-wheel clean
 
 # All examples, each with a check of the result that it states: about six minutes. Figures are in build/examples.
