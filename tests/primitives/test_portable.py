@@ -309,7 +309,7 @@ def dead_columns(A):
 @pytest.mark.parametrize("case", ["csr", "coo", "csc", "joined", "coordinates out of range"])
 def test_rows_that_are_called_sorted_are(sorted_sums, case):
     """CPUs ignore the order, so what other platforms rely on is looked at."""
-    d, e, x = draw(23, 17), draw(17, 9), whole(17, 40)
+    d, e, x = draw(23, 17), draw(17, 60), whole(17, 40)
     for A in both(d, case if case in ("csr", "coo", "csc") else "coo"):
         if case == "joined":
             same(of("ij,jk->i", A, dynamic(e)), (d @ e).sum(1))
