@@ -281,8 +281,8 @@ def test_long_sums_of_several_elements():
 
 
 @pytest.fixture
-def sorted_sums(monkeypatch):
-    """The rule for accelerators, and the targets of each sum whose rows it calls sorted."""
+def sorted_sums(small_chunks, monkeypatch):
+    """The targets of each sum whose rows are called sorted."""
     found, scatter = [], summed._scatter
 
     def observed(how, total, index, updates, is_sorted=False):
@@ -291,8 +291,6 @@ def sorted_sums(monkeypatch):
         return scatter(how, total, index, updates, is_sorted)
 
     monkeypatch.setattr(summed, "_scatter", observed)
-    machine = Machine(1024, sums_by_products=False, uses_order=True)
-    monkeypatch.setitem(lowerings.LOWERINGS[einsum_p], PORTABLE, lower_as(partial(compute_einsum, machine=machine)))
     return found
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from math import gcd
 from typing import NamedTuple
 
 import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule.machine import LINE_BYTES, SETS_PERIOD, gather_cost
+from jsparse.compiler.schedule.machine import LINE_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.trip_counts import UNKNOWN
@@ -64,17 +63,7 @@ def lines_of(columns: int, item: int) -> int:
 def line_cost(nest: Summary, columns: int, item: int, rows: int, times: float = 1.0) -> float:
     """The cost of reading one random cache line in `times` · `rows` rows."""
     near = nest.lanes if nest.tiles_first else columns  # the elements of a row that are read consecutively
-    return gather_cost(times * rows * near * item, _sets_apart(columns * item, near * item))
-
-
-def _sets_apart(stride: int, near: int) -> float:
-    """The share of a near cache's sets that hold parts of `near` bytes, `stride` bytes apart.
-
-    A line's set is its address modulo the period of the sets. So starts of parts fall on the multiples of the greatest
-    common divisor: with a stride of 4096 bytes, parts of 256 bytes share a sixteenth of all sets (Lam, Rothberg and
-    Wolf, "The cache performance and optimizations of blocked algorithms", ASPLOS 1991).
-    """
-    return min(near / gcd(stride, SETS_PERIOD), 1.0)
+    return gather_cost(times * rows * near * item, near * item, columns * item)
 
 
 class GatheredRows(NamedTuple):

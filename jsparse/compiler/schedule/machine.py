@@ -3,6 +3,8 @@
 JAX compares the programs of a job's processes as text, so all processes have to choose the same schedule.
 """
 
+from math import gcd
+
 __all__ = [
     "CACHED_BYTES",
     "ENTRY_BYTES",
@@ -18,7 +20,6 @@ __all__ = [
     "REGISTER_BYTES",
     "SEGMENTS_AHEAD",
     "SEGMENTS_OF_PANEL_AHEAD",
-    "SETS_PERIOD",
     "WIDE_TILE_BYTES",
     "WRITTEN_OUT",
     "gather_cost",
@@ -35,7 +36,6 @@ WRITTEN_OUT = 256  # iterations that may be written out: LLVM takes about a mill
 LARGEST_TARGET_COPY = 1 << 20  # the most bytes of a copy of a target: each chunk has one, in the second-level cache
 CACHED_BYTES = 1 << 18  # a tensor of at most this size stays in the second-level cache
 LARGE_CACHE_BYTES = 1 << 21  # a tensor of at most this size stays in the second-level cache of large cores
-SETS_PERIOD = 1 << 16  # addresses so many bytes apart share a set of the second-level cache: 1024 sets of a line
 LAST_CACHE_BYTES = 12 << 20  # a tensor of at most this size stays in the part of the last cache that two cores have
 PREFETCH_AHEAD = 16  # the least stored entries ahead: processing them takes about as long as a load from memory
 SEGMENTS_AHEAD = 8  # the same for entries whose coordinates locate segments: a whole segment is walked for each
@@ -50,15 +50,24 @@ are all in the first-level cache. Beyond 2 MiB it is 2.25 on Zen 4 and 6 on Emer
 """
 
 
-def gather_cost(size: float, sets: float = 1.0) -> float:
+_SETS_BYTES = 1 << 16
+"""The sets of a second-level cache times the bytes of a line: addresses at this distance map to the same set."""
+
+
+def gather_cost(size: float, part: int = 1, stride: int = 1) -> float:
     """The expected cost of reading a random cache line of a tensor of `size` bytes.
 
-    A cache holds the fraction cached / size of the lines. The other lines pay the price of a miss. If addresses fall on
-    the share `sets` of the sets, only this share of the near caches is of use. The last cache scatters addresses.
+    A cache holds the fraction cached / size of the lines. The other lines pay the price of a miss.
+
+    If the tensor consists of parts of `part` bytes that begin `stride` bytes apart, its lines may map to few sets of a
+    near cache, and the other sets are of no use. Parts begin at multiples of the greatest common divisor of the stride
+    and the sets: with a stride of 4096 bytes, parts of 256 bytes map to a sixteenth of the sets (Lam, Rothberg and
+    Wolf, "The cache performance and optimizations of blocked algorithms", ASPLOS 1991). The last cache scatters lines.
     """
+    sets = min(part / gcd(stride, _SETS_BYTES), 1.0)
     cost = nearer = 0.0
     for cached, price in _CACHES:
-        used = cached if cached >= LAST_CACHE_BYTES else cached * sets
+        used = cached if cached == LAST_CACHE_BYTES else cached * sets
         if size <= used:
             break
         cost += (price - nearer) * (1.0 - used / size)

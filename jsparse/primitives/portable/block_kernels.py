@@ -117,7 +117,7 @@ def _sum_of_a_tile(
     steps: int,
     is_transposed: bool,
 ) -> None:
-    """One tile of the result. `tiles` are the sizes of tiles of n, k and m, and `steps` is the number of those of k."""
+    """Compute one tile of the result. Tiles have `tiles` elements along n, k and m, and k has `steps` of them."""
     target, n, m = (pl.program_id(axis) for axis in range(3))
 
     def added(step: jax.Array, total: jax.Array) -> jax.Array:

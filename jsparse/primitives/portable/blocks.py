@@ -125,7 +125,7 @@ class Entries:
     """The entries of a pattern, sorted by their targets. Those that do not count come last.
 
     Attributes:
-        pointers: where the entries of each target begin, and where those of the last one end.
+        pointers: (targets + 1,) target t has the entries from pointers[t] to pointers[t + 1] - 1.
         slots: (nse,) the slot of each entry.
         sources: (nse,) its source, which is in range even if the entry does not count.
         targets: (nse,) its target, likewise.
@@ -140,7 +140,8 @@ class Entries:
     def of(rows: Stream, product: BlockProduct) -> Entries:
         """The entries of a stream. They are numpy's if the stream is known while a program is traced."""
         count, xp = product.size(product.targets), np if rows.is_known else jnp
-        targets, sources = (_number(rows, group, product) for group in (product.targets, product.sources))
+        sizes = dict(product.spec.sizes)
+        targets, sources = (xp.asarray(rows.flat(group, sizes)) for group in (product.targets, product.sources))
         if rows.live is not None:
             targets, sources = xp.where(rows.live, targets, count), xp.where(rows.live, sources, 0)
         slots = np.argsort(targets, kind="stable") if rows.is_known else jnp.argsort(targets)
@@ -148,14 +149,6 @@ class Entries:
         pointers = xp.searchsorted(ordered, xp.arange(count + 1, dtype=np.int32))
         found = (pointers, slots, sources[slots], xp.minimum(ordered, count - 1))
         return Entries(*(x.astype(np.int32) for x in found))
-
-
-def _number(rows: Stream, group: Group, product: BlockProduct) -> Array:
-    """The coordinates of each row in the index variables of a group, as one number."""
-    number: Array = (np if rows.is_known else jnp).zeros(rows.rows, np.int32)
-    for v in group:
-        number = number * product.size((v,)) + rows.coordinates[v].astype(np.int32)
-    return number
 
 
 def block_product(spec: Spec) -> BlockProduct | None:
@@ -176,6 +169,6 @@ def block_product(spec: Spec) -> BlockProduct | None:
         return None
     targets, sources = (tuple(v for v in sparse if v in term) for term in (spec.result.before, other))
     found = BlockProduct(spec, number, targets, sources, outer, summed, kept)
-    # A sum of so many blocks is made in two levels by XLA's operations.
+    # The kernels add one product after the other. XLA's operations add more than LONG of them in two levels.
     is_long = found.size(tuple(v for v in sparse if v not in targets)) > LONG
     return None if is_long or not (targets and outer and summed and kept) else found

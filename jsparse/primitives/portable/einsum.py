@@ -98,7 +98,7 @@ def _single(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) 
     rows, rest = known_rows(spec.walks, streams, index, sizes)
     in_order = not any(step.multiplies for step in rest) and _is_in_order(rows, spec)
     kept = _variables(spec, rest)
-    total = sum_of(spec, factors, machine, in_order, _is_long(rows, rest, spec))
+    total = sum_of(spec, factors, machine, in_order, _may_be_long(rows, rest, spec))
     zero = total.start()
     if 0 in zero.shape or rows.rows == 0 or any(s.entries.rows == 0 for s in rest) or _is_empty(spec, factors):
         out = zero
@@ -122,7 +122,7 @@ def _variables(spec: Spec, rest: Sequence[Sorted]) -> frozenset[IndexVar]:
     return frozenset(named.union(*(step.bound for step in rest)))
 
 
-def _is_long(rows: Stream, rest: Sequence[Sorted], spec: Spec) -> bool:
+def _may_be_long(rows: Stream, rest: Sequence[Sorted], spec: Spec) -> bool:
     """Whether more than LONG floats may be added to one element of the result."""
     target = {*spec.result.before, *spec.result.behind}
     if spec.result.on is not None:

@@ -103,11 +103,10 @@ class Sorted:
         return first, end if rows.live is None else jnp.where(rows.live, end, first)
 
     def _limits(self, rows: Stream) -> tuple[Array, Array]:
-        count, at = self.entries.rows, jnp.zeros(rows.rows, jnp.int32)
+        count, sizes = self.entries.rows, dict(self.heads)
+        at = jnp.asarray(rows.flat(list(sizes), sizes))
         if not self.heads and self.pointers is None:
             return at, at + count
-        for v, size in self.heads:
-            at = at * size + jnp.asarray(rows.coordinates[v])
         if self.pointers is None:
             return at, at + 1
         first, end = (jnp.clip(clamped(self.pointers, [at + n]), 0, count) for n in (0, 1))
@@ -201,7 +200,7 @@ def joined(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stre
     if prod(sizes[v] for v in shared) >= 2**62:
         return None
     rows, entries = _alive(rows), _alive(entries)
-    own, keys = (_keys(stream, shared, sizes) for stream in (rows, entries))
+    own, keys = (np.asarray(stream.flat(shared, sizes, np.int64)) for stream in (rows, entries))
     order = np.argsort(keys, kind="stable")
     first, end = (np.searchsorted(keys[order], own, side) for side in ("left", "right"))
     counts = end - first
@@ -211,14 +210,6 @@ def joined(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stre
     offsets = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
     same = len(parents) == rows.rows and bool((counts == 1).all())
     return _both(rows if same else rows.taken(parents, increasing=True), entries.taken(order[first[parents] + offsets]))
-
-
-def _keys(stream: Stream, variables: Sequence[IndexVar], sizes: Mapping[IndexVar, int]) -> np.ndarray:
-    """The coordinates of each row as one number."""
-    keys = np.zeros(stream.rows, np.int64)
-    for v in variables:
-        keys = keys * sizes[v] + np.asarray(stream.coordinates[v], np.int64)
-    return keys
 
 
 def _alive(rows: Stream) -> Stream:

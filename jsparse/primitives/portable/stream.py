@@ -65,6 +65,13 @@ class Stream:
         """The number of each row."""
         return (np if self.is_known else jnp).arange(self.rows, dtype=np.int32) + self.start
 
+    def flat(self, variables: Sequence[IndexVar], sizes: Mapping[IndexVar, int], dtype: type = np.int32) -> Array:
+        """The coordinates of each row in some index variables as one number, the position in a dense array of them."""
+        number: Array = np.zeros(self.rows, dtype)
+        for v in variables:
+            number = number * dtype(sizes[v]) + self.coordinates[v].astype(dtype)
+        return number
+
     def taken(self, index: Array, increasing: bool = False) -> Stream:
         """The rows with these numbers. `increasing` says that no number is less than the one before it."""
         return replace(
@@ -82,13 +89,13 @@ class Stream:
         def cut(x: Array) -> Array:
             return jax.lax.dynamic_slice_in_dim(jnp.asarray(x), start, rows)
 
-        return Stream(
-            rows,
-            {v: cut(x) for v, x in self.coordinates.items()},
-            {n: None if x is None else cut(x) for n, x in self.positions.items()},
-            None if self.live is None else cut(self.live),
-            self.start + start,
-            self.order,
+        return replace(
+            self,
+            rows=rows,
+            coordinates={v: cut(x) for v, x in self.coordinates.items()},
+            positions={n: None if x is None else cut(x) for n, x in self.positions.items()},
+            live=None if self.live is None else cut(self.live),
+            start=self.start + start,
         )
 
     def in_parts(self, rows: int, add: Callable[[Any, Stream], Any], total: Any, may_repeat: bool = False) -> Any:

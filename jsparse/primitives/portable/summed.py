@@ -157,7 +157,7 @@ class Sum:
 
     @cached_property
     def is_long(self) -> bool:
-        """Whether sums are made in two levels: others than float32's have enough digits, or none to lose."""
+        """Whether sums are made in two levels. Integers and float64 do not need that, nor does a minimum."""
         return self.may_be_long and self.spec.semiring.add == "+" and self.computed in (np.float32, np.complex64)
 
     @cached_property
@@ -195,8 +195,7 @@ class Sum:
         products = self._products(rows)
         if self.target.indexed and not self.in_order:
             return self._scattered(total, products, rows)
-        if rows.live is not None:
-            products = jnp.where(rows.live.reshape(-1, *[1] * (products.ndim - 1)), products, self.zero)
+        products = self._zero_unless_live(products, rows)
         if self.in_order:
             return jax.lax.dynamic_update_slice_in_dim(total, products, rows.start, 0)
         return self._combine(total, reduced(products, (0,), self.spec.semiring.add, self.machine))
@@ -263,21 +262,27 @@ class Sum:
 
     # ---- sums
 
+    def _zero_unless_live(self, products: jax.Array, rows: Stream) -> jax.Array:
+        if rows.live is None:
+            return products
+        return jnp.where(rows.live.reshape(-1, *[1] * (products.ndim - 1)), products, self.zero)
+
     def _combine(self, a: Any, b: Any) -> Any:
         add = self.spec.semiring.add
         return jnp.bitwise_or(a, b) if add == "|" else _ADD[add][0](a, b)
 
     def _scattered(self, total: jax.Array, products: jax.Array, rows: Stream) -> jax.Array:
         index, add = [jnp.asarray(_index(rows, label)) for label in self.target.indexed], self.spec.semiring.add
-        is_sorted = self.machine.uses_order and self.target.indexed == rows.order[: len(index)]
-        if rows.live is not None and is_sorted and len(index) == 1 and add != "|" and not self.is_long:
-            # Absent rows add nothing to the row of the last one that counts, so the order stays.
-            products = jnp.where(rows.live.reshape(-1, *[1] * (products.ndim - 1)), products, self.zero)
+        in_levels = self.is_long or add == "|"
+        is_sorted = not in_levels and self.machine.uses_order and self.target.indexed == rows.order[: len(index)]
+        if rows.live is not None and is_sorted and len(index) == 1:
+            # Absent rows add nothing to the target of the last row that counts, so the order stays.
+            products = self._zero_unless_live(products, rows)
             index[0] = jax.lax.cummax(jnp.where(rows.live, index[0], 0))
         elif rows.live is not None:
             index[0] = jnp.where(rows.live, index[0], self.shape[0])  # beyond the result, so it is dropped
             is_sorted = False
-        if self.is_long or add == "|":
+        if in_levels:
             return self._in_two_levels(total, products, index)
         return _scatter(_ADD[add][2], total, index, products, is_sorted)
 
