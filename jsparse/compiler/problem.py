@@ -41,7 +41,7 @@ from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.output import Compute, Coordinates, OutputKind, Write
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Monoid, Semiring
 from jsparse.compiler.statement import DerivedVar, Statement, product_statement
-from jsparse.formats.level import Level
+from jsparse.formats.levels import Level
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
 __all__ = ["Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "problem_of_product"]

@@ -1,9 +1,11 @@
 """Storage of tensors: formats, patterns, and relayouts of values between patterns. This package does not use JAX."""
 
+import sys
+
+from jsparse.formats import levels
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format, default_format
-from jsparse.formats.level import Level
-from jsparse.formats.levels import LevelKind
+from jsparse.formats.levels import Level, LevelKind
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.relayout import Relayout, derived_format
 
@@ -17,3 +19,6 @@ __all__ = [
     "default_format",
     "derived_format",
 ]
+
+for name in ("level", "levels.compressed", "levels.dense", "levels.range", "levels.singleton"):
+    sys.modules[f"{__name__}.{name}"] = levels  # pickles of version 0.1.0 look up levels and their kinds by these names

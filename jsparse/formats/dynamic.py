@@ -19,8 +19,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
-from jsparse.formats.level import Level
-from jsparse.formats.levels import array_length
+from jsparse.formats.levels import Level, array_length
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.validate import check_arrays

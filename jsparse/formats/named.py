@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from jsparse.errors import FormatError
-from jsparse.formats.level import Level, check_dimensions
-from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
+from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, Level, check_dimensions
 
 __all__ = ["NAMES", "default_levels", "has_name", "named_levels"]
 

@@ -6,8 +6,7 @@ from typing import TypeVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, pointed, shortened
-from jsparse.formats.level import MOST_DIMENSIONS, Level
-from jsparse.formats.levels import KINDS, LevelKind, kind_words
+from jsparse.formats.levels import KINDS, MOST_DIMENSIONS, Level, LevelKind, kind_words
 
 __all__ = ["read_levels"]
 

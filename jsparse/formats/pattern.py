@@ -18,7 +18,7 @@ from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import Built, OutsideError, build, build_summed, check_nse, frozen, index_dtype
 from jsparse.formats.coordinates import check_bounds, checked_rows, split_coordinates
 from jsparse.formats.format import Format, permutation
-from jsparse.formats.level import Level
+from jsparse.formats.levels import Level
 from jsparse.formats.set_operations import KEPT, Stored, combine
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.formats.validate import check_arrays, checked_shape, sizes_of

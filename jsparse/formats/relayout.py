@@ -12,8 +12,7 @@ from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, frozen, index_dtype, without_memory
 from jsparse.formats.format import Format, permutation
-from jsparse.formats.level import Level
-from jsparse.formats.levels import COMPRESSED, DENSE
+from jsparse.formats.levels import COMPRESSED, DENSE, Level
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import Stored
 

@@ -6,8 +6,7 @@ from jsparse.base.memo import remembered
 from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
-from jsparse.formats.level import Level
-from jsparse.formats.levels import SINGLETON
+from jsparse.formats.levels import SINGLETON, Level
 from jsparse.formats.pattern import Pattern
 
 __all__ = ["in_row_blocks", "is_table"]

@@ -25,8 +25,7 @@ from jsparse.base.limits import check_memory
 from jsparse.errors import FormatError, PatternError
 from jsparse.formats.build import Built, build, index_dtype
 from jsparse.formats.format import Format
-from jsparse.formats.level import Level
-from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, LevelKind
+from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, Level, LevelKind
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.walk import coordinate_rows, level_sizes
 

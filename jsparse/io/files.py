@@ -13,7 +13,7 @@ from jax.typing import DTypeLike
 from jsparse.base.arrays import given_dtype
 from jsparse.errors import DTypeError, FileFormatError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, default_format
-from jsparse.formats.level import MOST_DIMENSIONS
+from jsparse.formats.levels import MOST_DIMENSIONS
 from jsparse.formats.validate import LARGEST_SIZE, sizes_of
 from jsparse.io.limit import Limit
 from jsparse.io.matrix_market import read_matrix_market, write_matrix_market

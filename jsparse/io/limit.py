@@ -14,8 +14,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import FileFormatError, ShapeError, represented, shortened
 from jsparse.formats import Format
 from jsparse.formats.build import build, index_dtype
-from jsparse.formats.level import Level
-from jsparse.formats.levels import array_length
+from jsparse.formats.levels import Level, array_length
 
 __all__ = ["Limit"]
 

@@ -20,8 +20,7 @@ from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.semiring import SEMIRINGS, EqualityMask, Monoid
-from jsparse.formats.level import Level
-from jsparse.formats.levels import KINDS
+from jsparse.formats.levels import KINDS, Level
 from jsparse.notation import Access, Assignment
 
 LANES = 8

@@ -22,8 +22,7 @@ from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.semiring import Add
 from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.errors import JsparseError, represented
-from jsparse.formats.level import Level
-from jsparse.formats.levels import KINDS
+from jsparse.formats.levels import KINDS, Level
 from jsparse.notation.assignment import Access, Index
 
 __all__ = ["VERSION", "backend_of", "digest", "read_recipe", "write_recipe"]

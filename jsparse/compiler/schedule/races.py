@@ -24,7 +24,7 @@ from jsparse.compiler.schedule.machine import LARGEST_TARGET_COPY
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.formats import Pattern
-from jsparse.formats.level import Level
+from jsparse.formats.levels import Level
 
 __all__ = ["copied_elements", "copies_reason", "may_be_heavy", "split_reason", "work_of_copies"]
 

@@ -28,7 +28,7 @@ from jsparse.compiler.schedule.layout import reordered, with_patterns
 from jsparse.compiler.schedule.machine import CACHED_BYTES
 from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored
 from jsparse.compiler.statement import Statement
-from jsparse.formats.level import Level
+from jsparse.formats.levels import Level
 from jsparse.formats.relayout import derived_format
 from jsparse.notation.assignment import IndexVar
 

@@ -9,7 +9,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import PatternType
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import OfDynamicType
-from jsparse.formats.level import Level
+from jsparse.formats.levels import Level
 from jsparse.formats.relayout import with_order
 
 __all__ = ["DynamicPatternInfo", "Stored", "pattern_type", "stored_as"]

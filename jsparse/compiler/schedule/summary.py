@@ -18,7 +18,7 @@ from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.trip_counts import walked_as
 from jsparse.compiler.statement import DerivedVar, Statement
-from jsparse.formats.level import Level
+from jsparse.formats.levels import Level
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["LoopFacts", "OrderFacts", "StatementFacts", "Summary", "Transformation", "Walked"]

@@ -1,0 +1,212 @@
+"""The level functions of each kind of level, by which loops and interpreters walk it.
+
+See Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). Loops walk a level by its
+positions, each of which has a coordinate (`segment`). Only a full level is walked by its coordinates: the position is
+parent * extent + coordinate. `entries` is the same walk on numpy arrays.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from jsparse.base.dataclass import dataclass
+from jsparse.compiler.kernel.algebra import add, block, const, mul, sub
+from jsparse.compiler.kernel.nodes import Declare, Expr, If, Let, Select, Set, Stmt, Var
+from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON, LevelKind
+
+__all__ = [
+    "LevelFunctions",
+    "LevelView",
+    "PositionRange",
+    "Segment",
+    "functions_of",
+    "pointed_position",
+    "pointed_segment",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRange:
+    """The positions `first <= p < stop` of a level at the present coordinates; only `first` if `stop` is None.
+
+    `present` is the condition that there are any; None if there certainly are. Below an absent level, all levels are
+    absent.
+    """
+
+    first: Expr
+    stop: Expr | None = None
+    present: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The positions `first <= p < stop` of a level below the present position of the level above.
+
+    Attributes:
+        prelude: statements that compute them.
+        coordinate: position → coordinate, inside the segment.
+        position: the inverse of `coordinate`, if it takes no search; then any coordinate may be given.
+    """
+
+    first: Expr
+    stop: Expr
+    prelude: list[Stmt]
+    coordinate: Callable[[Expr], Expr]
+    position: Callable[[Expr], Expr] | None = None
+
+
+class LevelView(Protocol):
+    """A level of a pattern inside a kernel, as level functions see it."""
+
+    def load(self, role: str, index: Expr) -> Expr:
+        """An element of the level's index array of that role, as a 64-bit integer."""
+
+    def extent(self) -> Expr:
+        """The size of the level's dimension."""
+
+    def clamped(self, position: Expr) -> Expr:
+        """A position that was read from memory: inside the level's capacity if the pattern is dynamic."""
+
+    def limited(self, first: Expr, stop: Expr) -> tuple[Expr, Expr]:
+        """The part of a segment that belongs to the present chunk of a parallel loop."""
+
+    def fresh(self, base: str) -> Var:
+        """A new name."""
+
+
+class LevelFunctions(ABC):
+    """The walk of loops over the levels of one kind."""
+
+    @abstractmethod
+    def entries(
+        self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
+    ) -> Iterator[tuple[int, int]]:
+        """The coordinates and the positions below the positions `first <= p < stop` of the level above. `arrays` are
+        the level's index arrays; positions from dynamic arrays stay below `capacity`."""
+
+    def segment(self, level: LevelView, above: PositionRange) -> Segment:
+        """The positions below the present position of the level above. Full levels have none: loops run over their
+        coordinates."""
+        raise NotImplementedError(f"{type(self).__name__} has no segments")
+
+    @abstractmethod
+    def below(self, level: LevelView, position: Expr) -> Expr:
+        """The number of positions of this level below all positions of the level above before `position`."""
+
+
+def pointed_segment(
+    level: LevelView, above: PositionRange, more: Sequence[tuple[Var, Expr]] = ()
+) -> tuple[Var, Var, list[Stmt]]:
+    """The first position and the end of the segment below the present position of the level above, and statements
+    that set them.
+
+    If that position is absent, nothing is loaded, and the segment is empty. The names in `more` get their values in the
+    same place, or 0 if the position is absent.
+    """
+    first, stop = level.fresh("first"), level.fresh("stop")
+    here, below = level.load("pointers", above.first), level.load("pointers", add(above.first, const(1)))
+    lo, hi = level.clamped(here), level.clamped(below)
+    if above.present is None:
+        lo, hi = level.limited(lo, hi)
+        return first, stop, [Let(name, value) for name, value in ((first, lo), (stop, hi), *more)]
+    loads = block(*(Set(name, value) for name, value in ((first, lo), (stop, hi), *more)))
+    zeros = [Declare(name, const(0)) for name in (first, stop, *(name for name, _ in more))]
+    return first, stop, [*zeros, If(above.present, loads)]
+
+
+def pointed_position(pointers: np.ndarray, parent: int, capacity: int) -> int:
+    """A pointer as loops use it: clamped to the capacity."""
+    return min(max(int(pointers[parent]), 0), capacity)
+
+
+class _DenseFunctions(LevelFunctions):
+    """Loops run over coordinates: position = parent * extent + coordinate."""
+
+    def entries(
+        self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
+    ) -> Iterator[tuple[int, int]]:
+        return ((n, parent * extent + n) for parent in range(first, stop) for n in range(extent))
+
+    def below(self, level: LevelView, position: Expr) -> Expr:
+        return mul(position, level.extent())
+
+
+class _CompressedFunctions(LevelFunctions):
+    """Pointers delimit segments of sorted coordinates. Loops run over positions; bisection finds a coordinate."""
+
+    def entries(
+        self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
+    ) -> Iterator[tuple[int, int]]:
+        pointers, coordinates = arrays
+        lo, hi = (pointed_position(pointers, parent, len(coordinates)) for parent in (first, stop))
+        return ((int(coordinates[p]), p) for p in range(lo, hi))
+
+    def segment(self, level: LevelView, above: PositionRange) -> Segment:
+        first, stop, prelude = pointed_segment(level, above)
+        return Segment(first, stop, prelude, lambda position: level.load("coordinates", position))
+
+    def below(self, level: LevelView, position: Expr) -> Expr:
+        return level.clamped(level.load("pointers", position))
+
+
+class _SingletonFunctions(LevelFunctions):
+    """Each position of the level above has one position here, with the same number, so loops run over these."""
+
+    def entries(
+        self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
+    ) -> Iterator[tuple[int, int]]:
+        (coordinates,) = arrays
+        return ((int(coordinates[p]), p) for p in range(first, stop))
+
+    def segment(self, level: LevelView, above: PositionRange) -> Segment:
+        first = above.first
+        stop = add(first, const(1)) if above.stop is None else above.stop
+        stop = stop if above.present is None else Select(above.present, stop, first)
+        return Segment(first, stop, [], lambda position: level.load("coordinates", position))
+
+    def below(self, level: LevelView, position: Expr) -> Expr:
+        return position
+
+
+class _RangeFunctions(LevelFunctions):
+    """Coordinates are consecutive: loops run over positions, and a coordinate is located by arithmetic.
+
+    Below parent q, coordinate = position + offset with offset = starts[q] - pointers[q]: two loads for each segment,
+    none for an entry.
+    """
+
+    def entries(
+        self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
+    ) -> Iterator[tuple[int, int]]:
+        pointers, starts = arrays
+        most = int(pointers[-1]) if capacity is None else capacity
+        for parent in range(first, stop):
+            lo, hi = (pointed_position(pointers, q, most) for q in (parent, parent + 1))
+            offset = int(starts[parent]) - int(pointers[parent])
+            yield from ((p + offset, p) for p in range(lo, hi))
+
+    def segment(self, level: LevelView, above: PositionRange) -> Segment:
+        offset = level.fresh("offset")
+        difference = sub(level.load("starts", above.first), level.load("pointers", above.first))
+        first, stop, prelude = pointed_segment(level, above, [(offset, difference)])
+        return Segment(first, stop, prelude, lambda position: add(position, offset), lambda c: sub(c, offset))
+
+    def below(self, level: LevelView, position: Expr) -> Expr:
+        return level.clamped(level.load("pointers", position))
+
+
+_FUNCTIONS: dict[LevelKind, LevelFunctions] = {
+    DENSE: _DenseFunctions(),
+    COMPRESSED: _CompressedFunctions(),
+    SINGLETON: _SingletonFunctions(),
+    RANGE: _RangeFunctions(),
+}
+
+
+def functions_of(kind: LevelKind) -> LevelFunctions:
+    """The functions of levels of that kind."""
+    return _FUNCTIONS[kind]
