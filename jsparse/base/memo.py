@@ -6,11 +6,17 @@ tensors on the same index arrays refer to one owner, and nothing else does. Patt
 tensor, such as patterns of index tables, are *loose*, and are kept up to a number of bytes. Results that are computed
 from a jaxpr are removed with the jaxpr.
 
-Properties that are computed once (`lazy`) keep their value in the object itself.
+Properties that are computed once (`lazy`) keep their value in the object itself. Locks are free in a forked process.
 """
 
 from __future__ import annotations
 
+import os
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:  # in Python 3.11 and 3.12 these are functions
+    L = TypeVar("L", Lock, RLock)
 import atexit
 import dataclasses
 import itertools
@@ -18,7 +24,24 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-__all__ = ["Memo", "Owned", "Owner", "Owning", "forget_everything", "lazy", "remembered", "remembered_of"]
+__all__ = [
+    "Memo",
+    "Owned",
+    "Owner",
+    "Owning",
+    "forget_everything",
+    "held_over_forks",
+    "lazy",
+    "remembered",
+    "remembered_of",
+]
+
+
+def held_over_forks(lock: L) -> L:
+    """Let a fork wait for a lock. Otherwise a thread that the new process lacks might hold it there forever."""
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    return lock
+
 
 LOOSE_BYTES = 1 << 26  # the most bytes of loose patterns' index arrays that one memo keeps
 

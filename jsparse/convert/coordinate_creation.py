@@ -15,8 +15,7 @@ from jsparse.convert.dynamic_creation import from_coordinate_blocks, given_coord
 from jsparse.convert.static_creation import static_tensor
 from jsparse.errors import FormatError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern, default_format
-from jsparse.formats.coordinates import split_coordinates
-from jsparse.formats.validate import sizes_of
+from jsparse.formats.validate import sizes_of, split_coordinates
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["from_coords"]

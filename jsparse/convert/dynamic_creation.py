@@ -21,10 +21,10 @@ from jsparse.convert.sums import scatter_sums, slot_sums
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, derived_format
 from jsparse.formats.build import build, build_summed
-from jsparse.formats.coordinates import as_coordinates, checked_rows
 from jsparse.formats.dynamic import core_type, padded_arrays, slots_dtype
 from jsparse.formats.relayout import reordered
 from jsparse.formats.set_operations import Stored
+from jsparse.formats.validate import as_coordinates, checked_rows
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.host import is_on_host, on_device, padded_array

@@ -12,8 +12,7 @@ import numpy as np
 from jsparse.convert.scipy_structure import compressed, entries_of, scipy_sparse
 from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern
-from jsparse.formats.coordinates import check_bounds
-from jsparse.formats.validate import checked_shape
+from jsparse.formats.validate import check_bounds, checked_shape
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 

@@ -1,4 +1,7 @@
-"""Builds the index arrays of a pattern from coordinates, which are sorted first unless they already are."""
+"""From coordinates to index arrays, and back.
+
+A pattern is built from sorted coordinates; they are sorted first unless they already are.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,15 @@ __all__ = [
     "build_summed",
     "check_nse",
     "compare_neighbours",
+    "coordinate_rows",
     "frozen",
     "index_dtype",
+    "level_sizes",
     "level_tuples",
     "sum_dtype",
     "without_memory",
 ]
+
 
 LONG = 10**7  # entries, which take a second or more
 _FEW = 64
@@ -344,3 +350,37 @@ class _Positions:
             return np.array([0, count if start is None else np.count_nonzero(start)], dtype)
         numbers = self.numbers if start is None else self.numbers[start]
         return _native.compress(np.ascontiguousarray(numbers), parents, dtype)
+
+
+def level_sizes(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+    """The number of positions of each level."""
+    sizes: list[int] = []
+    stored, positions = iter(arrays), 1
+    for level in format.levels:
+        own = list(islice(stored, len(level.kind.arrays)))
+        positions = level.kind.positions(positions, shape[level.dim], own)
+        sizes.append(positions)
+    return tuple(sizes)
+
+
+def coordinate_rows(
+    shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray], dtype: np.dtype
+) -> list[np.ndarray]:
+    """The coordinates (`dtype`) of all slots, for each dimension. They may be the index arrays themselves."""
+    if not shape:
+        return []
+    found = _stored_rows(format, arrays)
+    nse = level_sizes(shape, format, arrays)[-1]
+    wanted = [dim not in found for dim in range(len(shape))]
+    if any(wanted):
+        rows = _native.expand(list(arrays), level_tuples(shape, format), nse, wanted, dtype == np.int64)
+        found.update({dim: row for dim, row in enumerate(rows) if row is not None})
+    return [found[dim] for dim in range(len(shape))]
+
+
+def _stored_rows(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+    """The index array of each dimension of the last chain, which has a coordinate for each slot."""
+    last = format.chains[-1]
+    if not format.levels[last[0]].kind.has_coordinates:
+        return {}
+    return {format.levels[level].dim: row for level, row in zip(last, arrays[len(arrays) - len(last) :], strict=True)}

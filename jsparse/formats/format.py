@@ -11,8 +11,7 @@ from typing import Any
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
 from jsparse.formats.levels import DENSE, Level, check_dimensions
-from jsparse.formats.named import NAMES, default_levels, has_name, named_levels
-from jsparse.formats.parse import read_levels
+from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels, read_levels
 
 __all__ = ["Format", "default_format", "dimension_name", "permutation"]
 

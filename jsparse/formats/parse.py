@@ -1,4 +1,6 @@
-"""Reads the text of a format in MLIR's sparse-tensor notation."""
+"""The texts of formats: their short names, and MLIR's sparse-tensor notation."""
+
+from __future__ import annotations
 
 import re
 from collections.abc import Callable
@@ -6,9 +8,73 @@ from typing import TypeVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, pointed, shortened
-from jsparse.formats.levels import KINDS, MOST_DIMENSIONS, Level, LevelKind, kind_words
+from jsparse.formats.levels import (
+    COMPRESSED,
+    DENSE,
+    KINDS,
+    MOST_DIMENSIONS,
+    SINGLETON,
+    Level,
+    LevelKind,
+    check_dimensions,
+    kind_words,
+)
 
-__all__ = ["read_levels"]
+__all__ = ["NAMES", "default_levels", "has_name", "named_levels", "read_levels"]
+
+
+NAMES = ("csr", "csc", "dcsr", "dcsc", "coo", "csf")
+_MATRICES = {
+    "csr": (Level(DENSE, 0), Level(COMPRESSED, 1)),
+    "csc": (Level(DENSE, 1), Level(COMPRESSED, 0)),
+    "dcsr": (Level(COMPRESSED, 0), Level(COMPRESSED, 1)),
+    "dcsc": (Level(COMPRESSED, 1), Level(COMPRESSED, 0)),
+}
+
+
+def has_name(name: str, ndim: int) -> bool:
+    """Whether a short name denotes a format for `ndim` dimensions."""
+    return ndim == 2 if name in _MATRICES else ndim >= 1
+
+
+def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
+    """The levels of a short name or of "dense". Raises FormatError if the name has no format for `ndim` dimensions."""
+    check_dimensions(ndim)
+    if name == "dense":
+        return tuple(Level(DENSE, dim) for dim in range(ndim))
+    if name in _MATRICES:
+        if ndim != 2:
+            raise FormatError(
+                f"Expected a matrix for the format {name}, but the tensor has {ndim} dimensions. "
+                "Use coo, csf or a notation such as '(i, j, k) -> (i : dense, j : compressed, k : dense)'."
+            )
+        return _MATRICES[name]
+    if ndim < 1:
+        raise FormatError(
+            f"Expected at least 1 dimension for the format {name}, but the tensor has none. Give no format."
+        )
+    return _coo(ndim) if name == "coo" else _compressed(ndim)
+
+
+def default_levels(ndim: int) -> tuple[Level, ...]:
+    """The levels of the default format for `ndim` dimensions: csr for a matrix, else all levels compressed.
+
+    Raises FormatError if there are too many dimensions.
+    """
+    check_dimensions(ndim)
+    return _MATRICES["csr"] if ndim == 2 else _compressed(ndim)
+
+
+def _coo(ndim: int) -> tuple[Level, ...]:
+    if ndim == 1:
+        return _compressed(1)
+    inner = (Level(SINGLETON, dim, unique=False) for dim in range(1, ndim - 1))
+    return (Level(COMPRESSED, 0, unique=False), *inner, Level(SINGLETON, ndim - 1))
+
+
+def _compressed(ndim: int) -> tuple[Level, ...]:
+    return tuple(Level(COMPRESSED, dim) for dim in range(ndim))
+
 
 _T = TypeVar("_T")
 _LATER_WORDS = {"batch", "loose_compressed", "structured", "nonordered", "soa", "high"}

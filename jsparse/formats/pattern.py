@@ -12,17 +12,31 @@ import numpy as np
 import numpy.typing as npt
 
 from jsparse.base import _native
-from jsparse.base.locks import held_over_forks
-from jsparse.base.memo import Owned
+from jsparse.base.memo import Owned, held_over_forks
 from jsparse.errors import PatternError, ShapeError
-from jsparse.formats.build import Built, OutsideError, build, build_summed, check_nse, frozen, index_dtype
-from jsparse.formats.coordinates import check_bounds, checked_rows, split_coordinates
+from jsparse.formats.build import (
+    Built,
+    OutsideError,
+    build,
+    build_summed,
+    check_nse,
+    coordinate_rows,
+    frozen,
+    index_dtype,
+    level_sizes,
+)
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.levels import Level
 from jsparse.formats.set_operations import KEPT, Stored, combine
 from jsparse.formats.set_operators import SetOperators, check_static
-from jsparse.formats.validate import check_arrays, checked_shape, sizes_of
-from jsparse.formats.walk import coordinate_rows, level_sizes
+from jsparse.formats.validate import (
+    check_arrays,
+    check_bounds,
+    checked_rows,
+    checked_shape,
+    sizes_of,
+    split_coordinates,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,11 +23,10 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_memory
 from jsparse.errors import FormatError, PatternError
-from jsparse.formats.build import Built, build, index_dtype
+from jsparse.formats.build import Built, build, coordinate_rows, index_dtype, level_sizes
 from jsparse.formats.format import Format
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, Level, LevelKind
 from jsparse.formats.progressions import Progressions
-from jsparse.formats.walk import coordinate_rows, level_sizes
 
 __all__ = ["KEPT", "Stored", "combine"]
 

@@ -13,9 +13,8 @@ from jsparse.errors import SubscriptError, shortened
 from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.assignment import Access
 from jsparse.notation.expression import Expression, unexpected
-from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Operator, Product, Statement
-from jsparse.notation.terms import as_products
+from jsparse.notation.terms import as_products, base_and_exponent
 from jsparse.notation.tokens import Reader
 
 __all__ = ["parse_statement"]

@@ -21,9 +21,19 @@ from jsparse.errors import SubscriptError
 from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.assignment import Access, IndexVar
 from jsparse.notation.functions import COMPARISONS, FUNCTIONS
-from jsparse.notation.power import raised
 from jsparse.notation.statement import Call
-from jsparse.notation.terms import Number, Terms, as_number, as_products, bounded, is_finite, read_number, scaled, times
+from jsparse.notation.terms import (
+    Number,
+    Terms,
+    as_number,
+    as_products,
+    bounded,
+    is_finite,
+    raised,
+    read_number,
+    scaled,
+    times,
+)
 from jsparse.notation.tokens import Reader, Token
 
 __all__ = ["Expression", "unexpected"]

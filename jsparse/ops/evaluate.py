@@ -30,8 +30,8 @@ from jsparse.errors import (
 from jsparse.formats.validate import LARGEST_SIZE
 from jsparse.notation.ellipsis import letters_of
 from jsparse.notation.evaluate import parse_statement
-from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Statement
+from jsparse.notation.terms import base_and_exponent
 from jsparse.ops.calls.desugar import without_calls
 from jsparse.ops.einsum import einsum
 from jsparse.ops.powers import with_powers

@@ -14,7 +14,7 @@ import jaxlib
 
 from jsparse._version import __version__
 from jsparse.base import _native
-from jsparse.base.machine import cpu_name, usable_threads
+from jsparse.base.limits import cpu_name, usable_threads
 from jsparse.compiler import cache
 from jsparse.compiler.backends.llvm.cpu import host_cpu
 from jsparse.compiler.backends.llvm.jit import llvm_version

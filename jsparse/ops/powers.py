@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from jsparse.base.arrays import Array, jax_array
 from jsparse.formats import Pattern
-from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Statement
+from jsparse.notation.terms import base_and_exponent
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 

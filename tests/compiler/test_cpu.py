@@ -11,7 +11,7 @@ import pytest
 from functions.exhaustive import EXACT, UNARY
 from functions.measure import BOUNDS, function_kernel
 
-from jsparse.base import _native, machine
+from jsparse.base import _native, limits
 from jsparse.compiler.backends.llvm import cast, cpu, emit, jit
 from jsparse.compiler.operations import OPERATIONS
 
@@ -58,8 +58,8 @@ def test_the_name_of_a_cpu_on_macos(monkeypatch):
 
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(subprocess, "run", run)
-    assert machine.cpu_name() == "Apple M2"
-    assert machine.usable_threads() >= 1
+    assert limits.cpu_name() == "Apple M2"
+    assert limits.usable_threads() >= 1
 
 
 def test_a_system_without_the_name_of_its_cpu(monkeypatch):
@@ -68,7 +68,7 @@ def test_a_system_without_the_name_of_its_cpu(monkeypatch):
 
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(subprocess, "run", run)
-    assert machine.cpu_name() == (platform.processor() or platform.machine())
+    assert limits.cpu_name() == (platform.processor() or platform.machine())
 
 
 def test_memory_is_what_the_system_says():

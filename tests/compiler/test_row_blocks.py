@@ -11,9 +11,9 @@ import pytest
 
 import jsparse
 from jsparse.compiler.runtime.bound_arrays import array_names, find_array
+from jsparse.compiler.schedule.row_blocks import in_row_blocks
 from jsparse.errors import PatternError, ScheduleError
 from jsparse.formats.relayout import with_order
-from jsparse.formats.row_blocks import in_row_blocks
 from jsparse.planning.desugaring import relation
 
 TEXT = "out[o[p],m] += x[i[p],c] * w[k[p],c,m]"

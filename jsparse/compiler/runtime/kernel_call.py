@@ -12,7 +12,7 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
-from jsparse.base.locks import held_over_forks
+from jsparse.base.memo import held_over_forks
 from jsparse.base.progress import working
 from jsparse.compiler import cache
 from jsparse.compiler.backends import BACKENDS

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from jsparse.base.dataclass import dataclass
+from jsparse.base.memo import remembered
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import JAMMED, LANES, SEGMENT
@@ -26,12 +27,43 @@ from jsparse.compiler.schedule.machine import CACHED_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored, pattern_type
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.reorder import Reorder
-from jsparse.errors import ScheduleError
+from jsparse.errors import PatternError, ScheduleError
 from jsparse.formats import Pattern
-from jsparse.formats.row_blocks import in_row_blocks, is_table
+from jsparse.formats.build import index_dtype
+from jsparse.formats.format import Format
+from jsparse.formats.levels import SINGLETON, Level
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["RowBlocks", "asked_blocks", "in_blocks", "paying_blocks", "with_block_loop"]
+__all__ = ["RowBlocks", "asked_blocks", "in_blocks", "in_row_blocks", "is_table", "paying_blocks", "with_block_loop"]
+
+
+def is_table(pattern: Pattern) -> bool:
+    """Whether a pattern is a table: it has exactly one entry for each point of all of its dimensions but the last."""
+    *outer, last = pattern.format.levels
+    return (
+        pattern.format.order == tuple(range(pattern.ndim))
+        and bool(outer)
+        and (last.kind.is_branchless and all(level.kind.is_full for level in outer))
+    )
+
+
+@remembered(maxsize=64)
+def in_row_blocks(table: Pattern, rows: Pattern, size: int) -> Pattern:
+    """The table with a dimension in front of its last: the block of `size` rows in which each point's row lies.
+
+    Both are tables of the same points. From (p, k) and (p, row) it makes (p, row // size, k).
+
+    Raises PatternError if they are not.
+    """
+    points = table.shape[:-1]
+    if not (is_table(table) and is_table(rows) and rows.shape[:-1] == points):
+        raise PatternError(f"Expected two tables of the same points, but got {table!r} and {rows!r}.")
+    last = len(points)
+    shape = (*points, -(-rows.shape[-1] // size), table.shape[-1])
+    format = Format((*table.format.levels[:-1], Level(SINGLETON, last), Level(SINGLETON, last + 1)))
+    dtype = index_dtype(shape, [table.nse])
+    blocks = (rows.coordinates(last) // size).astype(dtype)
+    return Pattern._trusted(shape, format, (blocks, table.coordinates(last).astype(dtype)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.notation import Access, Product, Statement
-from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Call
+from jsparse.notation.terms import base_and_exponent
 from jsparse.ops.calls.operands import Operands, Place, operands_of
 from jsparse.ops.calls.places import Places, same_pattern
 from jsparse.ops.calls.points import Points, conditional, evaluated

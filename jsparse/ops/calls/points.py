@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import DTypeError, shortened
 from jsparse.notation import Access
-from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Call, Product
+from jsparse.notation.terms import base_and_exponent
 from jsparse.ops.calls.support import Keys, Numbers, meaning, supports
 from jsparse.planning.dtypes import check_coefficients
 

@@ -25,8 +25,8 @@ from jsparse.errors import NotYetSupportedError
 from jsparse.notation import Access
 from jsparse.notation.background import ABSENT, UNKNOWN, Background, background
 from jsparse.notation.functions import COMPARISONS, FUNCTIONS, Function
-from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Call, Product
+from jsparse.notation.terms import base_and_exponent
 
 __all__ = ["Keys", "Numbers", "Sets", "Supports", "meaning", "of_numbers", "row_of", "supports"]
 

@@ -16,7 +16,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import extended_type
-from jsparse.formats.named import NAMES, has_name
+from jsparse.formats.parse import NAMES, has_name
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.blocks import lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows

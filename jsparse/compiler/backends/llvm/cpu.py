@@ -10,7 +10,7 @@ from functools import cache
 
 from llvmlite import binding as llvm
 
-from jsparse.base.machine import is_arm
+from jsparse.base.limits import is_arm
 
 __all__ = [
     "features",

@@ -12,7 +12,7 @@ import llvmlite
 from llvmlite import binding as llvm
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.locks import held_over_forks
+from jsparse.base.memo import held_over_forks
 from jsparse.compiler.backends.backend import ENTRY, CompiledKernel
 from jsparse.compiler.backends.llvm.cpu import host_cpu
 from jsparse.compiler.signature import BufferType
