@@ -18,9 +18,9 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Buffer, Call, Const, For, Load, Store, Var
-from jsparse.compiler.kernel.types import Type
 
 COUNT, REPEATS, RUNS = 9984, 200, 25
 NAMES = ("exp", "exp2", "expm1", "log", "log1p", "tanh", "logistic", "erf", "erfc", "sqrt", "rsqrt", "cbrt", "pow")

@@ -1,4 +1,4 @@
-"""The dtypes of arithmetic.
+"""The dtypes of arithmetic, and the types of KernelIR.
 
 Elements are loaded in their tensor's dtype, widened in registers, and narrowed when a result is stored. So a result is
 rounded once, and integers wrap as if every operation had wrapped.
@@ -14,12 +14,29 @@ numbers are pairs of real numbers, which kernels compute separately.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import ml_dtypes  # noqa: F401  registers bfloat16 with numpy
 import numpy as np
 
-__all__ = ["DTYPES", "NARROW_FLOATS", "accumulator", "as_dtype", "is_complex", "part", "unrounded"]
+from jsparse.base.dataclass import dataclass
+
+__all__ = [
+    "BOOL",
+    "DTYPES",
+    "I32",
+    "I64",
+    "NARROW_FLOATS",
+    "Type",
+    "accumulator",
+    "as_dtype",
+    "is_complex",
+    "part",
+    "scalar_type",
+    "unrounded",
+]
+
 
 NARROW_FLOATS = ("float16", "bfloat16")
 """Floats that are only stored; arithmetic on them is in float32."""
@@ -64,3 +81,52 @@ def as_dtype(number: complex, dtype: np.dtype) -> np.ndarray:
     """Convert a number to a dtype. Integers wrap, and a number beyond a float's range becomes infinite."""
     with np.errstate(over="ignore"):
         return np.asarray(int(number.real) if dtype.kind in "iu" else number).astype(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """The type of a value in KernelIR: a number of a numpy dtype, or a vector of them. A scalar has 0 lanes.
+
+    Arithmetic is on int32, int64, uint32, uint64, float32 and float64; other dtypes are only loaded, cast and stored. A
+    bool is one bit in a register and a byte in memory.
+    """
+
+    dtype: str
+    lanes: int = 0
+
+    def __str__(self) -> str:
+        return f"<{self.lanes} x {self.dtype}>" if self.lanes else self.dtype
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a floating-point number with arithmetic."""
+        return self.dtype in ("float32", "float64")
+
+    @property
+    def is_narrow_float(self) -> bool:
+        """Whether it is a floating-point number without arithmetic."""
+        return self.dtype in NARROW_FLOATS
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether an integer has a sign."""
+        return self.dtype.startswith("int")
+
+    @property
+    def scalar(self) -> Type:
+        """The type of one lane."""
+        return replace(self, lanes=0)
+
+    def widened(self, lanes: int) -> Type:
+        """The type with this number of lanes."""
+        return replace(self, lanes=lanes)
+
+
+I64 = Type("int64")
+I32 = Type("int32")
+BOOL = Type("bool")
+
+
+def scalar_type(dtype: str) -> Type:
+    """The scalar type of a numpy dtype's name."""
+    return Type(dtype)

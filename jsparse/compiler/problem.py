@@ -23,7 +23,8 @@ So batching, blocks and storage orders need no special cases in later stages.
 
 An assembly finds the target's pattern. Its loops produce a column (a coordinate tuple) for every combination of entries
 that they reach, in the order of the loops, repeats included. Two problems that differ only in their kind of output
-count the columns and write them (`compiler.output`).
+count the columns and write them (`OutputKind`). An assembly has the same loops and the same chunks for every kind of
+output. So one kernel counts exactly the entries that another one writes.
 
 An ordered assembly has a statement for each term of a sum, all with one target. Its loops produce columns in storage
 order, each once, optionally with values.
@@ -33,18 +34,116 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import TypeAlias, TypeVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.dtypes import accumulator
-from jsparse.compiler.output import Compute, Coordinates, OutputKind, Write
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Monoid, Semiring
 from jsparse.compiler.statement import DerivedVar, Statement, product_statement
 from jsparse.formats.levels import Level
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = ["Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "problem_of_product"]
+__all__ = [
+    "Axis",
+    "Compute",
+    "Coordinates",
+    "Count",
+    "Dense",
+    "OutputKind",
+    "PatternType",
+    "Positions",
+    "Problem",
+    "TensorType",
+    "Write",
+    "problem_of_product",
+    "read_output",
+    "write_output",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """The output is the target's values. Its pattern is known, or it is dense."""
+
+    def __str__(self) -> str:
+        return "values"
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The output is the number of entries that each chunk of the outermost loop reaches, an int64.
+
+    If not `exact`, it is an upper bound, computed without a workspace.
+    """
+
+    exact: bool = True
+
+    def __str__(self) -> str:
+        return "counts" if self.exact else "bounds"
+
+
+class Coordinates(Enum):
+    """The layout in which an assembly writes coordinates.
+
+    NONE writes none, COLUMNS writes [dimension][entry], and LEVELS writes [level][item], with an item of an outer level
+    once for all entries below it.
+    """
+
+    NONE = "none"
+    COLUMNS = "columns"
+    LEVELS = "levels"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The output is the entries that loops reach.
+
+    The operand `starts` has the offset of each chunk's first entry. If coordinates are written, the kernel replaces it
+    by the offset of the chunk's end, and skips a chunk that starts at -1.
+
+    Attributes:
+        coordinates: the layout of the coordinates.
+        values: whether the sums of products are written, one for each entry.
+    """
+
+    coordinates: Coordinates
+    values: bool = False
+
+    def __str__(self) -> str:
+        if self.coordinates is Coordinates.NONE:
+            return "listed values"
+        if self.values:
+            return "entries"
+        return "levels" if self.coordinates is Coordinates.LEVELS else "coordinates"
+
+
+OutputKind: TypeAlias = Compute | Count | Write
+
+
+def write_output(output: OutputKind) -> list[str | bool]:
+    """Convert an output kind to JSON values."""
+    match output:
+        case Compute():
+            return ["compute"]
+        case Count(exact=exact):
+            return ["count", exact]
+        case Write(coordinates=coordinates, values=values):
+            return ["write", coordinates.value, values]
+
+
+def read_output(value: list[str | bool]) -> OutputKind:
+    """Invert `write_output`. Raises ValueError for anything else."""
+    match value:
+        case ["compute"]:
+            return Compute()
+        case ["count", bool() as exact]:
+            return Count(exact)
+        case ["write", str() as coordinates, bool() as values]:
+            return Write(Coordinates(coordinates), values)
+    raise ValueError(f"expected an output kind, but got {value!r}")
+
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.loops.nest import assignments
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Plan, Schedule, build_loops, plan
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.statements import plan_statements
-from jsparse.compiler.schedule.stored import Stored
 
 __all__ = ["narrow_sums", "wide_accumulation_plan", "wide_accumulation_schedules", "with_unrounded"]
 

@@ -29,7 +29,7 @@ from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.host import is_on_host, on_device, padded_array
 from jsparse.primitives.routine import assemble, expand, nonzero
-from jsparse.primitives.spec import PatternAccess, Spec, Term
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
@@ -195,8 +195,8 @@ def _sampled(x: jax.Array, pattern: DynamicPattern) -> jax.Array:
     letters, core = letters_of(x.ndim), core_type(pattern.type)
     stored = tuple(letters[dim] for dim in pattern.format.order)
     walk = PatternAccess(stored[: len(core.shape)], core)
-    result = Term((), 0, stored[len(core.shape) :])
-    spec = Spec((Term(tuple(letters)),), result, (walk,), tuple(zip(letters, x.shape, strict=True)))
+    result = ArrayAccess((), 0, stored[len(core.shape) :])
+    spec = Spec((ArrayAccess(tuple(letters)),), result, (walk,), tuple(zip(letters, x.shape, strict=True)))
     return einsum_p.bind(*same_varying((x, *pattern.arrays)), spec=spec)
 
 

@@ -19,7 +19,7 @@ from jsparse.formats.build import sum_dtype
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.routine import Assembled
-from jsparse.primitives.spec import PatternAccess, Spec, Term
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
 __all__ = ["scatter_sums", "slot_sums"]
 
@@ -60,7 +60,12 @@ def slot_sums(values: Any, made: Assembled, nse: int) -> jax.Array:
     matrix, transposed = (DynamicType((nse, inputs), Format.of(name, 2), inputs) for name in ("csr", "csc"))
     inner = "t" * len(rest)
     sizes = (("q", nse), ("k", inputs), *(("t", size) for size in rest))
-    spec = Spec((Term(("k", *inner)),), Term(("q", *inner)), (PatternAccess(("q", "k"), matrix, (transposed,)),), sizes)
+    spec = Spec(
+        (ArrayAccess(("k", *inner)),),
+        ArrayAccess(("q", *inner)),
+        (PatternAccess(("q", "k"), matrix, (transposed,)),),
+        sizes,
+    )
     ones = jnp.arange(inputs + 1, dtype=made.slots.dtype)
     flat = values.reshape(inputs, *rest)
     operands = (flat, made.starts, made.order, ones, made.slots, made.slots, made.slots)

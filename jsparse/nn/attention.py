@@ -16,7 +16,7 @@ from jsparse.formats import Pattern
 from jsparse.nn.layer import Initializer, check_sizes
 from jsparse.nn.operands import dense_array, wide
 from jsparse.ops.attention.sparse_attention import sparse_attention
-from jsparse.planning.bare_pattern import pattern_of
+from jsparse.planning.signature import pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 

@@ -18,11 +18,10 @@ from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import shortened
 from jsparse.notation import read_sublists
 from jsparse.notation.einsum import check_count
-from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.dtypes import preferred_dtype
+from jsparse.planning.plan import as_schedules
 from jsparse.planning.planned import as_array, plan_einsum
-from jsparse.planning.scheduled import as_schedules
-from jsparse.planning.signature import OutFormat
+from jsparse.planning.signature import OutFormat, is_sparse
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 __all__ = ["einsum"]

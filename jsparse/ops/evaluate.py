@@ -35,12 +35,11 @@ from jsparse.notation.terms import base_and_exponent
 from jsparse.ops.calls.desugar import without_calls
 from jsparse.ops.einsum import einsum
 from jsparse.ops.powers import with_powers
-from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.desugaring import DesugaredStatement, as_product, check_distinct, counting, desugared
 from jsparse.planning.dtypes import preferred_dtype
+from jsparse.planning.plan import Schedules, as_schedules
 from jsparse.planning.planned import Planned, as_array, plan_statement
-from jsparse.planning.scheduled import Schedules, as_schedules
-from jsparse.planning.signature import OutFormat
+from jsparse.planning.signature import OutFormat, is_sparse
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 __all__ = ["evaluate", "parsed", "planned_sum"]

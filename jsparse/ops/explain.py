@@ -19,11 +19,10 @@ from jsparse.ops.evaluate import parsed, planned_sum
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.program import ProgramExplanation, explained_program
 from jsparse.ops.explanation.statement import Explanation, explained
-from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.dtypes import preferred_dtype
+from jsparse.planning.plan import as_schedules
 from jsparse.planning.planned import plan_einsum
-from jsparse.planning.scheduled import as_schedules
-from jsparse.planning.signature import OutFormat
+from jsparse.planning.signature import OutFormat, is_sparse
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 __all__ = ["ExplainedKernel", "Explanation", "ProgramExplanation", "explain"]

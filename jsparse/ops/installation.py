@@ -6,6 +6,8 @@ import importlib.metadata
 import os
 import platform
 import re
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,6 @@ import jaxlib
 
 from jsparse._version import __version__
 from jsparse.base import _native
-from jsparse.base.limits import cpu_name, usable_threads
 from jsparse.compiler import cache
 from jsparse.compiler.backends.llvm.cpu import host_cpu
 from jsparse.compiler.backends.llvm.jit import llvm_version
@@ -77,11 +78,11 @@ def _machine() -> Section:
     name, features = host_cpu()
     return {
         "platform": platform.platform(),
-        "cpu": cpu_name(),
+        "cpu": _cpu_name(),
         "llvm_cpu": name,
         "features": sorted(feature[1:] for feature in features.split(",") if feature.startswith("+")),
         "cores": os.cpu_count() or 1,
-        "threads": usable_threads(),
+        "threads": _usable_threads(),
     }
 
 
@@ -113,3 +114,25 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
+
+
+def _usable_threads() -> int:
+    """How many of the machine's hardware threads this process may use."""
+    if sys.platform == "linux":
+        count: int | None = len(os.sched_getaffinity(0))
+    else:  # macOS binds no process to a part of them
+        count = os.cpu_count()
+    return count or 1
+
+
+def _cpu_name() -> str:
+    """The name that the system gives the CPU, such as "Apple M2" or "AMD EPYC 9R14"."""
+    found = None
+    with suppress(OSError):
+        if sys.platform == "darwin":
+            command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+            found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        else:
+            stated = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+            found = stated[1] if stated else None
+    return found or platform.processor() or platform.machine()

@@ -14,7 +14,7 @@ import numpy as np
 from jsparse import _compat
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.runtime.title import title_of
+from jsparse.compiler.runtime.kernel_call import title_of
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.measured import MeasuredCalls, recipe_formats
 from jsparse.ops.explanation.traffic import as_bytes, as_time, memory_bandwidth

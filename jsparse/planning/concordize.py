@@ -22,10 +22,9 @@ from jsparse.compiler.schedule.sorting import Sortable, Sorts, dense_outermost, 
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.levels import COMPRESSED, DENSE
-from jsparse.planning.dtypes import Dtypes
-from jsparse.planning.output.pattern import new_format
+from jsparse.planning.output import new_format
 from jsparse.planning.signature import PatternRef
-from jsparse.planning.typed_product import TypedProduct
+from jsparse.planning.term import Term
 from jsparse.primitives.spec import PatternAccess, problem_of
 
 __all__ = ["Conversion", "cheapest_conversions", "fewest_conversions"]
@@ -44,21 +43,18 @@ Conversions = tuple[Conversion, ...]
 Orders = Mapping[int, tuple[int, ...]]  # for operands that are sorted, the new order of their levels
 
 
-def cheapest_conversions(
-    products: Sequence[TypedProduct], dtypes: Sequence[Dtypes], on: PatternRef | None
-) -> list[Conversions]:
+def cheapest_conversions(products: Sequence[Term], on: PatternRef | None) -> list[Conversions]:
     """For each term of a sum, the conversions that make it cheapest; none if no conversion makes it cheaper.
 
     Args:
-        dtypes: the dtypes of each term.
         on: the pattern of the result, as in `provisional_output`.
     """
     if not any(_is_met(work, on) for work in products):
         return [()] * len(products)
     new = new_format(on)
-    is_assembled = new is not None and _is_ordered(products, dtypes, new)
+    is_assembled = new is not None and _is_ordered(products, new)
     fixed = None if is_assembled else on
-    terms = [_sortable(work, own, fixed) for work, own in zip(products, dtypes, strict=True)]
+    terms = [_sortable(work, fixed) for work in products]
     if any(term is None for term in terms):
         return [fewest_conversions(work, on) for work in products]
     sortable = [term for term in terms if term is not None]
@@ -75,7 +71,7 @@ def cheapest_conversions(
     ]
 
 
-def fewest_conversions(work: TypedProduct, on: PatternRef | None) -> Conversions:
+def fewest_conversions(work: Term, on: PatternRef | None) -> Conversions:
     """The fewest conversions, and among these the smallest, that make all patterns, also the result's, concordant."""
     if not _is_met(work, on) or _agree(work, on, {}):
         return ()
@@ -90,7 +86,7 @@ def fewest_conversions(work: TypedProduct, on: PatternRef | None) -> Conversions
     raise AssertionError("patterns are concordant after all of them are sorted in one order")
 
 
-def _of_sorts(work: TypedProduct, fixed: PatternRef | None, sorts: Sorts) -> Conversions:
+def _of_sorts(work: Term, fixed: PatternRef | None, sorts: Sorts) -> Conversions:
     """The conversions for sorts of the patterns of a term."""
     if all(order is None for order in sorts.orders):
         return ()
@@ -100,19 +96,19 @@ def _of_sorts(work: TypedProduct, fixed: PatternRef | None, sorts: Sorts) -> Con
     return tuple(_conversion(work, n, order) for n, order in orders if order is not None)
 
 
-def _dynamic(work: TypedProduct) -> list[int]:
+def _dynamic(work: Term) -> list[int]:
     """The operands whose patterns are dynamic, by index."""
     return [n for n, x in enumerate(work.operands) if x.core is not None and isinstance(x.core.pattern, DynamicType)]
 
 
-def _is_met(work: TypedProduct, on: PatternRef | None) -> bool:
+def _is_met(work: Term, on: PatternRef | None) -> bool:
     """Whether a dynamic pattern meets another pattern or a dense factor, so that its order may matter."""
     return bool(_dynamic(work)) and (len(work.walked(on)) > 1 or len(work.operands) > 1)
 
 
-def _is_ordered(products: Sequence[TypedProduct], dtypes: Sequence[Dtypes], format: Format) -> bool:
+def _is_ordered(products: Sequence[Term], format: Format) -> bool:
     """Whether one kernel may find the entries of a new pattern together with their values (see `Entries.is_fused`)."""
-    if not format.appends or format.trailing_dense or any(is_complex(own.computed) for own in dtypes):
+    if not format.appends or format.trailing_dense or any(is_complex(work.dtypes.computed) for work in products):
         return False
     for work in products:
         walked = {v for walk in work.walks.values() for v in walk.indices}
@@ -121,13 +117,13 @@ def _is_ordered(products: Sequence[TypedProduct], dtypes: Sequence[Dtypes], form
     return True
 
 
-def _sortable(work: TypedProduct, dtypes: Dtypes, on: PatternRef | None) -> Sortable | None:
+def _sortable(work: Term, on: PatternRef | None) -> Sortable | None:
     """The term as the scheduler prices it; None if it walks no pattern."""
-    spec = work.spec(on)
+    spec = work.spec_on(on)
     if spec is None:
         return None
-    names = (part(dtypes.operand_dtype(x.dtype).name) for x in work.operands if not x.is_bare)
-    problem = problem_of(spec, (part(dtypes.computed.name), *names))
+    names = (part(work.dtypes.operand_dtype(x.dtype).name) for x in work.operands if not x.is_bare)
+    problem = problem_of(spec, (part(work.dtypes.computed.name), *names))
     entries = dict.fromkeys(work.walked(on), 0)
     for n in _dynamic(work):
         key = work.key_of(n)
@@ -138,7 +134,7 @@ def _sortable(work: TypedProduct, dtypes: Dtypes, on: PatternRef | None) -> Sort
     return Sortable(problem, spec.stored, tuple(entries.values()))
 
 
-def _agree(work: TypedProduct, on: PatternRef | None, orders: Orders) -> bool:
+def _agree(work: Term, on: PatternRef | None, orders: Orders) -> bool:
     """Whether a legal order of loops over operands and result exists once operands are sorted in these orders."""
     walks = [walk for key, walk in work.walked(on).items() if key not in work.walks]
     of_operands = {n: work.walk_of(n) for n, x in enumerate(work.operands) if x.core is not None}
@@ -153,7 +149,7 @@ def _moved(walk: PatternAccess, order: tuple[int, ...]) -> PatternAccess:
     return PatternAccess(tuple(walk.indices[n] for n in order), DynamicType(shape, Format(levels), walk.pattern.nse))
 
 
-def _inputs(work: TypedProduct, operand: int) -> int:
+def _inputs(work: Term, operand: int) -> int:
     """The number of entries that are sorted to convert an operand."""
     x = work.operands[operand].stored
     assert x is not None
@@ -161,7 +157,7 @@ def _inputs(work: TypedProduct, operand: int) -> int:
     return sufficient_nse(x.pattern, x.pattern.format)
 
 
-def _conversion(work: TypedProduct, operand: int, order: tuple[int, ...]) -> Conversion:
+def _conversion(work: Term, operand: int, order: tuple[int, ...]) -> Conversion:
     """The conversion that stores the sparse levels of an operand in another order, above its dense levels."""
     on, core = work.operands[operand].stored, work.operands[operand].core
     assert on is not None

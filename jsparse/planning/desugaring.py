@@ -43,7 +43,7 @@ from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 from jsparse.notation import Access, IndexVar
 from jsparse.notation.assignment import Index
 from jsparse.notation.statement import Product, Statement
-from jsparse.planning.bare_pattern import BarePattern, IndexRelation, is_sparse
+from jsparse.planning.signature import BarePattern, IndexRelation, is_sparse
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width
 
 __all__ = ["DesugaredStatement", "as_product", "check_distinct", "counting", "desugared", "relation", "traced_relation"]

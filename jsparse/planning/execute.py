@@ -25,7 +25,6 @@ from jsparse.convert.dynamic_creation import converted_pattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import IndexVar
-from jsparse.planning.bare_pattern import BarePattern, IndexRelation, pattern_of
 from jsparse.planning.dtypes import converted
 from jsparse.planning.plan import (
     AssembledPattern,
@@ -36,11 +35,11 @@ from jsparse.planning.plan import (
     Ones,
     OnLevels,
     OnPattern,
-    PlannedProduct,
     ProgramPlan,
     SumOfProducts,
 )
-from jsparse.planning.typed_product import subscripts_of
+from jsparse.planning.signature import BarePattern, IndexRelation, pattern_of
+from jsparse.planning.term import Term, subscripts_of
 from jsparse.primitives.einsum import einsum_p, with_checkpoint_name
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
@@ -151,7 +150,7 @@ def _assembled_with_values(
     return result
 
 
-def _scaled(term: PlannedProduct, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
+def _scaled(term: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
     """A term: its product times its coefficient, dense or on the result's pattern."""
     out = _product(term, values, on)
     if term.coefficient in (1, -1):
@@ -163,7 +162,7 @@ def _scaled(term: PlannedProduct, values: Sequence[Any], on: DynamicPattern | No
     return cast(jax.Array, compiled(mul, on.retyped(term.result), out, number))
 
 
-def _product(work: PlannedProduct, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
+def _product(work: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
     """A product, dense or on the result's pattern (`on` if that is dynamic).
 
     It is NaN if a dynamic pattern overflowed.
@@ -176,20 +175,20 @@ def _product(work: PlannedProduct, values: Sequence[Any], on: DynamicPattern | N
         return _dense(work, arrays) if work.semiring.is_linear else _dense_by_semiring(work, arrays)
     if work.spec.factors == (work.spec.result,) and work.spec.result.on is not None and len(work.spec.walks) == 1:
         return converted(arrays[0], work.dtype)  # no kernel: the result is the factor, with dimensions renamed
-    index = [array for pattern in work.walked(values, on) for array in pattern.operands()]
+    index = [array for pattern in work.dynamic_patterns(values, on) for array in pattern.operands()]
     out = with_checkpoint_name(converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype))
     if not work.semiring.is_linear and isinstance(work.result, DynamicType) and on is not None:
         out = on.retyped(work.result).in_use(out)
     return out
 
 
-def factors_of(work: PlannedProduct, values: Sequence[Any]) -> list[Any]:
+def factors_of(work: Term, values: Sequence[Any]) -> list[Any]:
     """The factors that have values, in the dtypes and with the prereductions that the primitive expects."""
     operands = (values[n] for n in work.values)
     return [_factor(work, x, n) for n, x in enumerate(operands) if not isinstance(x, BarePattern)]
 
 
-def _factor(work: PlannedProduct, x: Any, n: int) -> Any:
+def _factor(work: Term, x: Any, n: int) -> Any:
     array = x.values if isinstance(x, SparseTensor) and not x.format.is_dense else dense_array(x)
     dtype, text = work.operand_dtypes[n], work.prereductions[n]
     assert dtype is not None
@@ -204,7 +203,7 @@ def _factor(work: PlannedProduct, x: Any, n: int) -> Any:
     return _dense_product(work.semiring, [tuple(before)], tuple(after), [array], sizes)
 
 
-def _dense(work: PlannedProduct, arrays: Sequence[Any]) -> jax.Array:
+def _dense(work: Term, arrays: Sequence[Any]) -> jax.Array:
     """A product without sparse levels, computed by XLA. Index variables that no array carries are broadcast."""
     carried = {v for factor in work.factors for v in factor.variables()}
     target = [str(v) for v in work.assignment.target.indices]
@@ -220,7 +219,7 @@ def _dense(work: PlannedProduct, arrays: Sequence[Any]) -> jax.Array:
     return jnp.broadcast_to(spread, [sizes[v] for v in target])
 
 
-def _dense_by_semiring(work: PlannedProduct, arrays: Sequence[Any]) -> jax.Array:
+def _dense_by_semiring(work: Term, arrays: Sequence[Any]) -> jax.Array:
     terms = [tuple(map(str, factor.indices)) for factor in work.factors]
     kept = work.assignment.target.variables()
     sizes = {v: n for term, x in zip(terms, arrays, strict=True) for v, n in zip(term, x.shape, strict=True)}

@@ -9,23 +9,23 @@ of instructions. The last value is the result. An einsum is a sum of one term, a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.dtypes import part
-from jsparse.compiler.semiring import PLUS_TIMES, Semiring
+from jsparse.compiler.schedule import Schedule
+from jsparse.errors import ScheduleError, represented
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.notation import Access, Assignment
-from jsparse.planning.dtypes import Dtypes
-from jsparse.planning.output.pattern import Assembly
-from jsparse.primitives.entries_spec import Entries
-from jsparse.primitives.spec import Spec
-from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.notation import Access
+from jsparse.planning.output import Assembly
+from jsparse.planning.term import Term
+from jsparse.primitives.entries_spec import Entries, entries_plan
+from jsparse.primitives.execute import make_plan
+from jsparse.settings import config
 
 __all__ = [
-    "OUTPUT",
     "AssembledPattern",
     "Convert",
     "DenseOutput",
@@ -36,73 +36,12 @@ __all__ = [
     "OnPattern",
     "Ones",
     "Output",
-    "PlannedProduct",
     "ProgramPlan",
+    "Schedules",
     "SumOfProducts",
+    "as_schedules",
+    "scheduled",
 ]
-
-OUTPUT = -1  # stands for the result's own pattern where a value's number is expected
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedProduct:
-    """A number times a product of values: one call of the primitive, or of jnp.einsum if no pattern is walked.
-
-    Attributes:
-        coefficient: the number that the product is multiplied by.
-        assignment: the product's index notation.
-        values: for each factor of the assignment, the number of its value.
-        shape: the result's logical shape, dense or sparse.
-        dtypes: the dtypes of operands, of the computation and of the result.
-        operand_dtypes: for each factor its dtype before the prereduction; None for a bare pattern.
-        prereductions: for each factor the einsum that sums the index variables which this factor alone carries; None if
-            it has none.
-        spec: the parameter of the primitive; None if no sparse level is left to walk.
-        index_sources: for each dynamic pattern that is walked, the number of a value that lies on it, or `OUTPUT`.
-        result: the pattern of a sparse result, None for a dense one.
-        semiring: the semiring of the product.
-    """
-
-    coefficient: complex
-    assignment: Assignment
-    values: tuple[int, ...]
-    shape: tuple[int, ...]
-    dtypes: Dtypes
-    operand_dtypes: tuple[np.dtype | None, ...]
-    prereductions: tuple[str | None, ...]
-    spec: Spec | None
-    index_sources: tuple[int, ...]
-    result: Pattern | DynamicType | None
-    semiring: Semiring = PLUS_TIMES
-
-    @property
-    def factors(self) -> tuple[Access, ...]:
-        """The accesses to factors that have values."""
-        pairs = zip(self.assignment.factors, self.operand_dtypes, strict=True)
-        return tuple(factor for factor, dtype in pairs if dtype is not None)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of the result."""
-        return self.dtypes.result
-
-    @property
-    def factor_dtypes(self) -> tuple[np.dtype, ...]:
-        """The dtypes of the primitive's factors, after prereductions."""
-        pairs = ((dtype, text) for dtype, text in zip(self.operand_dtypes, self.prereductions, strict=True))
-        return tuple(
-            dtype if text is None else self.dtypes.reduction_dtype(dtype) for dtype, text in pairs if dtype is not None
-        )
-
-    @property
-    def kernel_dtypes(self) -> tuple[str, ...]:
-        """The dtypes of a kernel's result and factors: for complex numbers, of their real and imaginary parts."""
-        return tuple(part(dtype.name) for dtype in (self.dtypes.computed, *self.factor_dtypes))
-
-    def walked(self, values: Sequence[Any], output: DynamicPattern | None) -> list[DynamicPattern]:
-        """The dynamic patterns that are walked, taken from these values; `output` is the result's own."""
-        patterns = (output if n == OUTPUT else values[n].pattern for n in self.index_sources)
-        return [pattern for pattern in patterns if pattern is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +160,7 @@ class EntryCoordinates:
 class SumOfProducts:
     """The sum of all terms, rounded to `dtype`."""
 
-    terms: tuple[PlannedProduct, ...]
+    terms: tuple[Term, ...]
     output: Output
     dtype: np.dtype
 
@@ -245,3 +184,69 @@ class ProgramPlan:
     def sums(self) -> tuple[SumOfProducts, ...]:
         """The instructions that compute, in order."""
         return tuple(x for x in self.instructions if isinstance(x, SumOfProducts))
+
+
+Schedules: TypeAlias = tuple[Schedule | None, ...]
+
+
+def as_schedules(schedule: Any, shown: str) -> Schedules:
+    """The argument `schedule` of `einsum` and `evaluate`: none, one, or one for each term.
+
+    Raises ScheduleError for anything else.
+    """
+    if schedule is None:
+        return ()
+    if isinstance(schedule, Schedule):
+        return (schedule,)
+    several = isinstance(schedule, Sequence) and not isinstance(schedule, str)
+    if several and all(one is None or isinstance(one, Schedule) for one in schedule):
+        return tuple(schedule)
+    raise ScheduleError(
+        f"Expected schedule= of {shown} to be a jsparse.Schedule, or a list with a schedule or None for each term, but "
+        f"got {represented(schedule)}. Text is read by jsparse.Schedule.parse."
+    )
+
+
+def scheduled(plan: ProgramPlan, schedules: Schedules) -> ProgramPlan:
+    """The plan whose last instruction has the schedules.
+
+    Raises ScheduleError if there is another number of kernels than of schedules, or if a step is illegal.
+    """
+    *before, last = plan.instructions
+    assert isinstance(last, SumOfProducts)
+    output = last.output
+    if isinstance(output, AssembledPattern) and output.entries is not None:
+        (schedule,) = _of_kernels(plan.text, schedules, 1)
+        output = replace(output, entries=replace(output.entries, schedule=schedule))
+        assert output.entries is not None
+        dtypes = [term.kernel_dtypes for term in last.terms]
+        entries_plan(output.entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
+        return replace(plan, instructions=(*before, replace(last, output=output)))
+    found = _of_kernels(plan.text, schedules, len(last.terms))
+    terms = (_with(plan.text, term, one) for term, one in zip(last.terms, found, strict=True))
+    return replace(plan, instructions=(*before, replace(last, terms=tuple(terms))))
+
+
+def _of_kernels(text: str, schedules: Schedules, kernels: int) -> Schedules:
+    if len(schedules) == kernels:
+        return schedules
+    each = "one kernel computes all of it" if kernels == 1 else f"each of its {kernels} terms has a kernel of its own"
+    raise ScheduleError(
+        f"Expected {kernels} schedule{'s' * (kernels > 1)} for '{text}', since {each}, but got {len(schedules)}. Pass "
+        f"{'one Schedule' if kernels == 1 else 'a list with a Schedule or None for each term'}."
+    )
+
+
+def _with(text: str, term: Term, schedule: Schedule | None) -> Term:
+    """The term with its schedule, which is checked now."""
+    if schedule is None:
+        return term
+    if term.spec is None:
+        raise ScheduleError(
+            f"Expected no schedule for {term.assignment} in '{text}', since no sparse level is left to walk and XLA "
+            f"computes it. Leave schedule= out."
+        )
+    made = replace(term, schedule=schedule)
+    assert made.spec is not None
+    make_plan(made.spec, made.kernel_dtypes, config.generator)
+    return made

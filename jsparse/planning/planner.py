@@ -2,11 +2,11 @@
 
 steps        a product of three or more operands may be split into smaller products (`contraction_path`)
 conversions  dynamic patterns that are not concordant are converted to another storage order first (`concordize`)
-collapse     index variables that always occur together at adjacent levels become one (`collapse`)
-entries      a product with a matrix for each stored entry goes over the entries one by one (`entry_by_entry`)
+collapse     index variables that always occur together at adjacent levels become one (`rewrites`)
+entries      a product with a matrix for each stored entry goes over the entries one by one (`rewrites`)
 output       the caller's request, else what the rules infer; a new static pattern is found while planning (`output`)
 terms        for each product, the parameter of the primitive that computes it
-ones         factors for index variables that only dense levels of bare patterns carry (`planned_product`)
+ones         factors for index variables that only dense levels of bare patterns carry (`rewrites`)
 """
 
 from __future__ import annotations
@@ -25,12 +25,9 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment
 from jsparse.notation.statement import Statement
-from jsparse.planning.collapse import next_collapse
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
-from jsparse.planning.dtypes import Dtypes, check_coefficients, check_semiring_dtype, dtypes_of
-from jsparse.planning.entry_by_entry import coordinates_of, entry_variable, multiplies_matrices
-from jsparse.planning.output.pattern import Assembly, assembled, new_format, provisional_output
-from jsparse.planning.output.rules import Stored, resolve_output
+from jsparse.planning.dtypes import dtypes_of
+from jsparse.planning.output import Assembly, Stored, assembled, fused, new_format, provisional_output, resolve_output
 from jsparse.planning.path.items import form_of
 from jsparse.planning.path.search import Result, Step, contraction_path
 from jsparse.planning.plan import (
@@ -43,14 +40,14 @@ from jsparse.planning.plan import (
     OnLevels,
     OnPattern,
     Output,
-    PlannedProduct,
     ProgramPlan,
+    Schedules,
     SumOfProducts,
+    scheduled,
 )
-from jsparse.planning.planned_product import fused, needed_ones, planned_product
-from jsparse.planning.scheduled import Schedules, scheduled
+from jsparse.planning.rewrites import coordinates_of, entry_variable, multiplies_matrices, needed_ones, next_collapse
 from jsparse.planning.signature import NEW_PATTERN, PatternRef, Request, Signature, relation_signature
-from jsparse.planning.typed_product import TypedProduct, typed_products
+from jsparse.planning.term import Term, typed_terms
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
 __all__ = ["plan"]
@@ -79,15 +76,10 @@ def plan(
     Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the statement, each
     other or the request, or if a result exceeds its capacity.
     """
-    terms, requested = typed_products(text, statement, operands, request, semiring)
-    coefficients = [term.coefficient for term in statement.terms]
-    numbers = [number for number in coefficients if not (isinstance(number, int) and abs(number) == 1)]
-    dtypes = dtypes_of(text, operands, numbers, request.dtype, semiring)
-    check_semiring_dtype(text, semiring, dtypes.promoted)
-    check_coefficients(text, coefficients, dtypes.promoted)
+    terms, requested = typed_terms(text, statement, operands, request, semiring)
     planner = _Planner(text, operands, request.schedules)
     output = resolve_output(text, terms, requested, request.nse)
-    planner.compute([planner.with_ones(term, dtypes.promoted) for term in terms], dtypes, output, request.nse)
+    planner.compute([planner.with_ones(term) for term in terms], output, request.nse)
     made = ProgramPlan(text, tuple(planner.instructions))
     return scheduled(made, request.schedules) if request.schedules else made
 
@@ -107,17 +99,17 @@ class _Planner:
         self.values.append(signature)
         return len(self.values) - 1
 
-    def with_ones(self, term: TypedProduct, dtype: np.dtype) -> TypedProduct:
-        """The term with the factors of ones that it needs, in that dtype."""
-        needed = needed_ones(term, dtype)
+    def with_ones(self, term: Term) -> Term:
+        """The term with the factors of ones that it needs."""
+        needed = needed_ones(term)
         if not needed:
             return term
-        made = (self.add(ones, Signature(ones.shape, dtype, False, None)) for _, ones in needed)
+        made = (self.add(ones, Signature(ones.shape, ones.dtype, False, None)) for _, ones in needed)
         values = (*term.values, *made)
         accesses = (*term.assignment.factors, *(access for access, _ in needed))
         return self._selected(term, term.assignment.target, accesses, values, range(len(values)))
 
-    def entry_by_entry(self, term: TypedProduct) -> TypedProduct:
+    def entry_by_entry(self, term: Term) -> Term:
         """The term, in which entry values and coordinates replace an operand whose entries multiply by matrices.
 
         The result is the term itself if it has no such operand.
@@ -142,7 +134,7 @@ class _Planner:
         whole = replace(term, sizes={**term.sizes, entry: pattern.nse})
         return self._selected(whole, term.assignment.target, accesses, values, range(len(values)))
 
-    def collapsed(self, term: TypedProduct) -> TypedProduct:
+    def collapsed(self, term: Term) -> Term:
         """The term after all collapses: each pair of index variables that always occur together becomes one."""
         while (found := next_collapse(term)) is not None:
             accesses, values = list(term.assignment.factors), list(term.values)
@@ -157,46 +149,44 @@ class _Planner:
             term = self._selected(whole, whole.assignment.target, accesses, values, range(len(values)))
         return term
 
-    def compute(
-        self, terms: list[TypedProduct], dtypes: Dtypes, output: Stored | Format, nse: int | None, is_step: bool = False
-    ) -> int:
+    def compute(self, terms: list[Term], output: Stored | Format, nse: int | None, is_step: bool = False) -> int:
         """Append the instructions for a sum of terms, after those for its steps and conversions.
 
         A step whose new pattern stores everything is dense. Returns the number of the sum's value.
         """
-        shape, repeated = terms[0].shape, tuple[int, ...]()
+        shape, dtype, repeated = terms[0].shape, terms[0].dtype, tuple[int, ...]()
         if output is None:
             terms, repeated = _without_repeats(terms)
             terms = terms if self.schedules else [self.entry_by_entry(term) for term in terms]
         begun = self._begun()
-        planned = self._in_steps(terms, dtypes, output)
+        planned = self._in_steps(terms, output)
         if not self.schedules:
-            planned = [(self.collapsed(term), own) for term, own in planned]
-        provisional = provisional_output(self.text, [term for term, _ in planned], output, nse)
+            planned = [self.collapsed(term) for term in planned]
+        provisional = provisional_output(self.text, planned, output, nse)
         concordant = self._concordant(planned, provisional)
-        if any(a is not b for (a, _), (b, _) in zip(planned, concordant, strict=True)):
+        if any(a is not b for a, b in zip(planned, concordant, strict=True)):
             output = new_format(provisional) or output
-        on, assembly = self._stored([term for term, _ in concordant], output, nse)
+        on, assembly = self._stored(concordant, output, nse)
         if assembly is not None and isinstance(assembly.result, Pattern) and len(concordant) == 1:
             if not is_step and not self.schedules and _stores_everything(assembly.result):
                 self._forget(begun)
-                return self._on_full_pattern(terms[0], dtypes, assembly.result)
-            known = _known(concordant[0][0], assembly, is_step, begun.values)
+                return self._on_full_pattern(terms[0], assembly.result)
+            known = _known(concordant[0], assembly, is_step, begun.values)
             if isinstance(known, PatternRef) and self._has_sparse_steps(begun):
                 self._forget(begun)
-                return self.compute([self._on_known(terms[0])], dtypes, known, nse, is_step)
+                return self.compute([self._on_known(terms[0])], known, nse, is_step)
             on, assembly = (on, assembly) if known is NEW_PATTERN else (known, None)
-        products = tuple(planned_product(self.text, term, own, on) for term, own in concordant)
-        stored = self._output(shape, repeated, on, assembly, products)
+        stored = tuple(term.stored_on(self.text, on) for term in concordant)
+        made = self._output(shape, repeated, on, assembly, stored)
         if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
             on = replace(on, group=next(self.groups))  # no other value has these index arrays
-        return self.add(SumOfProducts(products, stored, dtypes.result), Signature(shape, dtypes.result, False, on))
+        return self.add(SumOfProducts(stored, made, dtype), Signature(shape, dtype, False, on))
 
-    def _on_full_pattern(self, term: TypedProduct, dtypes: Dtypes, pattern: Pattern) -> int:
+    def _on_full_pattern(self, term: Term, pattern: Pattern) -> int:
         """Append the instructions for a term whose pattern stores everything: a dense array has the same values."""
         target, order = term.assignment.target, pattern.format.order
         stored = Assignment(Access(target.tensor, tuple(target.indices[dim] for dim in order)), term.assignment.factors)
-        made = self.compute([replace(term, assignment=stored)], dtypes, None, None)
+        made = self.compute([replace(term, assignment=stored)], None, None)
         signature = replace(self.values[made], shape=pattern.shape, stored=PatternRef(pattern))
         return self.add(OnLevels(made, pattern), signature)
 
@@ -205,7 +195,7 @@ class _Planner:
         made = zip(self.instructions[begun.instructions :], self.values[begun.values :], strict=True)
         return any(isinstance(x, SumOfProducts) and value.core is not None for x, value in made)
 
-    def _on_known(self, term: TypedProduct) -> TypedProduct:
+    def _on_known(self, term: Term) -> Term:
         """The term, computed on a known pattern, without the bare patterns that store every entry of its result.
 
         Its steps may have dense results, since the result's pattern does not follow from their patterns.
@@ -228,48 +218,44 @@ class _Planner:
         del self.instructions[begun.instructions :], self.values[begun.values :]
         self.steps, self.made, self.converted = begun.steps, dict(begun.made), dict(begun.converted)
 
-    def _in_steps(
-        self, terms: list[TypedProduct], dtypes: Dtypes, output: Stored | Format
-    ) -> list[tuple[TypedProduct, Dtypes]]:
-        """The terms, split into steps where that is allowed, with their dtypes.
+    def _in_steps(self, terms: list[Term], output: Stored | Format) -> list[Term]:
+        """The terms, split into steps where that is allowed.
 
         Only a single product and the terms of a dense sum are split: a sparse sum needs all terms on one pattern. A
         schedule is for one kernel, so terms with schedules are not split.
         """
-        if self.schedules:
-            return [(term, dtypes if len(terms) == 1 and term.coefficient == 1 else dtypes.of_term) for term in terms]
-        if len(terms) == 1 and terms[0].coefficient == 1:
-            return [self._last_step(terms[0], dtypes, output is NEW_PATTERN or isinstance(output, Format))]
-        if output is not None:
-            return [(term, dtypes.of_term) for term in terms]
-        return [self._dense_term(term, dtypes) for term in terms]
+        is_product = len(terms) == 1 and terms[0].coefficient == 1
+        if is_product and self.schedules:
+            return terms
+        if is_product:
+            return [self._last_step(terms[0], output is NEW_PATTERN or isinstance(output, Format))]
+        if output is not None or self.schedules:
+            return [term.added for term in terms]
+        return [self._dense_term(term) for term in terms]
 
-    def _dense_term(self, term: TypedProduct, dtypes: Dtypes) -> tuple[TypedProduct, Dtypes]:
+    def _dense_term(self, term: Term) -> Term:
         """Split a term of a dense sum if it carries all index variables of the result and promotes as the sum does."""
-        own = self._dtypes(term, dtypes.of_term.result)
+        own = self._of_dtype(term, term.added.dtype)
         carried = {v for indices in term.indices for v in indices}
-        if set(term.kept) <= carried and (own.promoted == dtypes.promoted or term.is_bare):
-            return self._last_step(term, own, False)
-        return term, dtypes.of_term
+        if set(term.kept) <= carried and (own.dtypes.promoted == term.dtypes.promoted or term.is_bare):
+            return self._last_step(own, False)
+        return term.added
 
-    def _last_step(self, term: TypedProduct, dtypes: Dtypes, is_sparse: bool) -> tuple[TypedProduct, Dtypes]:
-        """Append the instructions of all steps before the last one.
+    def _last_step(self, term: Term, is_sparse: bool) -> Term:
+        """Append the instructions of all steps before the last one, which is returned as a term.
 
         If a static result stores far more entries than the path expected, the path is chosen again with the true count.
-        Returns the last step as a term, with its dtypes.
         """
         counts, begun = dict[Result, float](), self._begun()
         while True:
             steps = contraction_path(term, is_sparse, counts)
-            last = self._along(steps, term, dtypes, counts) if steps else (term, dtypes)
+            last = self._along(steps, term, counts) if steps else term
             if last is not None:
                 return last
             self._forget(begun)
 
-    def _along(
-        self, steps: Sequence[Step], term: TypedProduct, dtypes: Dtypes, counts: dict[Result, float]
-    ) -> tuple[TypedProduct, Dtypes] | None:
-        """Append the instructions of these steps. Returns the remaining term with its dtypes.
+    def _along(self, steps: Sequence[Step], term: Term, counts: dict[Result, float]) -> Term | None:
+        """Append the instructions of these steps. Returns the remaining term.
 
         If a result stores far more entries than expected, writes its count to `counts` and returns None.
         """
@@ -277,67 +263,63 @@ class _Planner:
         for step in steps:
             accesses.append(Access(f"T{self.steps}", step.indices))
             self.steps += 1
-            values.append(self._step(step, term, accesses, values, dtypes.intermediate))
+            values.append(self._step(step, term, accesses, values))
             stored = self._entries(values[-1])
             if stored > max(SURPRISE * step.stored, FEW) and len(counts) < SURPRISES and step.key not in counts:
                 counts[step.key] = stored
                 return None
         used = {n for step in steps for n in step.operands}
         left = [n for n in range(len(values)) if n not in used]
-        last = self._selected(term, term.assignment.target, accesses, values, left)
-        return last, self._dtypes(last, dtypes.result)
+        return self._of_dtype(self._selected(term, term.assignment.target, accesses, values, left), term.dtype)
 
     def _entries(self, value: int) -> int:
         """The entries of a value's static pattern; 0 if it has none."""
         core = self.values[value].core
         return core.pattern.nse if core is not None and isinstance(core.pattern, Pattern) else 0
 
-    def _step(
-        self, step: Step, product: TypedProduct, accesses: Sequence[Access], values: Sequence[int], dtype: np.dtype
-    ) -> int:
+    def _step(self, step: Step, product: Term, accesses: Sequence[Access], values: Sequence[int]) -> int:
         """Append the instructions of a step, unless an equal step was planned. Returns the number of its value."""
         taken = replace(self._selected(product, accesses[-1], accesses, values, step.operands), coefficient=1)
+        dtype = product.dtypes.intermediate
         key = taken.values, form_of(*taken.indices, step.indices), step.is_dense, dtype
         if key in self.made:
             return self.made[key]
         output = resolve_output(self.text, [taken], "dense" if step.is_dense else None, None)
         if output is None and not step.is_dense:
             output = NEW_PATTERN
-        made = self.compute([taken], self._dtypes(taken, dtype), output, None, is_step=True)
+        made = self.compute([self._of_dtype(taken, dtype)], output, None, is_step=True)
         self.made[key] = made
         return made
 
-    def _dtypes(self, product: TypedProduct, result: np.dtype) -> Dtypes:
-        return dtypes_of(self.text, product.operands, preferred=result, semiring=product.semiring)
+    def _of_dtype(self, term: Term, result: np.dtype) -> Term:
+        """The term with the dtypes that follow from its own operands, and a result of this dtype."""
+        return replace(term, dtypes=dtypes_of(self.text, term.operands, preferred=result, semiring=term.semiring))
 
     def _selected(
         self,
-        product: TypedProduct,
+        product: Term,
         target: Access,
         accesses: Sequence[Access],
         values: Sequence[int],
         chosen: Sequence[int],
-    ) -> TypedProduct:
+    ) -> Term:
         """The product of the chosen factors."""
         assignment, numbers = Assignment(target, tuple(accesses[n] for n in chosen)), tuple(values[n] for n in chosen)
         operands = tuple(self.values[n] for n in numbers)
         return replace(product, assignment=assignment, operands=operands, values=numbers)
 
-    def _concordant(
-        self, terms: Sequence[tuple[TypedProduct, Dtypes]], provisional: PatternRef | None
-    ) -> list[tuple[TypedProduct, Dtypes]]:
+    def _concordant(self, terms: Sequence[Term], provisional: PatternRef | None) -> list[Term]:
         """The terms, with values converted to other formats if no loop order walks all as stored, or if that pays.
 
         A schedule assumes operands as they are stored, so with schedules only discordant operands are converted.
         """
-        products = [term for term, _ in terms]
         if self.schedules:
-            found = [fewest_conversions(product, provisional) for product in products]
+            found = [fewest_conversions(term, provisional) for term in terms]
         else:
-            found = cheapest_conversions(products, [dtypes for _, dtypes in terms], provisional)
-        return [(self._with(term, own), dtypes) for (term, dtypes), own in zip(terms, found, strict=True)]
+            found = cheapest_conversions(terms, provisional)
+        return [self._with(term, own) for term, own in zip(terms, found, strict=True)]
 
-    def _with(self, term: TypedProduct, conversions: Sequence[Conversion]) -> TypedProduct:
+    def _with(self, term: Term, conversions: Sequence[Conversion]) -> Term:
         """The term on converted values."""
         if not conversions:
             return term
@@ -361,7 +343,7 @@ class _Planner:
         return self.converted[value, format]
 
     def _stored(
-        self, terms: Sequence[TypedProduct], output: Stored | Format, nse: int | None
+        self, terms: Sequence[Term], output: Stored | Format, nse: int | None
     ) -> tuple[PatternRef | None, Assembly | None]:
         """The pattern on which the result is stored (None if dense), and its assembly if it is a new pattern."""
         if isinstance(output, PatternRef) or output is None:
@@ -375,12 +357,12 @@ class _Planner:
         repeated: tuple[int, ...],
         on: PatternRef | None,
         assembly: Assembly | None,
-        products: Sequence[PlannedProduct],
+        terms: Sequence[Term],
     ) -> Output:
         if on is None:
             return DenseOutput(shape, repeated)
         if assembly is not None:
-            return AssembledPattern(assembly, fused(assembly, products))
+            return AssembledPattern(assembly, fused(assembly, terms))
         return OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
 
     def _source(self, on: PatternRef) -> int | None:
@@ -401,7 +383,7 @@ def _stores_everything(pattern: Pattern) -> bool:
     return pattern.nse == prod(pattern.shape) > 0 and len(pattern.format.levels) == len(pattern.shape)
 
 
-def _known(term: TypedProduct, assembly: Assembly, is_step: bool, first: int) -> Stored:
+def _known(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
     """Where a result is stored, if its static pattern need not be assembled; otherwise NEW_PATTERN.
 
     The result of a step that stores everything is dense (None). If all entries of an operand are reached, the result
@@ -435,7 +417,7 @@ def _steps_of_search(core: Pattern) -> float:
     return float(lengths @ np.log2(1 + lengths)) / max(core.nse, 1)
 
 
-def _without_repeats(terms: list[TypedProduct]) -> tuple[list[TypedProduct], tuple[int, ...]]:
+def _without_repeats(terms: list[Term]) -> tuple[list[Term], tuple[int, ...]]:
     """Remove the index variables that no term carries from a dense result. Returns the terms and the dimensions."""
     kept = terms[0].kept
     carried = {v for term in terms for indices in term.indices for v in indices}

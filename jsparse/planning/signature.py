@@ -2,6 +2,14 @@
 
 A signature has the static, hashable properties of an operand. A request says how the caller wants the result: dense, in
 a given format, or on a given pattern.
+
+A bare pattern is an operand without values. It stands for the tensor that has the semiring's one at each of its
+entries. No values are stored or read: loops walk the pattern, and nothing is multiplied. It has no dtype, so it
+promotes nothing.
+
+Index relations are bare patterns, too: they are tables of integers that stand where an index does. `rows[p]` relates p
+to the index that it reads. As an operand it is the sparse matrix R(p, i) of ones. Unlike other bare patterns, it makes
+no result sparse (`planning.desugaring`).
 """
 
 from __future__ import annotations
@@ -20,19 +28,23 @@ from jsparse.compiler.schedule import Schedule
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import core_type, extended_type, transposed_type
 from jsparse.formats.pattern import core_of
-from jsparse.planning.bare_pattern import BarePattern, IndexRelation, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
+from jsparse.tensor.patterned import Patterned
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = [
     "NEW_PATTERN",
+    "BarePattern",
     "Core",
+    "IndexRelation",
     "NewPattern",
     "OutFormat",
     "OutputRequest",
     "PatternRef",
     "Request",
     "Signature",
+    "is_sparse",
+    "pattern_of",
     "relation_signature",
     "signature",
     "stored_on",
@@ -174,7 +186,7 @@ class Request:
     """The request for the result of a program.
 
     Attributes:
-        output: where it is stored; None to follow the rules (`planning.output.rules`).
+        output: where it is stored; None to follow the rules (`planning.output`).
         nse: the capacity of a dynamic pattern, an upper bound for the entries of a static one; None if not given.
         dtype: the result's dtype; None for the dtype to which operands and numbers promote.
         shape: the result's shape; None if it follows from the operands.
@@ -187,3 +199,38 @@ class Request:
     dtype: np.dtype | None = None
     shape: tuple[int, ...] | None = None
     schedules: tuple[Schedule | None, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class BarePattern(Patterned):
+    """A pattern as an operand."""
+
+    pattern: Pattern | DynamicPattern
+
+
+class IndexRelation(BarePattern):
+    """A table of integers as an operand. It is a pytree whose leaves are the index arrays of a dynamic pattern."""
+
+
+def _flatten(relation: IndexRelation) -> tuple[tuple[DynamicPattern, ...], Pattern | None]:
+    pattern = relation.pattern
+    return ((), pattern) if isinstance(pattern, Pattern) else ((pattern,), None)
+
+
+def _unflatten(static: Pattern | None, dynamic: tuple[DynamicPattern, ...]) -> IndexRelation:
+    return IndexRelation(dynamic[0] if static is None else static)
+
+
+jax.tree_util.register_pytree_node(IndexRelation, _flatten, _unflatten)
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether an argument of a caller is a SparseTensor or a pattern."""
+    return isinstance(x, (SparseTensor, Pattern, DynamicPattern))  # four times as fast as with a union of types
+
+
+def pattern_of(x: Any) -> Pattern | DynamicPattern | None:
+    """The pattern of a tensor or of a bare pattern; a pattern itself; None for anything else."""
+    if isinstance(x, (SparseTensor, BarePattern)):
+        return x.pattern
+    return x if isinstance(x, (Pattern, DynamicPattern)) else None

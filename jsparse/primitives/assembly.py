@@ -12,16 +12,15 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
-from jsparse.compiler.output import Count
-from jsparse.compiler.problem import Problem, TensorType
+from jsparse.compiler.problem import Count, Problem, TensorType
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term, column_problem
 from jsparse.compiler.runtime.bound_arrays import OPERAND
 from jsparse.compiler.runtime.kernel_call import chunk_counts, run_recipe
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.runtime.routine import parameters
 from jsparse.compiler.schedule import Plan, plan
+from jsparse.compiler.schedule.layout import Stored, pattern_type
 from jsparse.compiler.schedule.ordered import ordered_plan
-from jsparse.compiler.schedule.stored import Stored, pattern_type
 from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jsparse import _compat
 from jsparse.compiler.schedule.legality import has_legal_order
 from jsparse.notation import IndexVar
-from jsparse.primitives.spec import PatternAccess, Spec, Term
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
 __all__ = ["batched"]
 
@@ -63,7 +63,7 @@ def _free_name(spec: Spec) -> IndexVar:
     return next(name for name in chain(ascii_letters, (f"batch{n}" for n in count())) if name not in used)
 
 
-def _with_batch(x: Any, axis: int, term: Term, name: IndexVar, grown: Spec) -> tuple[Any, Term]:
+def _with_batch(x: Any, axis: int, term: ArrayAccess, name: IndexVar, grown: Spec) -> tuple[Any, ArrayAccess]:
     """A batched array in the layout of its new term, and that term."""
     if axis <= len(term.before):
         return x, replace(term, before=(*term.before[:axis], name, *term.before[axis:]))
@@ -73,11 +73,11 @@ def _with_batch(x: Any, axis: int, term: Term, name: IndexVar, grown: Spec) -> t
     return flat, replace(term, behind=(*term.behind, name))
 
 
-def _lead(term: Term, spec: Spec) -> tuple[IndexVar, ...]:
+def _lead(term: ArrayAccess, spec: Spec) -> tuple[IndexVar, ...]:
     return () if term.on is None else spec.walks[term.on].lead
 
 
-def _like_a_factor(result: Term, name: IndexVar, grown: Spec) -> Term:
+def _like_a_factor(result: ArrayAccess, name: IndexVar, grown: Spec) -> ArrayAccess:
     """The result's term with the batch index variable in the same order as in the largest batched factor.
 
     The batch variable comes first if it comes first in that factor, else after the variables that precede it there. If

@@ -27,7 +27,7 @@ from jsparse.primitives.assembly import OutputPattern
 from jsparse.primitives.einsum import einsum_p, semiring_jvp, transposed
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.routine import array_results, pattern_is_unknown
-from jsparse.primitives.spec import Spec, Term
+from jsparse.primitives.spec import ArrayAccess, Spec
 
 __all__ = ["assemble_arrays", "entries_p"]
 
@@ -151,7 +151,7 @@ def _scaled(work: Entries, number: int, dtype: np.dtype) -> tuple[Spec, tuple[np
     spec, scale = work.specs[number], as_dtype(work.coefficients[number], dtype)
     if not np.isfinite(scale):
         # As a factor it multiplies stored products only. Applied to the result it would turn padding from 0 into NaN.
-        return replace(spec, factors=(*spec.factors, Term(()))), (scale,), None
+        return replace(spec, factors=(*spec.factors, ArrayAccess(()))), (scale,), None
     return spec, (), None if work.coefficients[number] == 1 else scale
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
-from jsparse.compiler.output import Coordinates, Write
-from jsparse.compiler.problem import Problem, TensorType
+from jsparse.compiler.problem import Coordinates, Problem, TensorType, Write
 from jsparse.compiler.scalar import Number, Scalar, product_of
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.compiler.schedule.ordered import ordered_plan

@@ -40,7 +40,7 @@ from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, static_patterns, stored_in, value_permutations
 from jsparse.primitives.padding import nan_where, overflow
-from jsparse.primitives.spec import PatternAccess, Spec, Term, problem_of
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec, problem_of
 from jsparse.settings import config
 
 __all__ = ["complex_as_real", "execute", "execute_entries", "flattened", "make_plan", "real_products"]
@@ -71,7 +71,7 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     chosen, call = make_plan(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)), config.generator)
     moves = value_permutations(spec.walks, chosen.patterns, index)
 
-    def moved(x: Any, term: Term, back: bool) -> Any:
+    def moved(x: Any, term: ArrayAccess, back: bool) -> Any:
         return moves[term.on or 0].apply(x, len(term.before), spec.slot_size(term), back)
 
     result, *tensors = chosen.problem.tensors

@@ -12,8 +12,7 @@ import numpy as np
 from jsparse import _compat
 from jsparse.base.arrays import aligned
 from jsparse.compiler.runtime.bound_arrays import carried_text, named_patterns
-from jsparse.compiler.runtime.kernel_call import INVALID, KernelCall, bind
-from jsparse.compiler.runtime.title import title_of
+from jsparse.compiler.runtime.kernel_call import INVALID, KernelCall, bind, title_of
 from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
 from jsparse.primitives.host import host_arrays, is_on_host

@@ -39,7 +39,7 @@ from jsparse.primitives.chain.expand import COMPOSED
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.fused import fused_p
 from jsparse.primitives.padding import in_use, padding_of
-from jsparse.primitives.spec import Spec, Term
+from jsparse.primitives.spec import ArrayAccess, Spec
 
 __all__ = ["compute_logsumexp", "compute_softmax", "kept_variables", "logsumexp_p", "softmax_p"]
 
@@ -53,12 +53,12 @@ def kept_variables(spec: Spec, over: Sequence[IndexVar]) -> tuple[IndexVar, ...]
 
 def _reduced(spec: Spec, over: Sequence[IndexVar]) -> Spec:
     """The sum of values over `over`."""
-    return replace(spec, result=Term(kept_variables(spec, over)))
+    return replace(spec, result=ArrayAccess(kept_variables(spec, over)))
 
 
 def _at_entries(x: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar]) -> Any:
     """The element of a row statistic for each slot."""
-    gather = replace(spec, factors=(Term(kept_variables(spec, over)),), result=spec.factors[0])
+    gather = replace(spec, factors=(ArrayAccess(kept_variables(spec, over)),), result=spec.factors[0])
     return einsum_p.bind(*_compat.same_varying((x, *index)), spec=gather)
 
 

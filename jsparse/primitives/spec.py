@@ -12,7 +12,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored, pattern_type
+from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored, pattern_type
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.errors import LeafError
 from jsparse.formats import DynamicType, Pattern
@@ -21,11 +21,11 @@ from jsparse.formats.relayout import derived_format, relayout_to
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 
-__all__ = ["PatternAccess", "Spec", "Term", "check_shape", "problem_of", "split_by_counts", "stored_patterns"]
+__all__ = ["ArrayAccess", "PatternAccess", "Spec", "check_shape", "problem_of", "split_by_counts", "stored_patterns"]
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class ArrayAccess:
     """The index variables of an array's axes.
 
     A dense array has shape (before…). Values on pattern number `on` have shape (before…, slots · behind…): the slots
@@ -90,12 +90,12 @@ class PatternAccess:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Spec:
-    """An einsum: its terms, the patterns that some of them lie on, and the size of every index variable.
+    """An einsum: the accesses to its arrays, the patterns on which some lie, and the size of every index variable.
 
     Attributes:
-        factors: the term of each factor. There may be none: then the number of stored entries is summed.
-        result: the term of the result.
-        walks: the patterns, in the numbering of `Term.on`.
+        factors: the access to each factor. There may be none: then the number of stored entries is summed.
+        result: the access to the result.
+        walks: the patterns, in the numbering of `ArrayAccess.on`.
         sizes: the size of each index variable.
         dtype: the result's dtype; None if all factors have it. Without factors it is never None.
         semiring: the semiring of the product.
@@ -103,8 +103,8 @@ class Spec:
         schedule: steps that the kernel must use; None if the scheduler decides everything.
     """
 
-    factors: tuple[Term, ...]
-    result: Term
+    factors: tuple[ArrayAccess, ...]
+    result: ArrayAccess
     walks: tuple[PatternAccess, ...]
     sizes: tuple[tuple[IndexVar, int], ...]
     dtype: str | None = None
@@ -131,14 +131,14 @@ class Spec:
         is_theirs = len(factors) > 0 and all(dtype == result for dtype in factors)
         return replace(self, dtype=None if is_theirs else np.dtype(result).name)
 
-    def shape(self, term: Term) -> tuple[int, ...]:
-        """The shape of a term's array."""
+    def shape(self, term: ArrayAccess) -> tuple[int, ...]:
+        """The shape of the array of an access."""
         sizes = dict(self.sizes)
         outer = tuple(sizes[v] for v in term.before)
         return outer if term.on is None else (*outer, self.walks[term.on].pattern.nse * self.slot_size(term))
 
-    def slot_size(self, term: Term) -> int:
-        """The number of elements in a slot of a term's values."""
+    def slot_size(self, term: ArrayAccess) -> int:
+        """The number of elements in a slot of the values of an access."""
         sizes = dict(self.sizes)
         return prod(sizes[v] for v in term.behind)
 
@@ -149,12 +149,12 @@ class Spec:
         reads = (w.pattern.nse * prod(sizes[v] for v in term.before if v not in w.indices) for w in walks)
         return min(reads, default=prod(sizes[v] for v in term.before))
 
-    def access(self, name: str, term: Term) -> Access:
+    def access(self, name: str, term: ArrayAccess) -> Access:
         """The access to a term's array, under that name."""
         levels = () if term.on is None else self.walks[term.on].indices
         return Access(name, (*term.before, *levels, *term.behind))
 
-    def axes(self, term: Term, patterns: Sequence[int]) -> tuple[Axis, ...]:
+    def axes(self, term: ArrayAccess, patterns: Sequence[int]) -> tuple[Axis, ...]:
         """The storage of a term's array; `patterns` are the numbers of `walks` among the patterns of a problem."""
         outer = len(term.before)
         before = (Dense(n) for n in range(outer))

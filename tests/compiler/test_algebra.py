@@ -2,10 +2,10 @@
 
 import pytest
 
+from jsparse.compiler.dtypes import BOOL, I64, Type
 from jsparse.compiler.kernel.algebra import add, block, both, ceil_div, const, floor_div, less, minimum, mul, sub, zero
 from jsparse.compiler.kernel.interpret import _Machine
 from jsparse.compiler.kernel.nodes import Binary, Block, Compare, Const, Let, Var
-from jsparse.compiler.kernel.types import BOOL, I64, Type
 
 X, Y, FLAG = Var("x"), Var("y"), Var("flag", BOOL)
 TRUE, FALSE = Const(1, BOOL), Const(0, BOOL)

@@ -15,14 +15,13 @@ from programs.schedules import steps_of, summary_of, with_grain
 
 from jsparse import Format, Pattern
 from jsparse.compiler.dtypes import DTYPES, part
-from jsparse.compiler.output import Coordinates, Write
-from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.problem import Coordinates, Dense, PatternType, Positions, Problem, TensorType, Write
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Number, product_of
 from jsparse.compiler.schedule import Schedule, plan
-from jsparse.compiler.schedule.build import build_loops
+from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.ordered import ordered_plan
-from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.schedule.schedule import build_loops
 from jsparse.compiler.statement import Statement
 from jsparse.formats import Level
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON

@@ -16,6 +16,7 @@ from jsparse import config
 from jsparse.base import _native
 from jsparse.compiler.backends import BACKENDS, interpret
 from jsparse.compiler.backends.llvm import jit
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, mul
 from jsparse.compiler.kernel.nodes import (
@@ -34,7 +35,6 @@ from jsparse.compiler.kernel.nodes import (
     Threads,
     Var,
 )
-from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.compiler.runtime.recipe import backend_of, read_recipe
 from jsparse.compiler.signature import fixed

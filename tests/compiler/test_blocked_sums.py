@@ -16,7 +16,7 @@ from jsparse.compiler.loops.domain import Runs
 from jsparse.compiler.loops.nest import Assign, Forall, Sequence, Where
 from jsparse.compiler.problem import Dense, Positions, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.formats.relayout import relayout_to
 from jsparse.notation import Access, Assignment
 

@@ -4,22 +4,21 @@ import numpy as np
 import pytest
 
 from jsparse.base import _native
-from jsparse.compiler.backends.llvm import cast, compile_kernel
+from jsparse.compiler.backends.llvm import compile_kernel, types
 from jsparse.compiler.backends.llvm.jit import assembly
-from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex
+from jsparse.compiler.dtypes import DTYPES, Type, accumulator, is_complex
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.nodes import Buffer, Cast, Const, For, Load, Store, Var
-from jsparse.compiler.kernel.types import Type
 
 REAL = [dtype for dtype in DTYPES if not is_complex(dtype)]
 
 
 @pytest.fixture(params=[True, False], ids=["instructions", "bits"])
 def half_instructions(request, monkeypatch):
-    if request.param and not cast.has_half_instructions():
+    if request.param and not types.has_half_instructions():
         pytest.skip("no such instructions")
-    monkeypatch.setattr(cast, "has_half_instructions", lambda: request.param)
+    monkeypatch.setattr(types, "has_half_instructions", lambda: request.param)
     return request.param
 
 

@@ -11,9 +11,10 @@ import pytest
 from functions.exhaustive import EXACT, UNARY
 from functions.measure import BOUNDS, function_kernel
 
-from jsparse.base import _native, limits
-from jsparse.compiler.backends.llvm import cast, cpu, emit, jit
+from jsparse.base import _native
+from jsparse.compiler.backends.llvm import cpu, emit, jit, types
 from jsparse.compiler.operations import OPERATIONS
+from jsparse.ops.installation import _cpu_name, _usable_threads
 
 
 @pytest.fixture
@@ -58,8 +59,8 @@ def test_the_name_of_a_cpu_on_macos(monkeypatch):
 
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(subprocess, "run", run)
-    assert limits.cpu_name() == "Apple M2"
-    assert limits.usable_threads() >= 1
+    assert _cpu_name() == "Apple M2"
+    assert _usable_threads() >= 1
 
 
 def test_a_system_without_the_name_of_its_cpu(monkeypatch):
@@ -68,7 +69,7 @@ def test_a_system_without_the_name_of_its_cpu(monkeypatch):
 
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(subprocess, "run", run)
-    assert limits.cpu_name() == (platform.processor() or platform.machine())
+    assert _cpu_name() == (platform.processor() or platform.machine())
 
 
 def test_memory_is_what_the_system_says():
@@ -88,7 +89,7 @@ def arm(request, monkeypatch, fresh):
     monkeypatch.setattr(cpu, "features", dict)
     monkeypatch.setattr(emit, "has_fast_gathers", cpu.has_fast_gathers)
     monkeypatch.setattr(emit, "has_many_registers", cpu.has_many_registers)
-    monkeypatch.setattr(cast, "has_half_instructions", cpu.has_half_instructions)
+    monkeypatch.setattr(types, "has_half_instructions", cpu.has_half_instructions)
 
 
 def test_functions_call_nothing_on_arm(arm):

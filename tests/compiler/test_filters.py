@@ -5,6 +5,7 @@ import pytest
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel, emit
+from jsparse.compiler.dtypes import I64, Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, cast, const
 from jsparse.compiler.kernel.filters import in_lanes
@@ -28,7 +29,6 @@ from jsparse.compiler.kernel.nodes import (
     Store,
     Var,
 )
-from jsparse.compiler.kernel.types import I64, Type
 
 I32 = Type("int32")
 N, P, COUNT = Var("n"), Var("p"), Var("count")

@@ -11,7 +11,7 @@ from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
 from jsparse.notation import Access

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import jsparse
+from jsparse.compiler.dtypes import I64, Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
@@ -22,9 +23,8 @@ from jsparse.compiler.kernel.nodes import (
     Set,
     Store,
     Var,
+    nodes,
 )
-from jsparse.compiler.kernel.traverse import nodes
-from jsparse.compiler.kernel.types import I64, Type
 
 F32, COLUMNS = Type("float32"), 5
 X, W, ROWS, Y = Buffer("X", F32, 0), Buffer("W", F32, 1), Buffer("I", I64, 2), Buffer("Y", F32, 3, True)

@@ -9,6 +9,7 @@ from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.backends.llvm.emit import emit_module
 from jsparse.compiler.backends.llvm.jit import assembly, link_object, optimized_ir
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, less, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
@@ -36,7 +37,6 @@ from jsparse.compiler.kernel.nodes import (
     While,
     Widen,
 )
-from jsparse.compiler.kernel.types import Type
 
 F32, F64, I32 = Type("float32"), Type("float64"), Type("int32")
 DTYPES = ["float32", "float64", "int32", "int64"]

@@ -5,6 +5,7 @@ import pytest
 
 import jsparse
 from jsparse.compiler.backends.llvm import compile_kernel
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
@@ -26,9 +27,8 @@ from jsparse.compiler.kernel.nodes import (
     Store,
     Var,
     Widen,
+    nodes,
 )
-from jsparse.compiler.kernel.traverse import nodes
-from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.runtime.kernel_call import _native
 
 F32, N = Type("float32"), Var("n")

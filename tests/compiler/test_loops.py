@@ -11,7 +11,7 @@ from programs.schedules import summary_of
 from jsparse import ScheduleError
 from jsparse.compiler.problem import Dense, Positions, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.notation import Access, Assignment
 
 FORMATS = ["csr", "dcsr", "coo"]

@@ -16,10 +16,10 @@ from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.build import transformed
+from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.schedule import transformed
 from jsparse.compiler.schedule.sharing import shared_loops
 from jsparse.compiler.schedule.statements import plan_statements
-from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
 from jsparse.notation import Access

@@ -17,7 +17,7 @@ from jsparse.base import _native
 from jsparse.compiler.loops.nest import Forall, Sequence, Where, Widened
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.semiring import SEMIRINGS, EqualityMask, Monoid
 from jsparse.formats.levels import KINDS, Level

@@ -9,8 +9,7 @@ import pytest
 
 import jsparse
 from jsparse import Pattern, explain
-from jsparse.compiler.kernel.nodes import Prefetch
-from jsparse.compiler.kernel.traverse import nodes
+from jsparse.compiler.kernel.nodes import Prefetch, nodes
 
 
 def spread(size: int) -> Pattern:

@@ -9,8 +9,18 @@ from programs.schedules import steps_of
 
 import jsparse
 from jsparse import JsparseError
-from jsparse.compiler.output import Compute, Coordinates, Count, Write, read_output, write_output
-from jsparse.compiler.problem import Dense, Problem, TensorType, problem_of_product
+from jsparse.compiler.problem import (
+    Compute,
+    Coordinates,
+    Count,
+    Dense,
+    Problem,
+    TensorType,
+    Write,
+    problem_of_product,
+    read_output,
+    write_output,
+)
 from jsparse.compiler.runtime.recipe import digest, read_recipe, write_recipe
 from jsparse.compiler.schedule import Schedule
 from jsparse.notation import Access, Assignment

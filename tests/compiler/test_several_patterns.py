@@ -17,9 +17,9 @@ from jsparse.compiler.problem import Dense, Positions, Problem, TensorType, prob
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.cost import estimate
+from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.search import candidates
 from jsparse.compiler.schedule.select import plan_as
-from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.formats import Format, Pattern
 from jsparse.formats.pattern import core_of
 from jsparse.notation import Access, Assignment

@@ -9,7 +9,7 @@ from programs.schedules import steps_of
 
 import jsparse
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.build import transformed
+from jsparse.compiler.schedule.schedule import transformed
 from jsparse.compiler.schedule.transformations import TRANSFORMATIONS
 from jsparse.errors import ScheduleError
 

@@ -11,9 +11,9 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.backends.llvm import compile_kernel
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Buffer, Call, Const, Extent, For, Load, Store, Var
-from jsparse.compiler.kernel.types import Type
 
 __all__ = ["BOUNDS", "applied", "decimal_ulps", "exact", "function_kernel", "ulps"]
 

@@ -8,7 +8,7 @@ import pytest
 from functions.exhaustive import EXACT, UNARY, largest_error
 from functions.measure import BOUNDS, applied, decimal_ulps, exact, function_kernel, run, ulps
 
-from jsparse.compiler.backends.llvm import cast, compile_kernel, cpu, jit
+from jsparse.compiler.backends.llvm import compile_kernel, cpu, jit, types
 from jsparse.compiler.backends.llvm.functions import FUNCTIONS
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
@@ -231,7 +231,7 @@ def other_cpu(request, monkeypatch):
     monkeypatch.setattr(jit, "_target_machine", jit._target_machine.__wrapped__)
     monkeypatch.setattr(cpu, "has_rounding", lambda: request.param != "oldest")
     monkeypatch.setattr(cpu, "has_fused_multiply_add", lambda: request.param == "fma")
-    monkeypatch.setattr(cast, "has_half_instructions", lambda: False)
+    monkeypatch.setattr(types, "has_half_instructions", lambda: False)
 
 
 @pytest.mark.sampled(2)

@@ -29,7 +29,7 @@ from jsparse.compiler.backends.llvm.jit import compile_kernel
 from jsparse.compiler.kernel.algebra import const
 from jsparse.compiler.kernel.nodes import Borrow, Buffer, Load, Store
 from jsparse.compiler.kernel import Kernel
-from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.dtypes import Type
 I32 = Type("int32")
 X, Y, W = Buffer("x", I32, 0), Buffer("y", I32, 1, True), Buffer("w", I32, -1)
 compiled = compile_kernel(Kernel((X, Y), Borrow(W, const(3), Store(Y, const(0), Load(W, Load(X, const(0)))))))

@@ -11,8 +11,7 @@ import pytest
 
 from jsparse import asarray
 from jsparse.base import _native
-from jsparse.compiler.lower.buffer_types import buffer_types
-from jsparse.compiler.lower.storage import kernel_buffers
+from jsparse.compiler.lower.storage import buffer_types, kernel_buffers
 from jsparse.compiler.runtime.bound_arrays import OPERAND
 from jsparse.compiler.runtime.kernel_call import kernel_of, run_recipe
 from jsparse.compiler.runtime.recipe import digest, read_recipe

@@ -140,7 +140,7 @@ def test_steps_are_planned_once(monkeypatch):
     """The second eager call of a program in steps plans nothing, though intermediate patterns no longer exist."""
     A, B, C = sparse(40, 50), sparse(50, 40), sparse(40, 30, density=0.9)
     jsparse.einsum("ij,jk,kl->il", A, B, C)
-    monkeypatch.setattr(planner, "planned_product", None)
+    monkeypatch.setattr(planner, "typed_terms", None)
     jsparse.einsum("ij,jk,kl->il", A, B, C)
 
 

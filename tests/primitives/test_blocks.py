@@ -21,7 +21,7 @@ from jsparse.primitives.portable.blocks import block_product
 from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.stream import stream_of
 from jsparse.primitives.portable.summed import CPU
-from jsparse.primitives.spec import PatternAccess, Spec, Term
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.settings import PORTABLE
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
@@ -365,18 +365,30 @@ def test_other_einsums_are_operations_of_xla(platform, monkeypatch):
 def test_terms_that_planning_does_not_make():
     pattern, sizes = jsparse.asarray(np.eye(4), format="csr").pattern, tuple((v, 4) for v in "ijklnm")
     known = Spec(
-        (Term((), 0, ("k", "l")), Term(("j", "l", "n"))),
-        Term(("i", "k", "n")),
+        (ArrayAccess((), 0, ("k", "l")), ArrayAccess(("j", "l", "n"))),
+        ArrayAccess(("i", "k", "n")),
         (PatternAccess(("i", "j"), pattern),),
         sizes,
     )
     assert block_product(known) is not None
     own, x = known.factors
-    for other in (Term(("j", "l", "n", "m")), Term(("j", "l", "n", "n")), Term(("j", "l", "k", "n"))):
+    for other in (
+        ArrayAccess(("j", "l", "n", "m")),
+        ArrayAccess(("j", "l", "n", "n")),
+        ArrayAccess(("j", "l", "k", "n")),
+    ):
         assert block_product(replace(known, factors=(own, other))) is None
-    for result in (Term(("i", "k", "n", "m")), Term(("i", "k", "n", "n")), Term(("i", "k", "n"), 0)):
+    for result in (
+        ArrayAccess(("i", "k", "n", "m")),
+        ArrayAccess(("i", "k", "n", "n")),
+        ArrayAccess(("i", "k", "n"), 0),
+    ):
         assert block_product(replace(known, result=result)) is None
-    for values in (Term(("i",), 0, ("k", "l")), Term((), 0, ("k", "k", "l")), Term((), 0, ("k", "l", "m"))):
+    for values in (
+        ArrayAccess(("i",), 0, ("k", "l")),
+        ArrayAccess((), 0, ("k", "k", "l")),
+        ArrayAccess((), 0, ("k", "l", "m")),
+    ):
         assert block_product(replace(known, factors=(values, x))) is None
 
 
@@ -385,8 +397,8 @@ def test_entries_are_sorted_by_their_targets():
     type_ = jsparse.asarray(np.ones((3, 4), np.float32), format="csr").dynamic().pattern.type
     arrays = (jnp.array([0, 3, 3, 6]), jnp.array([0, 2, 9, 3, 0, -5, 7, *[-1] * 5]))
     spec = Spec(
-        (Term((), 0, ("k", "l")), Term(("i", "l", "n"))),
-        Term(("j", "k", "n")),
+        (ArrayAccess((), 0, ("k", "l")), ArrayAccess(("i", "l", "n"))),
+        ArrayAccess(("j", "k", "n")),
         (PatternAccess(("i", "j"), type_),),
         (("i", 3), ("j", 4), *((v, 2) for v in "kln")),
     )

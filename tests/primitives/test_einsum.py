@@ -12,7 +12,7 @@ import jsparse
 from jsparse.formats import DynamicType, Format
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.execute import make_plan
-from jsparse.primitives.spec import PatternAccess, Spec, Term
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
 
 def spec_of(case):
@@ -35,11 +35,11 @@ def test_exchanging_a_factor_twice_changes_nothing(case):
 def test_shapes_of_terms():
     pattern = DynamicType((7, 9), Format.of("csr", 2), 50)
     sizes = (("b", 2), ("i", 3), ("k", 5), ("p", 7), ("q", 9))
-    spec = Spec((), Term(()), (PatternAccess(("p", "q"), pattern),), sizes)
-    assert spec.shape(Term(("b", "i"))) == (2, 3)
-    assert spec.shape(Term((), 0)) == (50,)
-    assert spec.shape(Term(("b",), 0, ("i", "k"))) == (2, 750)
-    assert spec.shape(Term(())) == ()
+    spec = Spec((), ArrayAccess(()), (PatternAccess(("p", "q"), pattern),), sizes)
+    assert spec.shape(ArrayAccess(("b", "i"))) == (2, 3)
+    assert spec.shape(ArrayAccess((), 0)) == (50,)
+    assert spec.shape(ArrayAccess(("b",), 0, ("i", "k"))) == (2, 750)
+    assert spec.shape(ArrayAccess(())) == ()
 
 
 @pytest.mark.parametrize("case", FEW, ids=str)

@@ -19,7 +19,7 @@ from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.formats import Relayout
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.execute import make_plan
-from jsparse.primitives.spec import Spec, Term
+from jsparse.primitives.spec import ArrayAccess, Spec
 
 __all__ = ["Case"]
 
@@ -64,7 +64,7 @@ class Case:
         return Case(self.spec, arrays, plan, schedule, wide, padded)
 
     def integers(
-        self, term: Term, rng: np.random.Generator, largest: int, dtype: np.dtype, spec: Spec | None = None
+        self, term: ArrayAccess, rng: np.random.Generator, largest: int, dtype: np.dtype, spec: Spec | None = None
     ) -> np.ndarray:
         """Random integers in the shape of a term."""
         shape = (spec or self.spec).shape(term)

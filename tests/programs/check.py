@@ -30,9 +30,10 @@ from jsparse.compiler.backends.llvm.jit import Llvm
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
-from jsparse.planning.bare_pattern import BarePattern
-from jsparse.planning.plan import AssembledPattern, DenseOutput, PlannedProduct, SumOfProducts
+from jsparse.planning.plan import AssembledPattern, DenseOutput, SumOfProducts
 from jsparse.planning.planned import plan_einsum
+from jsparse.planning.signature import BarePattern
+from jsparse.planning.term import Term
 from jsparse.primitives.execute import complex_as_real
 from jsparse.primitives.spec import Spec
 
@@ -298,7 +299,7 @@ def _pattern(work: SumOfProducts) -> Pattern | None:
 
 
 def _arrays(
-    operands: Sequence[SparseOperand | DenseOperand | None], work: PlannedProduct, taken: Sequence[object]
+    operands: Sequence[SparseOperand | DenseOperand | None], work: Term, taken: Sequence[object]
 ) -> tuple[np.ndarray, ...]:
     """The factors as the primitive takes them, made by numpy from the operands. An operand None has no values, nor
     has a pattern."""
@@ -316,7 +317,7 @@ def _arrays(
     return tuple(found)
 
 
-def _summed_alone(work: PlannedProduct, text: str, array: np.ndarray) -> np.ndarray:
+def _summed_alone(work: Term, text: str, array: np.ndarray) -> np.ndarray:
     """An operand, reduced over the indices that no other factor has."""
     if work.semiring.is_linear:
         return np.array(np.einsum(text, array), order="C")

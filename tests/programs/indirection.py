@@ -19,8 +19,8 @@ import jsparse
 from jsparse.compiler.scalar import as_stored
 from jsparse.notation import parse_statement
 from jsparse.ops.evaluate import planned_sum
-from jsparse.planning.bare_pattern import IndexRelation
 from jsparse.planning.planned import Planned
+from jsparse.planning.signature import IndexRelation
 
 __all__ = ["Indirect", "nested", "variables"]
 

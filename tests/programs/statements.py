@@ -14,7 +14,7 @@ from programs.near import InexactError, Near, applied, check, rounded
 from jsparse import FormatError
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
-from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.semiring import identity
 from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.formats import Format, Pattern

@@ -20,7 +20,7 @@ from jsparse.compiler.loops.chain import loop_name, path_to
 from jsparse.compiler.loops.domain import Lanes
 from jsparse.compiler.loops.nest import Forall, LoopNest, Stmt, Widened, with_children
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.build import transformed
+from jsparse.compiler.schedule.schedule import transformed
 from jsparse.compiler.schedule.summary import LoopFacts, Summary
 from jsparse.errors import ScheduleError
 

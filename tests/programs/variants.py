@@ -24,7 +24,7 @@ from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll import Unroll
 from jsparse.compiler.schedule.trip_counts import walked_as
 from jsparse.compiler.wide_accumulation import narrow_sums, with_unrounded
-from jsparse.primitives.spec import Spec, Term
+from jsparse.primitives.spec import ArrayAccess, Spec
 
 __all__ = ["batched", "can_split", "fine_grained", "planned", "some_plan", "with_other_leaders", "with_unknown_size"]
 
@@ -146,7 +146,7 @@ def batched(spec: Spec, rng: np.random.Generator) -> Spec:
     return replace(spec, factors=factors, result=result, sizes=(*spec.sizes, (name, size)))
 
 
-def _inserted(term: Term, name: str, rng: np.random.Generator) -> Term:
+def _inserted(term: ArrayAccess, name: str, rng: np.random.Generator) -> ArrayAccess:
     """The term with one more index, before or after the positions."""
     if term.on is not None and rng.random() < 0.4:
         return replace(term, behind=(*term.behind, name))

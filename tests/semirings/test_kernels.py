@@ -10,11 +10,11 @@ from compiler.cases import CASES
 from jsparse import JsparseError
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import const
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Compare, Const, HorizontalReduce, Load, Select, Store, Widen
-from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import Schedule, build_loops

@@ -38,7 +38,7 @@ from jsparse.planning.desugaring import traced_relation
 from jsparse.planning.dtypes import Dtypes, dtypes_of
 from jsparse.planning.signature import Signature
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.spec import PatternAccess, Spec, Term
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
 __all__ = ["bcoo_product", "bcsr_product", "dtypes_for", "sampled_product"]
 
@@ -190,8 +190,8 @@ def _einsum(
     carried = [*(names for _, names in terms), *((*walk.lead, *walk.indices) for walk, _ in walks)]
     had = {name for names in carried for name in names}
     used = tuple((name, size) for name, size in sizes.items() if name in had)
-    out = Term(tuple(name for name in result if name in had))
-    spec = Spec(tuple(Term(names) for _, names in terms), out, tuple(walk for walk, _ in walks), used)
+    out = ArrayAccess(tuple(name for name in result if name in had))
+    spec = Spec(tuple(ArrayAccess(names) for _, names in terms), out, tuple(walk for walk, _ in walks), used)
     spec = spec.with_dtype(dtypes.computed, [x.dtype for x in factors])
     operands = (*factors, *(array for _, arrays in walks for array in arrays))
     found = einsum_p.bind(*same_varying(operands), spec=spec).astype(dtype)

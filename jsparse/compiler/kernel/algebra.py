@@ -7,8 +7,8 @@ flattened. A scalar that meets a vector is broadcast. A ramp plus a scalar is a 
 
 from __future__ import annotations
 
+from jsparse.compiler.dtypes import BOOL, I64, Type
 from jsparse.compiler.kernel import nodes as ir
-from jsparse.compiler.kernel.types import BOOL, I64, Type
 
 __all__ = [
     "add",

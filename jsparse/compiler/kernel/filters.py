@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from jsparse.compiler.dtypes import I64
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const, element, floor_div, less, mul, sub
-from jsparse.compiler.kernel.traverse import rebuilt, variables
-from jsparse.compiler.kernel.types import I64
+from jsparse.compiler.kernel.nodes import rebuilt, variables
 
 __all__ = ["in_lanes", "is_short", "one_by_one", "unrolled"]
 

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.jam import with_jams
-from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.operations import meaning_of
 
 __all__ = ["RunChunks", "execute", "interpret_kernel"]

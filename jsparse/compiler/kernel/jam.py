@@ -30,11 +30,11 @@ from typing import Any
 
 import numpy as np
 
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, floor_div, mul, sub, zero
-from jsparse.compiler.kernel.traverse import nodes, rebuilt, variables
-from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.kernel.nodes import nodes, rebuilt, variables
 
 __all__ = ["jammed", "with_jams"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, ramp
-from jsparse.compiler.kernel.traverse import nodes, rebuilt
-from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.kernel.nodes import nodes, rebuilt
 
 __all__ = ["in_pieces", "lane"]
 

@@ -1,4 +1,4 @@
-"""The nodes of KernelIR.
+"""The nodes of KernelIR, their traversals and rewrites.
 
 Expressions are typed and pure. `Let` binds a name once; `Declare`/`Set` make a register that changes. A `Parallel`
 body may read every name that is bound outside it, but changes none of them: its results go to buffers or local arrays.
@@ -6,10 +6,12 @@ body may read every name that is bound outside it, but changes none of them: its
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.kernel.types import BOOL, I64, Type
+from jsparse.compiler.dtypes import BOOL, I64, Type
 from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.semiring import Add
 
@@ -49,6 +51,9 @@ __all__ = [
     "Vector",
     "While",
     "Widen",
+    "nodes",
+    "rebuilt",
+    "variables",
 ]
 
 
@@ -438,3 +443,45 @@ class Block:
 Stmt: TypeAlias = (
     Let | Declare | Set | Store | For | Filter | While | If | Parallel | Prefetch | LocalArray | Borrow | Block
 )
+
+
+_known: dict[type, tuple[str, ...] | None] = {}  # the fields of a class are asked for a thousand times per kernel
+
+
+def _fields(class_: type) -> tuple[str, ...] | None:
+    """The names of a node's fields; None for values that are no nodes."""
+    if class_ not in _known:
+        is_node = is_dataclass(class_) and not issubclass(class_, Type | Buffer)
+        _known[class_] = tuple(field.name for field in fields(class_)) if is_node else None
+    return _known[class_]
+
+
+def nodes(node: object) -> Iterator[Expr | Stmt]:
+    """The node and all nodes below it, outermost first."""
+    yield node  # type: ignore[misc]
+    for name in _fields(type(node)) or ():
+        value = getattr(node, name)
+        for child in value if isinstance(value, tuple) else (value,):
+            if _fields(type(child)) is not None:
+                yield from nodes(child)
+
+
+def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
+    """The node with each child replaced by `change(child)`; the node itself if none changes."""
+    changed: dict[str, Any] = {}
+    for name in _fields(type(node)) or ():
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            children = tuple(change(child) for child in value)
+            if any(new is not old for new, old in zip(children, value, strict=True)):
+                changed[name] = children
+        elif _fields(type(value)) is not None:
+            child = change(value)
+            if child is not value:
+                changed[name] = child
+    return replace(node, **changed) if changed else node
+
+
+def variables(node: object) -> frozenset[str]:
+    """All names that are bound or used."""
+    return frozenset(n.name for n in nodes(node) if isinstance(n, Var))

@@ -12,9 +12,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
+from jsparse.compiler.dtypes import I64
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const, less, minimum, mul, zero
-from jsparse.compiler.kernel.types import I64
 from jsparse.compiler.loops.nest import (
     MAX_CHUNKS,
     AppendCoord,
@@ -29,11 +29,9 @@ from jsparse.compiler.loops.nest import (
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import Partials
 from jsparse.compiler.lower.levels import LevelWalk
-from jsparse.compiler.lower.scatter import scattered
 from jsparse.compiler.lower.scope import Scope
-from jsparse.compiler.lower.workspaces import new_workspace, with_memory
-from jsparse.compiler.output import Coordinates, Count, Write
-from jsparse.compiler.problem import Problem
+from jsparse.compiler.lower.workspaces import new_workspace, scattered, with_memory
+from jsparse.compiler.problem import Coordinates, Count, Problem, Write
 
 if TYPE_CHECKING:
     from jsparse.compiler.lower.storage import Storage

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
+from jsparse.compiler.dtypes import BOOL, Type
 from jsparse.compiler.kernel.algebra import add, block, const, mul, zero
 from jsparse.compiler.kernel.algebra import cast as as_dtype
 from jsparse.compiler.kernel.nodes import (
@@ -33,7 +34,6 @@ from jsparse.compiler.kernel.nodes import (
     Store,
     Var,
 )
-from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.blocked_sums import TOTAL
 from jsparse.compiler.loops.domain import LevelIteration, Range, Runs, Tiles
 from jsparse.compiler.loops.nest import MAX_CHUNKS, Assign, Forall, Where, Workspace

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const, ramp
-from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Assign, Forall, Where, Workspace

@@ -9,9 +9,9 @@ from itertools import groupby
 from operator import itemgetter
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.dtypes import BOOL, I64, Type
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, at_most, block, both, cast, const, less, minimum, mul, sub
-from jsparse.compiler.kernel.types import BOOL, I64, Type
 from jsparse.compiler.levels import PositionRange, Segment, functions_of
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall

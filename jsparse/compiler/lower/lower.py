@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial, reduce
 
+from jsparse.compiler.dtypes import BOOL, Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, both, cast, const, element, floor_div, less, mul, sub
-from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import (
     Coiteration,
     Derivation,
@@ -64,11 +64,19 @@ from jsparse.compiler.lower.prefetch import prefetches
 from jsparse.compiler.lower.row_split import split_loop
 from jsparse.compiler.lower.runs import counted, in_run, tiles_in_run
 from jsparse.compiler.lower.scalars import lowered_scalar
-from jsparse.compiler.lower.scatter import has_maps, scattered, with_hoisted_memory
 from jsparse.compiler.lower.scope import Scope, added_flag
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.lower.targets import CLEAR_GRAIN, cleared, with_own_sums
-from jsparse.compiler.lower.workspaces import add_if, add_to_workspace, is_sparse_workspace, nonzeros_loop, sparse_where
+from jsparse.compiler.lower.workspaces import (
+    add_if,
+    add_to_workspace,
+    has_maps,
+    is_sparse_workspace,
+    nonzeros_loop,
+    scattered,
+    sparse_where,
+    with_hoisted_memory,
+)
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.compiler.scalar import Scalar
 from jsparse.notation.assignment import Access, IndexVar

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.dtypes import BOOL
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum, mul, sub
-from jsparse.compiler.kernel.types import BOOL
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration
 from jsparse.compiler.loops.nest import Forall

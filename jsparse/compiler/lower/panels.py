@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.dtypes import I64, Type
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, ceil_div, const, floor_div, minimum, mul, sub
-from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels, Tiles
 from jsparse.compiler.loops.nest import Forall, Pack, children

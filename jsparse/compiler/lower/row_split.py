@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.dtypes import BOOL, Type
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, mul, sub
-from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import MAX_CHUNKS, Forall, assignments
 from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, lower_bound

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jsparse.compiler.dtypes import BOOL
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, less, minimum, sub
-from jsparse.compiler.kernel.types import BOOL
 from jsparse.compiler.lower.scope import Run, Scope
 
 __all__ = ["NO", "YES", "counted", "in_run", "tiles_in_run"]

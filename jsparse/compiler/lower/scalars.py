@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel.algebra import broadcast, cast
 from jsparse.compiler.kernel.nodes import Binary, Call, Compare, Const, Expr, Select, Var
 from jsparse.compiler.kernel.nodes import Let as Bind
-from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.notation.assignment import Access

@@ -13,10 +13,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.dtypes import Type, accumulator
 from jsparse.compiler.kernel.algebra import add, block, cast, const, mul, sub
 from jsparse.compiler.kernel.nodes import Borrow, Buffer, Const, Expr, For, Load, Stmt, Store
-from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import MAX_CHUNKS, Assign, Clear, Forall, assignments
 from jsparse.compiler.lower.chunks import Partials, in_chunks

@@ -29,8 +29,8 @@ from itertools import islice
 import numpy as np
 
 from jsparse.compiler.problem import PatternType, Problem
+from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.row_blocks import in_row_blocks
-from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.errors import PatternError, represented
 from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.levels import KINDS

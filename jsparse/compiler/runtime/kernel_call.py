@@ -1,4 +1,4 @@
-"""Calls that XLA can make, from recipes: the compiled kernels of this process, and the resolver."""
+"""Calls that XLA can make, from recipes: the compiled kernels of this process, the resolver, and names for profiles."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import held_over_forks
+from jsparse.base.memo import held_over_forks, remembered
 from jsparse.base.progress import working
 from jsparse.compiler import cache
 from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.backend import Backend, CompiledKernel
 from jsparse.compiler.cache.entry import StoredKernel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
-from jsparse.compiler.lower.buffer_types import buffer_types
-from jsparse.compiler.output import Compute, Coordinates, Write
-from jsparse.compiler.problem import Problem
+from jsparse.compiler.lower.storage import buffer_types
+from jsparse.compiler.problem import Compute, Coordinates, Problem, Write
 from jsparse.compiler.runtime.assembly_call import counting_problem, is_assembly, read_assembly
 from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns, find_array, read_carried
 from jsparse.compiler.runtime.recipe import backend_of, digest, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import is_routine, read_routine
-from jsparse.compiler.runtime.title import title_of
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.signature import encoded, fixed
@@ -46,7 +44,35 @@ __all__ = [
     "resolve",
     "run_on_host",
     "run_recipe",
+    "title_of",
 ]
+
+
+@remembered(maxsize=1024)
+def title_of(recipe: str) -> str:
+    """The statements of a recipe, or what a routine does.
+
+    `C[i, k] = A[i, j] * B[j, k]`, for example. Of a kernel that finds a pattern, also what it finds.
+
+    Raises JsparseError for text that is no recipe.
+    """
+    if is_routine(recipe):
+        return read_routine(recipe).title
+    if is_assembly(recipe):
+        call = read_assembly(recipe)
+        found = dict.fromkeys(_title(term.problem) for term in call.terms)
+        return "; ".join(found)
+    return _title(read_recipe(recipe)[0])
+
+
+def _title(problem: Problem) -> str:
+    if problem.wants_values:
+        values = "; ".join(str(statement) for statement in problem.statements)
+        return f"{values}, with its pattern" if problem.is_assembly else values
+    walks = [f"P{n}[{', '.join(problem.level_variables[n])}]" for n in range(len(problem.patterns))]
+    terms = (" * ".join(walks[n] for n in statement.patterns) or "1" for statement in problem.statements)
+    return f"the {problem.output} of {problem.target} = {' + '.join(terms)}"
+
 
 STARTS = "starts"  # stands for the array of the offsets at which chunks write values, which is made here
 INVALID = "!"  # stands at the end of `KernelCall.bound` for one more operand, the validity flag
@@ -157,7 +183,7 @@ def bind(call: KernelCall, patterns: tuple[Pattern, ...] = ()) -> _native.Call:
 
     Index arrays live as long as the call does, and so do `patterns`.
 
-    Raises JsparseError if a statement of the call is false: see `recipe_checks` and `bound_arrays`.
+    Raises JsparseError if a statement of the call is false: see `recipe.check_problem` and `bound_arrays`.
     """
     known = _native.find_call(call.key)
     if known is not None:

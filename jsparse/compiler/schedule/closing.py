@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, grain_of, sharing, wide_lanes
+from jsparse.compiler.problem import Dense, Positions, Problem
+from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, grain_of, saved_by_lanes, sharing, wide_lanes
 from jsparse.compiler.schedule.gathers import extent
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.machine import CACHED_BYTES, JAM_TILE_BYTES
-from jsparse.compiler.schedule.position_lanes import position_lanes
 from jsparse.compiler.schedule.prefetching import prefetching
 from jsparse.compiler.schedule.races import may_be_heavy, work_of_copies
-from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
@@ -29,11 +28,106 @@ from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
+from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.transformations.widen import Widen
-from jsparse.compiler.schedule.trip_counts import TripCounts
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts
 from jsparse.formats import Pattern
+from jsparse.notation.assignment import IndexVar
 
-__all__ = ["closed"]
+__all__ = ["POSITION_LANES", "closed", "position_lanes"]
+
+
+POSITION_LANES = 8  # more lanes save no time: an addition then waits for loads, not for the previous addition
+WIDE_LANES = 16  # positions at a time where values are stored: functions of them take many instructions
+WIDE_STEPS = 4.0  # the mean number of steps of 8 lanes per segment from which on 16 lanes are used
+FEWEST = 4  # the fewest coordinates of a dense index whose sums are folded together
+LEAST = 0.05  # the multiply-adds to save for each entry: the code for lanes takes LLVM some 10 ms
+
+
+def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | None:
+    """The step that works on several positions of the innermost reduction at a time; None if it does not pay.
+
+    It pays if segments are long enough (`cost.saved_by_lanes`).
+
+    Args:
+        nest: the nest after all other decisions, over the problem that is compiled, on `patterns`.
+    """
+    if nest.problem.is_assembly or not nest.order:
+        return None
+    joint = _joint_coordinates(nest)
+    if joint is not None:
+        return joint
+    loop = nest.summed[-1] if nest.sums_entries_first else _innermost(nest)
+    step = Vectorize(loop, POSITION_LANES)
+    if step.check(nest) is not None:
+        return None
+    walked = nest.walked(loop)
+    assert walked is not None
+    number, level = walked.pattern, len(walked.above)
+    steps, segments = _steps(nest.problem, patterns[number], number, level)
+    if loop in nest.free_vars:
+        wide = Vectorize(loop, WIDE_LANES)
+        if steps > segments:
+            return wide if steps >= WIDE_STEPS * segments else step
+        # Without lanes, each entry of a dynamic pattern takes a branch, and its results are cleared before (`Clear`).
+        return None if isinstance(patterns[number], Pattern) else step
+    saved = saved_by_lanes(steps, segments, POSITION_LANES, _gathers(nest.problem, loop))
+    return step if saved > LEAST * patterns[number].nse else None
+
+
+def _joint_coordinates(nest: Summary) -> Vectorize | None:
+    """The step that folds the sums at several coordinates of a dense index together; None if there is no such index.
+
+    The heads of a sampled product are such an index.
+    """
+    name = next((name for name in reversed(nest.loops) if name not in nest.outer), None)
+    if name is None or nest.walked(name) is not None or not nest.folds_lanes_at(name):
+        return None
+    size = nest.problem.size[name] or 0
+    if size < FEWEST:
+        return None
+    step = Vectorize(name, min(POSITION_LANES, 1 << (size.bit_length() - 1)))
+    return step if step.check(nest) is None else None
+
+
+def _innermost(nest: Summary) -> str:
+    """The innermost loop, or the one whose iterations fold sums in lanes."""
+    folds = (name for name in nest.walk if name in nest.loops and nest.folds_lanes_at(name))
+    return next(folds, nest.order[-1])
+
+
+def _gathers(problem: Problem, var: IndexVar) -> bool:
+    """Whether a dense tensor is read at the coordinates of `var`."""
+    types = problem.type_of
+    reads = (access for access in problem.statement.reads if var in access.variables())
+    return any(not any(isinstance(axis, Positions) for axis in types[access.tensor].axes) for access in reads)
+
+
+def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[float, float]:
+    """The number of steps with full lanes in a level's segments, and the number of segments with any such step.
+
+    Segments of unknown length are assumed to have average length, with half of the lanes filled in the rest.
+    """
+    kind, sizes = pattern.format.levels[level].kind, pattern.level_sizes
+    if isinstance(pattern, Pattern) and kind.has_pointers:
+        return _counted(pattern)[level]
+    above = sizes[level - 1] if level else 1
+    if kind.is_branchless:  # the segments are runs of equal coordinates
+        above = min(above, prod(problem.size[name] or UNKNOWN for name in problem.level_variables[number][:level]))
+    steps = max(sizes[level] / POSITION_LANES - above / 2, 0.0)
+    return steps, min(steps, above)
+
+
+@remembered(maxsize=64)
+def _counted(pattern: Pattern) -> tuple[tuple[int, int], ...]:
+    """For each level, the steps with full lanes and the segments with any such step; (0, 0) without pointers."""
+    arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
+    found: list[tuple[int, int]] = []
+    for n, level in enumerate(pattern.format.levels):
+        steps = np.diff(arrays[n, "pointers"]) // POSITION_LANES if level.kind.has_pointers else np.zeros(0, np.int64)
+        found.append((int(steps.sum()), int(np.count_nonzero(steps))))
+    return tuple(found)
+
 
 LONG = 32  # the mean number of stored entries of a segment that pays for a second loop over the rest
 AT_A_TIME = 2  # stored entries at a time

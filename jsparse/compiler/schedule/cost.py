@@ -22,9 +22,12 @@ from jsparse.compiler.schedule.gathers import (
     itemsize,
     line_cost,
     lines_of,
+    permuted,
     stored_beside,
     strided,
+    transposed,
 )
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.machine import (
     JAM_TILE_BYTES,
     NEAREST_BYTES,
@@ -32,9 +35,7 @@ from jsparse.compiler.schedule.machine import (
     WIDE_TILE_BYTES,
     gather_cost,
 )
-from jsparse.compiler.schedule.moves import permuted, transposed
 from jsparse.compiler.schedule.races import copied_elements, copies_reason, work_of_copies
-from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.parallelize import Race
 from jsparse.compiler.schedule.transformations.precompute import summed_first, tiles_among_sums

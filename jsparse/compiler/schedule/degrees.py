@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from jsparse.base.memo import remembered
-from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.formats import Pattern
 
 __all__ = ["SAMPLE", "closed_share", "common_share", "degree_groups", "pairs_of_groups", "skew", "stores_every"]

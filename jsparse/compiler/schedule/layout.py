@@ -1,19 +1,124 @@
-"""The layout of a problem: the storage orders in which loops walk its patterns, and read its dense tensors."""
+"""The layout of a problem: the storage orders in which loops walk its patterns, and read its dense tensors.
+
+The scheduler sees static patterns with their content, and dynamic ones with their capacity and orders (`Stored`).
+"""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from functools import lru_cache
+from typing import ClassVar, TypeAlias
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
-from jsparse.compiler.schedule.stored import Stored, pattern_type, stored_as
-from jsparse.compiler.schedule.text import line
-from jsparse.errors import ScheduleError
+from jsparse.errors import ScheduleError, represented
+from jsparse.formats import DynamicType, Pattern
+from jsparse.formats.dynamic import OfDynamicType
+from jsparse.formats.levels import Level
+from jsparse.formats.relayout import with_order
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Layout", "layout_of", "names_of", "reordered", "with_innermost", "with_patterns"]
+__all__ = [
+    "DynamicPatternInfo",
+    "Layout",
+    "Stored",
+    "layout_of",
+    "line",
+    "names_of",
+    "pattern_numbers",
+    "pattern_type",
+    "reordered",
+    "stored_as",
+    "with_innermost",
+    "with_patterns",
+    "words",
+]
+
+
+PLAIN = re.compile(r"[\w.]+")
+PATTERN = re.compile(r"P(\d+)(?:\.(\d+))?", re.ASCII)
+
+
+def line(*parts: object) -> str:
+    """A line of words. Words with other characters than letters, digits, dots and underscores are quoted."""
+    return " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in map(str, parts))
+
+
+@lru_cache(maxsize=256)
+def pattern_numbers(word: str) -> tuple[int, ...]:
+    """The number of a pattern in `P0`, or the numbers of a pattern and one of its levels in `P0.1`; else nothing."""
+    found = PATTERN.fullmatch(word)
+    return () if found is None else tuple(int(number) for number in found.groups() if number is not None)
+
+
+def words(text: str) -> list[str]:
+    """The words of a line. Quoted words may contain blanks, as names of index variables that are read from a table do.
+
+    Raises ScheduleError if a quotation has no end.
+    """
+    if "'" not in text and '"' not in text:
+        return text.split()
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ScheduleError(f"Expected a line of a schedule, but got {represented(text)}: {error}.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicPatternInfo(OfDynamicType):
+    """The static properties of a dynamic pattern and of its transposed indices.
+
+    Attributes:
+        type: the levels and their capacities.
+        derived: the types of the transposed indices: the same entries in other storage orders.
+    """
+
+    type: DynamicType
+    derived: tuple[DynamicType, ...] = ()
+
+    @property
+    def level_sizes(self) -> tuple[int, ...]:
+        """The capacity of each level."""
+        return self.type.capacities
+
+    @property
+    def orders(self) -> tuple[tuple[int, ...], ...]:
+        """The orders of levels that it is stored in: its own, then its transposed indices'."""
+        own = self.format.order
+        return tuple(tuple(own.index(dim) for dim in type_.format.order) for type_ in (self.type, *self.derived))
+
+    def with_order(self, order: tuple[int, ...]) -> DynamicPatternInfo:
+        """The transposed index that has this storage order."""
+        return DynamicPatternInfo(next(other for other in self.derived if other.format.order == order))
+
+
+Stored: TypeAlias = Pattern | DynamicPatternInfo
+"""A pattern as the scheduler sees it."""
+
+
+def pattern_type(pattern: Stored, batch_axes: int = 0) -> PatternType:
+    """The type of a pattern's core: its levels without the dense ones at the end, which are axes of values."""
+    count = pattern.format.ndim - pattern.format.trailing_dense
+    levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
+    counted = all(level.kind.counts_positions for level in pattern.format.levels)
+    capacities = () if counted else pattern.level_sizes[:count]
+    dynamic = isinstance(pattern, DynamicPatternInfo)
+    return PatternType(tuple(levels), pattern.index_dtype.name, dynamic, batch_axes, capacities=capacities)
+
+
+def stored_as(pattern: Stored, levels: Sequence[int]) -> Stored:
+    """The same entries with the levels in another order: level `levels[n]` becomes level `n`.
+
+    For a dynamic pattern the order must be one of its `orders`.
+    """
+    if tuple(levels) == tuple(range(len(levels))):
+        return pattern
+    order = tuple(pattern.format.order[level] for level in levels)
+    return with_order(pattern, order) if isinstance(pattern, Pattern) else pattern.with_order(order)
+
 
 Names = tuple[IndexVar, ...]
 

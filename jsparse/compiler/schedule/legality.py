@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, permutations, product
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored
+from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored
 from jsparse.compiler.schedule.trip_counts import walked_levels
 from jsparse.notation.assignment import IndexVar
 

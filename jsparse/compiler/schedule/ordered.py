@@ -13,16 +13,13 @@ from dataclasses import replace
 from itertools import islice, permutations
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.output import Count
-from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.build import check_step
+from jsparse.compiler.problem import Count, Problem
 from jsparse.compiler.schedule.cost import Cost, grain_of, walked_weight
-from jsparse.compiler.schedule.layout import layout_of, reordered
+from jsparse.compiler.schedule.layout import Stored, layout_of, reordered
 from jsparse.compiler.schedule.legality import is_concordant
 from jsparse.compiler.schedule.machine import CACHED_BYTES, ENTRY_BYTES, PREFETCH_AHEAD
 from jsparse.compiler.schedule.plan import Plan
-from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.schedule import Schedule, check_step
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize

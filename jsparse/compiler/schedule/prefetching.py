@@ -16,6 +16,7 @@ import numpy as np
 
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.schedule.gathers import extent, mostly_read_before
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.machine import (
     CACHED_BYTES,
     ENTRY_BYTES,
@@ -26,7 +27,6 @@ from jsparse.compiler.schedule.machine import (
     SEGMENTS_AHEAD,
     SEGMENTS_OF_PANEL_AHEAD,
 )
-from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.notation.assignment import Access

@@ -20,8 +20,8 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.loops.fusion import has_copies
 from jsparse.compiler.problem import Dense
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.machine import LARGEST_TARGET_COPY
-from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.formats import Pattern
 from jsparse.formats.levels import Level

@@ -22,9 +22,8 @@ from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import JAMMED, LANES, SEGMENT
 from jsparse.compiler.schedule.gathers import extent, itemsize, lines_of
-from jsparse.compiler.schedule.layout import Layout, names_of
+from jsparse.compiler.schedule.layout import Layout, Stored, names_of, pattern_type
 from jsparse.compiler.schedule.machine import CACHED_BYTES, gather_cost
-from jsparse.compiler.schedule.stored import Stored, pattern_type
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.errors import PatternError, ScheduleError

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.gathers import extent, stored_beside
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
 from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, LAST_CACHE_BYTES, REGISTER_BYTES
 from jsparse.compiler.schedule.races import copies_reason
-from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import StatementFacts, Summary, Transformation
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
 from jsparse.compiler.schedule.transformations.pos import Pos

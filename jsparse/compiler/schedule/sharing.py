@@ -24,9 +24,8 @@ from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.loops.fusion import has_copies, reads_elsewhere
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem
 from jsparse.compiler.schedule.gathers import extent
-from jsparse.compiler.schedule.layout import reordered, with_patterns
+from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored, reordered, with_patterns
 from jsparse.compiler.schedule.machine import CACHED_BYTES
-from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored
 from jsparse.compiler.statement import Statement
 from jsparse.formats.levels import Level
 from jsparse.formats.relayout import derived_format

@@ -25,10 +25,10 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import VISIT, sort_cost
+from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored
 from jsparse.compiler.schedule.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders
 from jsparse.compiler.schedule.machine import LINE_BYTES, gather_cost
 from jsparse.compiler.schedule.ordered import ROW_WORK, SEVERAL, SHORT_ROW
-from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as, walked_levels
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.levels import COMPRESSED

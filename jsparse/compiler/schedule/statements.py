@@ -16,12 +16,11 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.blocks import in_blocks, is_dense_sum
 from jsparse.compiler.schedule.cost import CHUNK_WORK, grain_of, walked_weight
 from jsparse.compiler.schedule.gathers import extent
-from jsparse.compiler.schedule.layout import with_innermost
+from jsparse.compiler.schedule.layout import Stored, with_innermost
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.select import plan
 from jsparse.compiler.schedule.sharing import is_sum, shared_loops
-from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
 from jsparse.compiler.schedule.transformations.specialize import Specialize

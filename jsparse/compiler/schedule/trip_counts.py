@@ -19,7 +19,7 @@ from operator import mul
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.degrees import SAMPLE, common_share, degree_groups, skew
-from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
 

@@ -17,7 +17,7 @@ from jsparse.ops.attention.decoding import row_of
 from jsparse.ops.attention.dot_product_attention import checked_pattern, over_lengths
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra
-from jsparse.planning.bare_pattern import is_sparse, pattern_of
+from jsparse.planning.signature import is_sparse, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 

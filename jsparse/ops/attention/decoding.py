@@ -7,7 +7,7 @@ import jax
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
 from jsparse.ops.patterns.bands import causal
-from jsparse.planning.bare_pattern import IndexRelation, pattern_of
+from jsparse.planning.signature import IndexRelation, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 

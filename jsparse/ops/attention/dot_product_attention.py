@@ -14,8 +14,8 @@ from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.ops.attention.fused import Extra, attended
-from jsparse.planning.bare_pattern import is_sparse, pattern_of
 from jsparse.planning.dtypes import wide_float
+from jsparse.planning.signature import is_sparse, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 

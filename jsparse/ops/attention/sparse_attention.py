@@ -12,7 +12,7 @@ from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra, attended
-from jsparse.planning.bare_pattern import pattern_of
+from jsparse.planning.signature import pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 

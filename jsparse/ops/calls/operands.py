@@ -16,11 +16,10 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement
-from jsparse.planning.bare_pattern import is_sparse, pattern_of
 from jsparse.planning.desugaring import desugared
 from jsparse.planning.planned import as_array, as_operand, plan_statement
-from jsparse.planning.signature import OutFormat
-from jsparse.planning.typed_product import checked_sizes
+from jsparse.planning.signature import OutFormat, is_sparse, pattern_of
+from jsparse.planning.term import checked_sizes
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 

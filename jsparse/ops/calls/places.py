@@ -29,9 +29,8 @@ from jsparse.notation.background import dense_background
 from jsparse.notation.statement import Call
 from jsparse.ops.calls.operands import Operands, Place
 from jsparse.ops.calls.support import supports
-from jsparse.planning.bare_pattern import is_sparse, pattern_of
-from jsparse.planning.signature import OutFormat, stored_on
-from jsparse.planning.typed_product import extended_to
+from jsparse.planning.signature import OutFormat, is_sparse, pattern_of, stored_on
+from jsparse.planning.term import extended_to
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 
 __all__ = ["Places", "same_pattern"]

@@ -18,7 +18,7 @@ from jsparse.compiler.schedule import Plan, Schedule, build_loops
 from jsparse.formats import DynamicType, Pattern
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.traffic import Traffic, memory_bandwidth, traffic_of
-from jsparse.planning.plan import PlannedProduct
+from jsparse.planning.term import Term
 from jsparse.settings import config
 
 __all__ = ["ExplainedKernel", "Place"]
@@ -79,7 +79,7 @@ class ExplainedKernel:
     plan: Plan | None
     patterns: tuple[str, ...] = ()
     formats: tuple[tuple[str, str], ...] = ()
-    work: PlannedProduct | None = None
+    work: Term | None = None
     result: Pattern | DynamicType | None = None
     place: Place = Place()
     repeats: int = 1

@@ -17,7 +17,6 @@ from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel
-from jsparse.planning.bare_pattern import IndexRelation, pattern_of
 from jsparse.planning.plan import (
     AssembledPattern,
     Convert,
@@ -27,10 +26,11 @@ from jsparse.planning.plan import (
     Ones,
     OnLevels,
     OnPattern,
-    PlannedProduct,
     SumOfProducts,
 )
 from jsparse.planning.planned import Planned
+from jsparse.planning.signature import IndexRelation, pattern_of
+from jsparse.planning.term import Term
 from jsparse.primitives.execute import real_products
 
 __all__ = ["Explanation", "explained"]
@@ -56,7 +56,7 @@ class Explanation:
         return self.kernels
 
     @property
-    def contraction(self) -> PlannedProduct | None:
+    def contraction(self) -> Term | None:
         """The product that computes the result; None if XLA does all of it."""
         return self.kernels[-1].work if self.kernels else None
 
@@ -175,7 +175,7 @@ def _of_sum(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) 
         yield kernel if one else replace(kernel, title=f"term {number}: {kernel.title}")
 
 
-def _of_term(work: PlannedProduct, values: Sequence[Any], formats: dict[str, Any]) -> ExplainedKernel:
+def _of_term(work: Term, values: Sequence[Any], formats: dict[str, Any]) -> ExplainedKernel:
     title = _title(work, values)
     if work.spec is None:
         return ExplainedKernel(f"{title}: no sparse level is left to walk, XLA computes it", None, work=work, **formats)
@@ -197,7 +197,7 @@ def _formats(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str])
     return {"formats": tuple(found.items())}
 
 
-def _title(work: PlannedProduct, values: Sequence[Any]) -> str:
+def _title(work: Term, values: Sequence[Any]) -> str:
     by = "" if work.semiring.is_linear else f" by {work.semiring}"
     stored = "a dense result" if work.result is None else f"a sparse result in {work.result.format.name}"
     operands = [values[n] for n in work.values]

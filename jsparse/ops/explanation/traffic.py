@@ -16,14 +16,13 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends import DEFAULT, fault
-from jsparse.compiler.output import Compute
-from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
+from jsparse.compiler.problem import Compute, Dense, Positions, Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import kernel_of
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.scalar import Apply, Number
 from jsparse.compiler.schedule import Plan
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.statements import plan_statements
-from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar

@@ -16,7 +16,7 @@ from jsparse.formats.build import check_nse
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.patterns.made import FormatLike, as_count, exactly, made, row_numbers, sizes
-from jsparse.planning.bare_pattern import is_sparse
+from jsparse.planning.signature import is_sparse
 
 __all__ = ["from_mask", "full", "global_"]
 

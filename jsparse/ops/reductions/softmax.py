@@ -19,7 +19,7 @@ from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import reduced_axes, with_kept_axes
 from jsparse.primitives.einsum import CHECKPOINT_NAME
 from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
-from jsparse.primitives.spec import PatternAccess, Spec, Term
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
@@ -78,7 +78,7 @@ def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> ja
     if not A.ndim:
         return A.values[0]
     operands, spec = _spec(A)
-    spec = Spec(spec.factors, Term(kept_variables(spec, over)), spec.walks, spec.sizes)
+    spec = Spec(spec.factors, ArrayAccess(kept_variables(spec, over)), spec.walks, spec.sizes)
     found = logsumexp_p.bind(*same_varying(operands), spec=spec, over=over)
     kept = kept_variables(spec, over)  # in storage order
     inner = letters_of(A.ndim)
@@ -109,7 +109,7 @@ def _spec(tensor: SparseTensor) -> tuple[tuple[jax.Array, ...], Spec]:
     else:
         derived = tuple(other.type for other in pattern.derived)
         walk, index = PatternAccess(names[:count], core_type(pattern.type), derived), pattern.operands()
-    term = Term((), 0, names[count:]) if count else Term(names)
+    term = ArrayAccess((), 0, names[count:]) if count else ArrayAccess(names)
     walks = (walk,) if count else ()
     values = tensor.values if count else tensor.values.reshape([tensor.shape[dim] for dim in order])
     return (values, *index), Spec((term,), term, walks, tuple(zip(inner, tensor.shape, strict=True)))

@@ -15,7 +15,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule.degrees import degree_groups
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
-from jsparse.planning.typed_product import TypedProduct
+from jsparse.planning.term import Term
 
 __all__ = ["Degrees", "Item", "form_of", "operand_item"]
 
@@ -110,7 +110,7 @@ class Item:
         return self.stored if any(not a and b for a, b in pairwise(kinds)) else 0.0
 
 
-def operand_item(product: TypedProduct, number: int) -> Item:
+def operand_item(product: Term, number: int) -> Item:
     """The item of one operand."""
     x, indices, value = product.operands[number], product.indices[number], product.values[number]
     core = x.core

@@ -36,7 +36,7 @@ from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Cells, Estimates
 from jsparse.planning.path.items import Item, form_of, operand_item
 from jsparse.planning.path.prices import ASSEMBLY, STEP, STORED, VISIT, WRITTEN, nest
-from jsparse.planning.typed_product import TypedProduct
+from jsparse.planning.term import Term
 
 __all__ = ["Result", "Step", "contraction_path", "prices"]
 
@@ -85,9 +85,7 @@ _Merge = tuple[tuple[Item, ...], Item]  # the factors of a step, and its result
 _Plan = tuple[float, tuple[_Merge, ...]]
 
 
-def contraction_path(
-    product: TypedProduct, is_sparse: bool, counts: Mapping[Result, float] | None = None
-) -> tuple[Step, ...]:
+def contraction_path(product: Term, is_sparse: bool, counts: Mapping[Result, float] | None = None) -> tuple[Step, ...]:
     """The steps before the last step. There are none if one nest over all operands is cheapest.
 
     Args:
@@ -110,7 +108,7 @@ def contraction_path(
     return tuple(steps)
 
 
-def prices(product: TypedProduct, is_sparse: bool) -> tuple[float, float]:
+def prices(product: Term, is_sparse: bool) -> tuple[float, float]:
     """The prices of the cheapest path and of one nest over all operands. Arguments as in `contraction_path`."""
     search = _Search(product, is_sparse)
     return search.cheapest()[0], search.nest(search.items)
@@ -119,7 +117,7 @@ def prices(product: TypedProduct, is_sparse: bool) -> tuple[float, float]:
 class _Search:
     def __init__(
         self,
-        product: TypedProduct,
+        product: Term,
         is_sparse: bool,
         counts: Mapping[Result, float] | None = None,
     ) -> None:
@@ -350,7 +348,7 @@ class _Search:
 
     @staticmethod
     def _is_stored(sparse: Sequence[Item], indices: tuple[IndexVar, ...]) -> bool:
-        """Whether an einsum whose sparse operands are `sparse` has a sparse result (see `planning.output.rules`)."""
+        """Whether an einsum whose sparse operands are `sparse` has a sparse result (see `planning.output`)."""
         sparse = [item for item in sparse if not item.relates]
         if any(set(item.indices) <= set(indices) for item in sparse):
             return True

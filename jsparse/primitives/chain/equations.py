@@ -20,7 +20,7 @@ from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, rea
 from jsparse.primitives.chain.variables import Node, Slots
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.scalar_of import NoScalar, scalar_of
-from jsparse.primitives.spec import Spec, Term, split_by_counts
+from jsparse.primitives.spec import ArrayAccess, Spec, split_by_counts
 
 __all__ = ["VIEWS", "Value", "draft_equation", "view_of"]
 
@@ -117,7 +117,7 @@ class _Terms:
             for walk, arrays in zip(spec.walks, index, strict=True)
         )
 
-    def nodes_of(self, term: Term) -> tuple[Node | None, ...]:
+    def nodes_of(self, term: ArrayAccess) -> tuple[Node | None, ...]:
         """The node of each axis of a term's array; None for axes of size 1."""
         before = tuple(self.nodes[v] if self.sizes[v] > 1 else None for v in term.before)
         if term.on is None:

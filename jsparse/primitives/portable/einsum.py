@@ -23,7 +23,7 @@ from jsparse.primitives.padding import nan_where
 from jsparse.primitives.portable.join import Sorted, known_rows, visit
 from jsparse.primitives.portable.stream import Stream, stream_of
 from jsparse.primitives.portable.summed import LONG, Machine, reduced, sum_of, unflattened
-from jsparse.primitives.spec import Spec, Term
+from jsparse.primitives.spec import ArrayAccess, Spec
 
 __all__ = ["compute_einsum"]
 
@@ -73,7 +73,7 @@ def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine)
 def _without(spec: Spec, lead: IndexVar) -> tuple[Spec, list[int | None]]:
     """The spec of one member of a batch, and the axis of the batch in each factor."""
 
-    def less(term: Term) -> Term:
+    def less(term: ArrayAccess) -> ArrayAccess:
         return replace(
             term, before=tuple(v for v in term.before if v != lead), behind=tuple(v for v in term.behind if v != lead)
         )

@@ -31,7 +31,7 @@ from jsparse.compiler.semiring import Add
 from jsparse.notation import IndexVar
 from jsparse.primitives.gather import clamped
 from jsparse.primitives.portable.stream import Stream
-from jsparse.primitives.spec import Spec, Term
+from jsparse.primitives.spec import ArrayAccess, Spec
 
 __all__ = ["ACCELERATOR", "CPU", "LONG", "Machine", "Sum", "reduced", "sum_of", "unflattened"]
 
@@ -88,7 +88,7 @@ class Layout:
     axes: tuple[int, ...]
 
     @staticmethod
-    def of(term: Term, sparse: frozenset[IndexVar]) -> Layout:
+    def of(term: ArrayAccess, sparse: frozenset[IndexVar]) -> Layout:
         """The layout of a term. `sparse` are the index variables of the patterns."""
         slots: tuple[Label, ...] = () if term.on is None else (term.on,)
         labels = (*term.before, *slots, *term.behind)
@@ -348,7 +348,7 @@ def reduced(x: jax.Array, axes: Sequence[int], add: Add, machine: Machine) -> ja
     return _ADD[add][1](x, axis=tuple(axes)).astype(x.dtype)  # numpy's rules would widen integers
 
 
-def unflattened(x: Any, term: Term, spec: Spec) -> Any:
+def unflattened(x: Any, term: ArrayAccess, spec: Spec) -> Any:
     """A term's array with an axis for the slots and one for each dense level behind them."""
     if term.on is None:
         return x
@@ -373,7 +373,7 @@ def sum_of(
     return Sum(spec, factors, target, spec.dtype_of(arrays), tuple(named), in_order, may_be_long, machine)
 
 
-def _factor(x: Any, term: Term, spec: Spec, sparse: frozenset[IndexVar]) -> Factor:
+def _factor(x: Any, term: ArrayAccess, spec: Spec, sparse: frozenset[IndexVar]) -> Factor:
     layout = Layout.of(term, sparse)
     x = jnp.transpose(unflattened(x, term, spec), layout.axes)
     if len(set(layout.dense)) < len(layout.dense):  # a diagonal

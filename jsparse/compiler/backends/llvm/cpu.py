@@ -5,12 +5,11 @@ Without an instruction for an operation on floats, LLVM would call libm, which n
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from functools import cache
 
 from llvmlite import binding as llvm
-
-from jsparse.base.limits import is_arm
 
 __all__ = [
     "features",
@@ -78,4 +77,4 @@ def has_many_registers() -> bool:
 
 def _has(feature: str) -> bool:
     """Whether an x86 CPU has a feature; ARM's 64-bit CPUs have all that are asked for here."""
-    return is_arm() or bool(features().get(feature))
+    return platform.machine() in ("aarch64", "arm64") or bool(features().get(feature))

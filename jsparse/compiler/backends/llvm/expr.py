@@ -2,31 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from llvmlite import ir
 
-from jsparse.compiler.backends.llvm.cast import Caster
 from jsparse.compiler.backends.llvm.functions import emit_function
-from jsparse.compiler.backends.llvm.scopes import Scopes
 from jsparse.compiler.backends.llvm.types import (
     CONTEXT,
     I32,
     I64,
     POINTER,
+    Caster,
     bytes_of,
     integer_comparison,
     llvm_type,
     memory_type,
 )
-from jsparse.compiler.kernel import nodes
+from jsparse.compiler.dtypes import Type
+from jsparse.compiler.kernel import Kernel, nodes
 from jsparse.compiler.kernel.lanes import lane
-from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.semiring import Add, identity
 from jsparse.errors import ScheduleError
 
-__all__ = ["ExprEmitter"]
+__all__ = ["ExprEmitter", "Scopes"]
+
+
+class Scopes:
+    """The alias scopes of one kernel's buffers: LLVM may assume that no two overlap, and that shapes never change.
+
+    Only arguments can be declared `noalias`, and a parallel body finds its buffers in memory. Therefore every access
+    names its buffer. (See `alias.scope`, `noalias` and `invariant.load` in LLVM's language reference.)
+    """
+
+    def __init__(self, module: ir.Module, kernel: Kernel) -> None:
+        names = [buffer.name for buffer in kernel.buffers]
+        names += _made_by(kernel.body)
+        domain = module.add_metadata(["buffers"])
+        self._own = {name: module.add_metadata([name, domain]) for name in names}
+        self._scopes = {name: module.add_metadata([own]) for name, own in self._own.items()}
+        self._others = {
+            name: module.add_metadata([own for other, own in self._own.items() if other != name]) for name in names
+        }
+        self._nothing = module.add_metadata([])
+
+    def of_buffer(self, access: Any, name: str) -> Any:
+        """Mark a load or store as touching the named buffer only."""
+        access.set_metadata("alias.scope", self._scopes[name])
+        access.set_metadata("noalias", self._others[name])
+        return access
+
+    def constant(self, load: Any) -> Any:
+        """Mark a load from memory that nothing writes while the kernel runs."""
+        load.set_metadata("invariant.load", self._nothing)
+        return load
+
+
+def _made_by(stmt: nodes.Stmt | None) -> Iterator[str]:
+    """The names of the arrays that a statement makes."""
+    match stmt:
+        case nodes.LocalArray(buffer=buffer):
+            yield buffer.name
+        case nodes.Borrow(buffer=buffer, body=body):
+            yield buffer.name
+            yield from _made_by(body)
+        case nodes.Block(stmts=stmts):
+            for inner in stmts:
+                yield from _made_by(inner)
+        case nodes.For(body=body) | nodes.While(body=body) | nodes.Parallel(body=body):
+            yield from _made_by(body)
+        case nodes.If(then=then, otherwise=otherwise):
+            yield from _made_by(then)
+            yield from _made_by(otherwise)
+
 
 # Multiply-adds may fuse. No other fast-math flag is set: NaN, Inf and the order of additions are part of the result.
 CONTRACT = ("contract",)

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.nest import LoopNest
+from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.text import line
 from jsparse.compiler.schedule.transformations.base import no_loop
 
 __all__ = ["ComputeAt"]

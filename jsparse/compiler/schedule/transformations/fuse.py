@@ -9,8 +9,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import chain, nested
 from jsparse.compiler.loops.domain import Fused
 from jsparse.compiler.loops.nest import LoopNest
+from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.text import line
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 
 __all__ = ["Fuse"]

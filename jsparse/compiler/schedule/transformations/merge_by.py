@@ -11,8 +11,8 @@ from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_
 from jsparse.compiler.loops.domain import Derivation, LevelIteration
 from jsparse.compiler.loops.nest import Forall, LoopNest, Stmt, with_children
 from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.layout import line, pattern_numbers
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.text import line, pattern_numbers
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["MergeBy"]

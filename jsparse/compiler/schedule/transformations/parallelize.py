@@ -8,9 +8,9 @@ from typing import ClassVar, Literal, cast, get_args
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest, Parallel, Stmt, Where, Workspace, with_children
+from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.races import copies_reason, split_reason
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.text import line
 from jsparse.compiler.schedule.transformations.base import no_loop
 from jsparse.compiler.schedule.transformations.split import may_be_full
 from jsparse.formats.validate import LARGEST_SIZE

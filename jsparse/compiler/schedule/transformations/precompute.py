@@ -15,8 +15,8 @@ from jsparse.compiler.loops.chain import chain, groups, nested, outer_name
 from jsparse.compiler.loops.domain import Lanes, LevelIteration, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Stmt, Where, Workspace
 from jsparse.compiler.scalar import Apply, product_of
+from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.text import line
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, with_loops
 from jsparse.compiler.semiring import Multiply, Semiring
 from jsparse.compiler.statement import as_added

@@ -9,8 +9,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.domain import LevelIteration, PositionPanels
 from jsparse.compiler.loops.nest import Forall, LoopNest
+from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.text import line
 from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
 
 __all__ = ["Prefetch"]

@@ -12,8 +12,8 @@ from jsparse.compiler.loops.domain import Domain, LevelIteration, Panels, Positi
 from jsparse.compiler.loops.level_iterators import LevelIterators
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.text import line
 from jsparse.compiler.schedule.transformations.base import loops_of, structure_reason, with_loops
 from jsparse.compiler.schedule.transformations.split import panels_reason
 

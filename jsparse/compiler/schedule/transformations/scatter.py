@@ -13,8 +13,8 @@ from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.level_iterators import Loop
 from jsparse.compiler.loops.nest import Forall, LoopNest, Scatter, Stmt, with_children
 from jsparse.compiler.problem import Positions, Problem
+from jsparse.compiler.schedule.layout import line, pattern_numbers
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.text import line, pattern_numbers
 from jsparse.compiler.schedule.transformations.base import loops_of, with_loops
 
 __all__ = ["ScatterSegment"]

@@ -10,8 +10,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import chain, nested, outer_name
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels, Range
 from jsparse.compiler.loops.nest import Forall, LoopNest
+from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
-from jsparse.compiler.schedule.text import line
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 from jsparse.notation.assignment import IndexVar
 

@@ -9,8 +9,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.text import line
 
 __all__ = ["MakeWorkspace"]
 

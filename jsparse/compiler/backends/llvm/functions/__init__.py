@@ -28,7 +28,7 @@ from jsparse.compiler.backends.llvm.functions.exponentials import exp, exp2, exp
 from jsparse.compiler.backends.llvm.functions.powers import cbrt, power, rsqrt, sqrt
 from jsparse.compiler.backends.llvm.functions.trigonometric import cos, sin, tan
 from jsparse.compiler.backends.llvm.functions.vector import Vector
-from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.dtypes import Type
 
 __all__ = ["FUNCTIONS", "emit_function"]
 

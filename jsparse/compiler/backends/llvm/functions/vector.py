@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends.llvm.types import integer_comparison, llvm_type
-from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.dtypes import Type
 
 __all__ = ["Layout", "Vector", "horner", "intrinsic", "muladd", "select"]
 

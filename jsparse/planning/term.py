@@ -1,4 +1,4 @@
-"""Products with the signatures of their operands and the checked sizes of their index variables.
+"""Terms of a sum of products, with the signatures of their operands and the checked sizes of their index variables.
 
 A pattern that is given for the result may lack dimensions of the result, which dense levels then store. The pattern's
 dimensions belong to indices of the result, in the same order. The sizes decide to which indices, and must leave only
@@ -13,44 +13,64 @@ The result has the pattern's levels, followed by dense levels for the other indi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from string import ascii_letters
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from jsparse.base.dataclass import dataclass
+from jsparse.base.limits import check_bytes
+from jsparse.compiler.dtypes import part
+from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import ShapeError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
+from jsparse.planning.dtypes import Dtypes, check_coefficients, check_semiring_dtype, dtypes_of
 from jsparse.planning.signature import Core, OutputRequest, PatternRef, Request, Signature
-from jsparse.primitives.spec import PatternAccess, Spec, Term
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 
-__all__ = ["TypedProduct", "WalkKey", "checked_sizes", "extended_to", "subscripts_of", "typed_products"]
+__all__ = ["OUTPUT", "Term", "WalkKey", "checked_sizes", "extended_to", "subscripts_of", "typed_terms"]
+
+OUTPUT = -1  # stands for the result's own pattern where a value's number is expected
+_SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
 
 Names = tuple[IndexVar, ...]
 WalkKey: TypeAlias = tuple[Pattern | DynamicType, int, tuple[IndexVar, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class TypedProduct:
-    """One term: a number times a product of values, which is not planned yet.
+class Term:
+    """One term: a number times a product of values.
+
+    Each decision of the planner replaces it by another term. When all are made, it is one call of the primitive, or of
+    jnp.einsum if no pattern is walked.
 
     Attributes:
         assignment: the accesses to the target and to the factors.
         operands: the signature of each factor.
         sizes: the size of every index variable, also of index variables that only other terms have.
         values: for each factor, the number of its value. Factors with equal numbers are the same array or tensor.
+        dtypes: the dtypes of operands, of the computation and of the result.
         coefficient: the number that the product is multiplied by.
         semiring: the semiring of the product.
+        on: the pattern that the result is stored on; None if it is dense, or if that is not decided yet.
+        schedule: the schedule that the caller has given.
     """
 
     assignment: Assignment
     operands: tuple[Signature, ...]
     sizes: Mapping[IndexVar, int]
     values: tuple[int, ...]
+    dtypes: Dtypes
     coefficient: complex = 1
     semiring: Semiring = PLUS_TIMES
+    on: PatternRef | None = None
+    schedule: Schedule | None = None
 
     @cached_property
     def indices(self) -> tuple[tuple[IndexVar, ...], ...]:
@@ -142,34 +162,126 @@ class TypedProduct:
         """Whether no operand has values."""
         return all(x.is_bare for x in self.operands)
 
-    def spec(self, result: PatternRef | None) -> Spec | None:
-        """The parameter of the primitive, for a dense result or one on a pattern; None if no pattern is walked."""
+    def stored_on(self, text: str, on: PatternRef | None) -> Term:
+        """The term with a result on that pattern, or with a dense one.
+
+        Raises ShapeError if the result is too large for memory.
+        """
+        shape = self.shape if on is None else (on.pattern.nse,)
+        check_bytes(shape, self.dtypes.result, f"the result of '{text}'", _SMALLER)
+        return replace(self, on=on)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the result."""
+        return self.dtypes.result
+
+    @property
+    def result(self) -> Pattern | DynamicType | None:
+        """The pattern of a sparse result, None for a dense one."""
+        return None if self.on is None else self.on.pattern
+
+    @property
+    def added(self) -> Term:
+        """The term as one of several that are added: rounded only after the sum."""
+        return replace(self, dtypes=self.dtypes.of_term)
+
+    @cached_property
+    def factors(self) -> tuple[Access, ...]:
+        """The accesses to factors that have values."""
+        pairs = zip(self.assignment.factors, self.operands, strict=True)
+        return tuple(factor for factor, x in pairs if not x.is_bare)
+
+    @cached_property
+    def spec(self) -> Spec | None:
+        """The parameter of the primitive; None if no pattern is walked."""
+        spec = self.spec_on(self.on)
+        if spec is None:
+            return None
+        return replace(spec.with_dtype(self.dtypes.computed, self.factor_dtypes), schedule=self.schedule)
+
+    @cached_property
+    def operand_dtypes(self) -> tuple[np.dtype | None, ...]:
+        """The dtype of each factor before its prereduction; None for a bare pattern."""
+        dtypes, is_walked = self.dtypes, bool(self.walked(self.on))
+        return tuple(
+            None if x.is_bare else dtypes.operand_dtype(x.dtype) if is_walked else dtypes.promoted
+            for x in self.operands
+        )
+
+    @cached_property
+    def prereductions(self) -> tuple[str | None, ...]:
+        """The subscripts of each factor's prereduction; None if it has none."""
+        if not self.walked(self.on):
+            return (None,) * len(self.operands)
+        return tuple(self.prereduction(n)[1] for n in range(len(self.operands)))
+
+    @property
+    def factor_dtypes(self) -> tuple[np.dtype, ...]:
+        """The dtypes of the primitive's factors, after prereductions."""
+        pairs = zip(self.operand_dtypes, self.prereductions, strict=True)
+        return tuple(
+            dtype if text is None else self.dtypes.reduction_dtype(dtype) for dtype, text in pairs if dtype is not None
+        )
+
+    @property
+    def kernel_dtypes(self) -> tuple[str, ...]:
+        """The dtypes of a kernel's result and factors: for complex numbers, of their real and imaginary parts."""
+        return tuple(part(dtype.name) for dtype in (self.dtypes.computed, *self.factor_dtypes))
+
+    @cached_property
+    def index_sources(self) -> tuple[int, ...]:
+        """For each dynamic pattern that is walked, the number of a value that has its index arrays, or `OUTPUT`.
+
+        The value also has the transposed indices that the walk uses.
+        """
+        lying = [(self.values[n], self.key_of(n), x.core) for n, x in enumerate(self.operands) if x.core is not None]
+        if self.on is not None and self.on.core is not None:
+            (key,) = self.walked_by_result(self.on)
+            lying.append((OUTPUT, key, self.on.core))
+        return tuple(
+            next(n for n, lies, core in lying if lies == key and core is not None and core.derived == walk.derived)
+            for key, walk in self.walked(self.on).items()
+            if not isinstance(walk.pattern, Pattern)
+        )
+
+    def dynamic_patterns(self, values: Sequence[Any], output: DynamicPattern | None) -> list[DynamicPattern]:
+        """The dynamic patterns that are walked, taken from these values; `output` is the result's own."""
+        patterns = (output if n == OUTPUT else values[n].pattern for n in self.index_sources)
+        return [pattern for pattern in patterns if pattern is not None]
+
+    def spec_on(self, result: PatternRef | None) -> Spec | None:
+        """The loops for a dense result, or for one on a pattern; None if no pattern is walked."""
         on_core = [_levels(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
         walks = self.walked(result)
         if not walks:
             return None
         numbers = {key: n for n, key in enumerate(walks)}
 
-        def term(dense: tuple[IndexVar, ...], on: tuple[Core, tuple[IndexVar, ...]] | None) -> Term:
+        def access(dense: tuple[IndexVar, ...], on: tuple[Core, tuple[IndexVar, ...]] | None) -> ArrayAccess:
             if on is None:
-                return Term(dense)
+                return ArrayAccess(dense)
             core, levels = on
-            return Term((), numbers[core.pattern, core.group, levels[: core.ndim]], levels[core.ndim :])
+            return ArrayAccess((), numbers[core.pattern, core.group, levels[: core.ndim]], levels[core.ndim :])
 
         valued = [n for n, x in enumerate(self.operands) if not x.is_bare]
-        factors = tuple(term(self.prereduction(n)[0], on_core[n]) for n in valued)
+        factors = tuple(access(self.prereduction(n)[0], on_core[n]) for n in valued)
         sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
-        stored = term(self.kept, _levels(result, self.kept))
+        stored = access(self.kept, _levels(result, self.kept))
         return Spec(factors, stored, tuple(walks.values()), sizes, semiring=self.semiring)
 
 
-def typed_products(
+def typed_terms(
     text: str, statement: Statement, operands: Sequence[Signature], request: Request, semiring: Semiring
-) -> tuple[list[TypedProduct], OutputRequest]:
+) -> tuple[list[Term], OutputRequest]:
     """The terms of a statement with the signatures of their operands, and the request for the output.
 
+    All have the dtypes of their sum.
+
     The operands are the tensors of the terms, in order of appearance. A pattern as output has all dimensions of the
-    result. Raises ShapeError if ranks or sizes do not agree.
+    result.
+
+    Raises ShapeError if ranks or sizes do not agree, DTypeError or SemiringError if dtypes do not fit.
     """
     names = dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors)
     numbers = {name: n for n, name in enumerate(names)}
@@ -185,19 +297,24 @@ def typed_products(
         pattern = target, output.pattern.shape
     sizes = checked_sizes(text, shapes, pattern, given_shape)
     values = [n if x.same is None else x.same for n, x in enumerate(operands)]
-    products = []
+    dtypes, terms = _dtypes(text, statement, operands, request, semiring), []
     for term in statement.terms:
         own = [numbers[factor.tensor] for factor in term.factors]
-        product = TypedProduct(
-            Assignment(target, term.factors),
-            tuple(operands[n] for n in own),
-            sizes,
-            tuple(values[n] for n in own),
-            term.coefficient,
-            semiring,
-        )
-        products.append(product)
-    return products, output
+        assignment, given = Assignment(target, term.factors), tuple(operands[n] for n in own)
+        terms.append(Term(assignment, given, sizes, tuple(values[n] for n in own), dtypes, term.coefficient, semiring))
+    return terms, output
+
+
+def _dtypes(
+    text: str, statement: Statement, operands: Sequence[Signature], request: Request, semiring: Semiring
+) -> Dtypes:
+    """The dtypes of a statement's sum, after checks of its semiring and of its coefficients."""
+    coefficients = [term.coefficient for term in statement.terms]
+    numbers = [number for number in coefficients if not (isinstance(number, int) and abs(number) == 1)]
+    dtypes = dtypes_of(text, operands, numbers, request.dtype, semiring)
+    check_semiring_dtype(text, semiring, dtypes.promoted)
+    check_coefficients(text, coefficients, dtypes.promoted)
+    return dtypes
 
 
 def _check_rank(text: str, access: Access, operand: Signature) -> None:

@@ -1,4 +1,6 @@
-"""Collapse: two index variables that always occur at adjacent levels become one. `ijk,ijl->kl` becomes `pk,pl->kl`.
+"""Rewrites of a term to an equal one: collapsed index variables, products entry by entry, factors of ones.
+
+*Collapse*: two index variables that always occur at adjacent levels become one. `ijk,ijl->kl` becomes `pk,pl->kl`.
 
 The tuples (i, j) that an operand stores are numbered, and one level of the number p replaces the levels of i and j.
 Loops then have one level less, and a tuple is located by one lookup of its pointers. The entries keep their order, so
@@ -7,6 +9,17 @@ the values stay as they are. There are two cases, both for static patterns:
     shared    (i, j) are the first two levels of several operands; p numbers the tuples of all of them, and its level
               is dense where others lie below it
     private   (j, k) are the last two levels of one operand and have short segments; p numbers its entries
+
+*Entry by entry*: products that multiply by a matrix for each stored entry, as in a relational graph convolution.
+
+In `rij,jc,rcf->if` every entry of A multiplies a row of x by the matrix W[r] of its relation r. Loops over the levels
+of A would load a matrix for each segment (r, i), which has a single entry in most cases. Instead, one loop visits the
+entries p = 0, 1, …, with A's coordinates as index relations R, I and J:
+
+    O[i, f] = Σ A[p] · I(p, i) · J(p, j) · R(p, r) · x[j, c] · W[r, c, f]
+
+Then several entries of one relation are multiplied at a time, and the gradient of W is a sum over neighbouring entries.
+It is the indirect einsum of Insum (Won et al., 2026) for formats of coordinates.
 """
 
 from __future__ import annotations
@@ -21,14 +34,99 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, LevelKind
-from jsparse.notation import IndexVar
-from jsparse.planning.typed_product import TypedProduct
+from jsparse.notation import Access, IndexVar
+from jsparse.planning.desugaring import relation
+from jsparse.planning.plan import Ones
+from jsparse.planning.term import Term
 
-__all__ = ["Collapsed", "next_collapse"]
+__all__ = [
+    "ONE",
+    "Collapsed",
+    "coordinates_of",
+    "entry_variable",
+    "multiplies_matrices",
+    "needed_ones",
+    "next_collapse",
+]
+
+ONE = "1"  # the name of a factor that no operand is; no tensor can have this name
+
+
+SEGMENT = 1.5  # the largest average number of entries of a segment for which entries are taken one by one
+REMEMBERED = 64
+
+
+def multiplies_matrices(product: Term) -> int | None:
+    """The number of the operand whose entries multiply by matrices one by one; None if there is none.
+
+    It is the only sparse operand. Its static pattern has three levels or more, and most segments of the last level have
+    one entry. Some dense operand has an index of this operand, an index of the result, and a summed index that no
+    pattern stores.
+    """
+    sparse = [n for n, x in enumerate(product.operands) if x.stored is not None]
+    if len(sparse) != 1 or not product.semiring.is_linear:
+        return None
+    (number,) = sparse
+    names, on = product.indices[number], product.operands[number].stored
+    if on is None or not isinstance(on.pattern, Pattern) or len(names) < 3 or len(set(names)) < len(names):
+        return None
+    if on.core is None or on.core.ndim < len(names) or not on.pattern.nse:
+        return None
+    has_matrices = any(_is_matrix(product, n, names) for n in range(len(product.operands)))
+    return number if has_matrices and _segment(on.pattern) <= SEGMENT else None
+
+
+def _is_matrix(product: Term, number: int, stored: tuple[IndexVar, ...]) -> bool:
+    """Whether a dense operand holds a matrix for each coordinate of a stored index."""
+    own = set(product.indices[number])
+    if product.operands[number].stored is not None or own.isdisjoint(stored):
+        return False
+    summed = own.difference(stored, product.kept)
+    return bool(summed) and bool(own.intersection(product.kept).difference(stored))
+
+
+@remembered(maxsize=REMEMBERED)
+def _segment(pattern: Pattern) -> float:
+    """The average number of entries of the segments of a pattern's last level."""
+    coords = pattern.to_coords()
+    above = coords[list(pattern.format.order[:-1])]
+    return pattern.nse / (1 + np.count_nonzero((above[:, 1:] != above[:, :-1]).any(0)))
+
+
+@remembered(maxsize=REMEMBERED)
+def coordinates_of(pattern: Pattern, dim: int) -> Pattern:
+    """The relation (entries, size) of stored entries, in their order, with their coordinates in one dimension."""
+    found = relation(pattern.to_coords()[dim], pattern.shape[dim])
+    assert isinstance(found, Pattern)
+    return found
+
+
+def entry_variable(product: Term) -> IndexVar:
+    """A new name for the index variable that numbers the entries."""
+    name = "p"
+    while name in product.sizes:
+        name += "'"
+    return name
+
+
+def needed_ones(product: Term) -> list[tuple[Access, Ones]]:
+    """The factors of ones that a product needs: one for each summed index variable that no loop runs over.
+
+    Loops walk the cores of patterns and run over the axes of arrays. If no values lie on a pattern, no loop runs over
+    the dense levels below its core. But `ijab,j->i` of blocks without values has to add each product once for every a
+    and b. So vectors of ones over a and over b become factors, as in any product of arrays. A product without values
+    and without loops has at least the factor 1.
+    """
+    added: list[tuple[IndexVar, ...]] = [(v,) for v in product.unread]
+    if not added and product.is_bare and not product.walks:
+        added = [()]
+    dtype = product.dtypes.promoted
+    one = product.semiring.one(dtype.name)
+    return [(Access(ONE, indices), Ones(tuple(product.sizes[v] for v in indices), one, dtype)) for indices in added]
+
 
 SHORT = 16.0  # entries of a segment, on average, below which private levels are collapsed
 SPREAD = 4  # operands stay as they are if all of them have so many times the tuples of the smallest one
-REMEMBERED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +152,7 @@ class _Held(NamedTuple):
     level: int
 
 
-def next_collapse(product: TypedProduct) -> Collapsed | None:
+def next_collapse(product: Term) -> Collapsed | None:
     """The next collapse of two index variables of a product; None if there is none."""
     for first, second in _adjacent(product):
         held = _holders(product, first, second)
@@ -72,21 +170,21 @@ def next_collapse(product: TypedProduct) -> Collapsed | None:
     return None
 
 
-def _adjacent(product: TypedProduct) -> Iterator[tuple[IndexVar, IndexVar]]:
+def _adjacent(product: Term) -> Iterator[tuple[IndexVar, IndexVar]]:
     """The index variables of adjacent sparse levels."""
     for number, x in enumerate(product.operands):
         if x.core is not None:
             yield from pairwise(_levels(product, number)[: x.core.ndim])
 
 
-def _levels(product: TypedProduct, number: int) -> list[IndexVar]:
+def _levels(product: Term, number: int) -> list[IndexVar]:
     """The index variable of each level of a sparse operand."""
     stored = product.operands[number].stored
     assert stored is not None
     return [product.indices[number][dim] for dim in stored.pattern.format.order]
 
 
-def _holders(product: TypedProduct, first: IndexVar, second: IndexVar) -> list[_Held] | None:
+def _holders(product: Term, first: IndexVar, second: IndexVar) -> list[_Held] | None:
     """The operands that have both index variables; None unless they are at adjacent static levels in all operands."""
     found = []
     for number, (x, indices) in enumerate(zip(product.operands, product.indices, strict=True)):
@@ -103,9 +201,7 @@ def _holders(product: TypedProduct, first: IndexVar, second: IndexVar) -> list[_
     return found
 
 
-def _operand(
-    product: TypedProduct, held: _Held, core: Pattern, var: IndexVar
-) -> tuple[int, Pattern, tuple[IndexVar, ...]]:
+def _operand(product: Term, held: _Held, core: Pattern, var: IndexVar) -> tuple[int, Pattern, tuple[IndexVar, ...]]:
     """The number, the pattern and the index variables of a collapsed operand. Its dimensions are in level order."""
     levels = _levels(product, held.number)
     names = (*levels[: held.level], var, *levels[held.level + 2 :])

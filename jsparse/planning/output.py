@@ -1,29 +1,160 @@
-"""Assembly of the pattern of a sparse result that lies on no operand's pattern."""
+"""Where a result is stored: the rules, and the assembly of a new pattern.
+
+The rules decide whether a result is sparse, and on which pattern. They depend on the expression and on which operands
+are sparse, never on values or on the particular formats. A product has a sparse result if
+
+    (a) no index variable of some sparse operand is summed: `ij,ik,jk->ij`, `ij,i->ij`; or
+    (b) the result has at least two index variables, and sparse operands carry all of them: `ij,jk->ik` of two csr.
+
+In case (a), if there is no other pattern, the result lies on that operand's pattern, followed by dense levels for the
+index variables that the operand lacks. Otherwise it has a new pattern: exactly the coordinates that the operands'
+entries reach. A sum is sparse if all of its terms are, on the union of their patterns.
+
+The caller's request decides the output of a program; without a request, the rules do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from math import prod
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.dtypes import is_complex
+from jsparse.compiler.schedule.ordered import ASSEMBLED
+from jsparse.compiler.wide_accumulation import wide_accumulation_plan
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.notation import IndexVar
-from jsparse.planning.output.rules import Stored, capacity_bound
-from jsparse.planning.signature import PatternRef
-from jsparse.planning.typed_product import TypedProduct, WalkKey
+from jsparse.planning.signature import NEW_PATTERN, NewPattern, OutputRequest, PatternRef
+from jsparse.planning.term import Term, WalkKey
 from jsparse.primitives.assembly import OutputPattern, assemble_coordinates, assembly_order, plan_assembly
 from jsparse.primitives.entries import assemble_arrays
-from jsparse.primitives.spec import PatternAccess
+from jsparse.primitives.entries_spec import Entries, entries_plan
+from jsparse.primitives.spec import PatternAccess, problem_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 
-__all__ = ["Assembly", "assembled", "new_format", "provisional_output"]
+__all__ = [
+    "Assembly",
+    "Stored",
+    "assembled",
+    "capacity_bound",
+    "fused",
+    "new_format",
+    "provisional_output",
+    "resolve_output",
+]
 
+
+Stored: TypeAlias = PatternRef | NewPattern | None
+"""Where a result is stored: on an existing pattern, on a new one, or in a dense array (None)."""
+
+
+def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse: int | None) -> Stored | Format:
+    """Resolve the output of a sum of products: an existing pattern, a new one (or its format), or None if dense.
+
+    Raises FormatError if `out` is no format of the result's rank, PatternError if an operand's pattern exceeds `nse`.
+    """
+    if isinstance(out, PatternRef):
+        return out
+    if out is NEW_PATTERN:
+        return NEW_PATTERN
+    format = None if out is None else Format.of(out, len(products[0].kept))
+    if format is not None and format.is_dense:
+        return None
+    found = _inferred(products)
+    if format is not None and (not isinstance(found, PatternRef) or found.pattern.format != format):
+        return format
+    if nse is not None and isinstance(found, PatternRef) and found.pattern.nse > nse:
+        raise PatternError(
+            f"Expected at most nse={nse:,} entries in the result of '{text}', but it lies on the pattern of an operand "
+            f"with nse={found.pattern.nse:,}. Pass nse={found.pattern.nse} or more, or leave it out."
+        )
+    return found
+
+
+def _inferred(products: Sequence[Term]) -> Stored:
+    """Decide where a sum of products is stored, by the rules above."""
+    found = [_of_product(product) for product in products]
+    if None in found:
+        return None
+    first = found[0]
+    return first if all(other == first for other in found) else NEW_PATTERN
+
+
+def _of_product(product: Term) -> Stored:
+    kept = set(product.kept)
+    sparse = [n for n, x in enumerate(product.operands) if x.stored is not None and not x.is_relation]
+    complete = [n for n in sparse if set(product.indices[n]) <= kept]
+    complete.sort(key=lambda n: product.operands[n].core is None)
+    if complete:
+        diagonal = len(set(product.indices[complete[0]])) < len(product.indices[complete[0]])
+        others = [n for n in sparse if n != complete[0]] if product.walks else []
+        alone = len(product.walks) <= 1 and not any(_stores_nothing(product, n) for n in others)
+        return product.extended(complete[0]) if alone and not diagonal else NEW_PATTERN
+    carried = {v for n in sparse for v in product.indices[n]}
+    if len(kept) < 2 or not kept <= carried:
+        return None
+    return NEW_PATTERN if product.walks else _all_dense(product)
+
+
+def _stores_nothing(product: Term, operand_index: int) -> bool:
+    """Whether a sparse operand with dense levels only stores nothing, which no walked pattern shows."""
+    x = product.operands[operand_index]
+    return x.core is None and 0 in x.shape
+
+
+def _all_dense(product: Term) -> PatternRef:
+    """The pattern with dense levels only, for operands that store every entry."""
+    shape = tuple(product.sizes[v] for v in product.kept)
+    return PatternRef(Pattern._trusted(shape, Format.dense(len(shape)), ()))
+
+
+def capacity_bound(text: str, products: Sequence[Term]) -> int:
+    """An upper bound for the entries of a result with a dynamic pattern.
+
+    A term is bounded by the smallest capacity among operands that carry every index variable the result shares with
+    sparse operands. A sum is bounded by the sum of its terms' bounds, and by the dense size.
+
+    Raises PatternError if no operand bounds a term.
+    """
+    kept, sizes = products[0].kept, products[0].sizes
+    return min(sum(_capacity(text, product) for product in products), prod(sizes[v] for v in kept))
+
+
+def _capacity(text: str, product: Term) -> int:
+    def volume(indices: Sequence[IndexVar]) -> int:
+        return prod(product.sizes[v] for v in indices)
+
+    walked = {v for walk in product.walks.values() for v in walk.indices}
+    needed = [v for v in product.kept if v in walked]
+    bounds = [
+        walk.pattern.nse * volume([v for v in product.kept if v not in walk.indices])
+        for walk in product.walks.values()
+        if set(needed) <= set(walk.indices)
+    ]
+    bounds += [
+        x.stored.pattern.nse * volume([v for v in product.kept if v not in indices])
+        for x, indices in zip(product.operands, product.indices, strict=True)
+        if x.stored is not None and set(needed) <= set(indices)
+    ]
+    if not needed:
+        return volume(product.kept)
+    if not bounds:
+        raise PatternError(
+            f"Expected nse= for '{text}': its result is sparse, with a pattern that is only known at run time, and no "
+            f"operand bounds its entries ({', '.join(map(str, product.kept))} belong to several). Pass nse=, the "
+            f"capacity in entries; out_format='dense'; or as out_format a SparseTensor on whose pattern to compute."
+        )
+    return min(bounds)
+
+
+FEWER = 16  # prices are compared only if the operands have at least this many times the entries of the result
 NEW = -1  # the group of a dynamic pattern that the program assembles
 
 
@@ -86,14 +217,14 @@ def _overflowed(pattern: DynamicPattern) -> bool:
 
 def assembled(
     text: str,
-    products: Sequence[TypedProduct],
+    products: Sequence[Term],
     format: Format | None,
     nse: int | None,
 ) -> tuple[PatternRef, Assembly]:
     """The new pattern of a sum of products, and how it is assembled: by planning if static, else by the program.
 
     Args:
-        format: the requested format; None for the one that `planning.output.inferred_format` chooses.
+        format: the requested format; None for the one that `inferred_format` chooses.
         nse: the capacity of a dynamic pattern; an upper bound, which is checked, for a static one.
 
     Raises PatternError if a static pattern has more than `nse` entries, or nothing bounds a dynamic pattern's entries.
@@ -112,7 +243,7 @@ def assembled(
 
 
 def provisional_output(
-    text: str, products: Sequence[TypedProduct], output: Stored | Format, nse: int | None
+    text: str, products: Sequence[Term], output: Stored | Format, nse: int | None
 ) -> PatternRef | None:
     """The pattern on which a sum will be stored, as far as planning has to know it to make the patterns concordant.
 
@@ -130,7 +261,7 @@ def new_format(output: PatternRef | None) -> Format | None:
     return None if output is None or output.group != NEW else output.pattern.format
 
 
-def _dynamic(text: str, products: Sequence[TypedProduct], format: Format | None, nse: int | None) -> DynamicType:
+def _dynamic(text: str, products: Sequence[Term], format: Format | None, nse: int | None) -> DynamicType:
     shape = products[0].shape
     capacity = capacity_bound(text, products) if nse is None else nse
     if format is None:
@@ -138,7 +269,7 @@ def _dynamic(text: str, products: Sequence[TypedProduct], format: Format | None,
     return dynamic_type(shape, format, capacity if nse is not None else _with_blocks(capacity, shape, format, products))
 
 
-def _reached(products: Sequence[TypedProduct]) -> tuple[OutputPattern, tuple[int | None, ...]]:
+def _reached(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None, ...]]:
     """The entries that a sum of products reaches, and for each pattern the operand that brings it.
 
     A term is left out if a sparse operand has a dimension of size 0: it stores nothing.
@@ -160,7 +291,7 @@ def _reached(products: Sequence[TypedProduct]) -> tuple[OutputPattern, tuple[int
     return reached, tuple(source for _, source in walks.values())
 
 
-def _source(product: TypedProduct, key: WalkKey, walk: PatternAccess) -> int | None:
+def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
     """The operand that lies on a dynamic pattern and brings the transposed indices of `walk`."""
     pattern, group, _ = key
     if isinstance(pattern, Pattern):
@@ -170,7 +301,7 @@ def _source(product: TypedProduct, key: WalkKey, walk: PatternAccess) -> int | N
     return next(n for n, core in cores if core is not None and (core.pattern, core.group, core.derived) == expected)
 
 
-def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products: Sequence[TypedProduct]) -> int:
+def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products: Sequence[Term]) -> int:
     """The slots for `capacity` entries. If dense levels are at the end, each entry may need a block of its own."""
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
     for dim in format.trailing_dims:
@@ -178,7 +309,7 @@ def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products
     return capacity
 
 
-def symbolic_phase(products: Sequence[TypedProduct], reached: OutputPattern, format: Format | None) -> Pattern:
+def symbolic_phase(products: Sequence[Term], reached: OutputPattern, format: Format | None) -> Pattern:
     """The pattern of a sum of products on static patterns, in `format` or in one inferred from the entry count."""
     kept, sizes = products[0].kept, products[0].sizes
     shape = tuple(sizes[v] for v in kept)
@@ -193,7 +324,7 @@ SPARE_POINTERS = 4  # a dense outermost level has at most this many pointers per
 SMALL = 64  # plus this many, so that small results need not be compressed
 
 
-def inferred_format(products: Sequence[TypedProduct], entries: int) -> Format:
+def inferred_format(products: Sequence[Term], entries: int) -> Format:
     """The format of a sum of products whose result stores `entries` entries, or at most that many."""
     kept, sizes = products[0].kept, products[0].sizes
     order = inferred_order(products)
@@ -207,12 +338,12 @@ def inferred_format(products: Sequence[TypedProduct], entries: int) -> Format:
     return Format(tuple(Level(kind, kept.index(v)) for kind, v in zip(levels, order, strict=True)))
 
 
-def inferred_order(products: Sequence[TypedProduct]) -> tuple[IndexVar, ...]:
+def inferred_order(products: Sequence[Term]) -> tuple[IndexVar, ...]:
     """The result's index variables in storage order, outermost first."""
     return tuple(v for v in _agreeing(products) if v in products[0].kept)
 
 
-def _agreeing(products: Sequence[TypedProduct]) -> list[IndexVar]:
+def _agreeing(products: Sequence[Term]) -> list[IndexVar]:
     """All index variables in an order that agrees with every operand's storage. Ties put the result's variables first.
 
     It is a topological sort. If the operands contradict each other, the subscripts give the order.
@@ -237,3 +368,31 @@ def _agreeing(products: Sequence[TypedProduct]) -> list[IndexVar]:
 
 def _follows(order: Sequence[IndexVar], outside: dict[IndexVar, set[IndexVar]]) -> list[bool]:
     return [all(order.index(u) < n for u in outside[v]) for n, v in enumerate(order)]
+
+
+def fused(assembly: Assembly, terms: Sequence[Term]) -> Entries | None:
+    """The parameter of a primitive that finds a sum's pattern and values together; None if the pattern comes first."""
+    specs = tuple(term.spec for term in terms if term.spec is not None)
+    if not len(assembly.reached.terms) == len(specs) == len(terms):
+        return None
+    if any(is_complex(term.dtypes.computed) for term in terms):
+        return None
+    entries = Entries(assembly.reached, tuple(float(term.coefficient.real) for term in terms), specs, assembly.result)
+    return entries if entries.is_fused and not _is_cheaper_on_pattern(entries, terms) else None
+
+
+def _is_cheaper_on_pattern(entries: Entries, terms: Sequence[Term]) -> bool:
+    """Whether computing values on the known pattern costs less than loops that find the entries again.
+
+    Only patterns with few entries are considered.
+    """
+    if not isinstance(entries.result, Pattern):
+        return False
+    if FEWER * entries.result.nse > sum(walk.stored.nse for walk in entries.reached.walks):
+        return False
+    dtypes = [term.kernel_dtypes for term in terms]
+    found = entries_plan(entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
+    return ASSEMBLED * found.cost.total > sum(
+        wide_accumulation_plan(problem_of(spec, own), spec.stored).cost.total
+        for spec, own in zip(entries.specs, dtypes, strict=True)
+    )

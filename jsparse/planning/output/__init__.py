@@ -1,1 +1,0 @@
-"""The output of a program: whether it is sparse, in which format, and how its pattern is found."""
