@@ -60,6 +60,7 @@ from jsparse.ops.building.products import kron as kron
 from jsparse.ops.building.products import outer as outer
 from jsparse.ops.building.random import random as random
 from jsparse.ops.dot import dot as dot
+from jsparse.ops.dot import tensordot as tensordot
 from jsparse.ops.dot import vecdot as vecdot
 from jsparse.ops.einsum import einsum as einsum
 from jsparse.ops.elementwise.binary import clip as clip
@@ -144,7 +145,6 @@ from jsparse.ops.shaping.reshaping import ravel as ravel
 from jsparse.ops.shaping.reshaping import reshape as reshape
 from jsparse.ops.shaping.rolling import flip as flip
 from jsparse.ops.shaping.rolling import roll as roll
-from jsparse.ops.shaping.tensordot import tensordot as tensordot
 from jsparse.ops.surgery.prune import drop_zeros as drop_zeros
 from jsparse.ops.surgery.prune import prune as prune
 from jsparse.ops.surgery.regrow import regrow as regrow

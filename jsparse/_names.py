@@ -18,11 +18,10 @@ KINDS: dict[str, dict[str, str]] = {
     "Products, sums and statements": {
         "ops.attention.dot_product_attention": "dot_product_attention",
         "ops.building.products": "kron outer",
-        "ops.dot": "dot vecdot",
+        "ops.dot": "dot tensordot vecdot",
         "ops.einsum": "einsum",
         "ops.elementwise.operators": "matmul",
         "ops.evaluate": "evaluate",
-        "ops.shaping.tensordot": "tensordot",
     },
     "Making tensors": {
         "convert.creation": "asarray",

@@ -20,7 +20,7 @@ from harness import Case, Laps, Step
 from jax.experimental import sparse
 
 import jsparse
-from jsparse.compiler.timing import collect
+from jsparse.compiler.runtime.kernel_call import collect
 
 from ._data import dense
 

@@ -32,9 +32,8 @@ from jsparse.notation.ellipsis import letters_of
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Statement
 from jsparse.notation.terms import base_and_exponent
-from jsparse.ops.calls.desugar import without_calls
+from jsparse.ops.calls.desugar import with_powers, without_calls
 from jsparse.ops.einsum import einsum
-from jsparse.ops.powers import with_powers
 from jsparse.planning.desugaring import DesugaredStatement, as_product, check_distinct, counting, desugared
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.plan import Schedules, as_schedules

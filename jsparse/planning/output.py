@@ -25,7 +25,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.schedule.ordered import ASSEMBLED
-from jsparse.compiler.wide_accumulation import wide_accumulation_plan
+from jsparse.compiler.schedule.statements import wide_accumulation_plan
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.build import index_dtype

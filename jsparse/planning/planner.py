@@ -28,7 +28,7 @@ from jsparse.notation.statement import Statement
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.dtypes import dtypes_of
 from jsparse.planning.output import Assembly, Stored, assembled, fused, new_format, provisional_output, resolve_output
-from jsparse.planning.path.items import form_of
+from jsparse.planning.path.estimates import form_of
 from jsparse.planning.path.search import Result, Step, contraction_path
 from jsparse.planning.plan import (
     AssembledPattern,

@@ -29,7 +29,7 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import core_type, extended_type, transposed_type
 from jsparse.formats.pattern import core_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
-from jsparse.tensor.patterned import Patterned
+from jsparse.tensor.leaves import Patterned
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = [

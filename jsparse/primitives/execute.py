@@ -30,10 +30,9 @@ import numpy as np
 from jsparse.base.memo import remembered
 from jsparse.compiler.backends import DEFAULT
 from jsparse.compiler.dtypes import accumulator, is_complex, part
-from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
+from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
 from jsparse.compiler.schedule import Plan
-from jsparse.compiler.timing import stage
-from jsparse.compiler.wide_accumulation import wide_accumulation_plan
+from jsparse.compiler.schedule.statements import wide_accumulation_plan
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.primitives.assembly import assemble_with, assembly_order, ordered_assembly, plan_assembly
 from jsparse.primitives.entries_spec import Entries, entries_plan

@@ -9,6 +9,7 @@ and both are gathers, which threads can divide without write conflicts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,12 +18,12 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.base import _native
+from jsparse.base.arrays import Array
 from jsparse.formats import Relayout
-from jsparse.primitives.gather import clamped
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 from jsparse.primitives.spec import check_shape
 
-__all__ = ["compute_permutation", "permute_values", "permute_values_p"]
+__all__ = ["clamped", "compute_permutation", "permute_values", "permute_values_p"]
 
 
 def permute_values(values: Any, relayout: Relayout, inverse: bool = False, axis: int = 0) -> Any:
@@ -103,3 +104,26 @@ _compat.run_directly(permute_values_p, _directly)
 _compat.register_jvp(permute_values_p, _jvp)
 _compat.register_transpose(permute_values_p, _transpose)
 _compat.register_batching(permute_values_p, _batch)
+
+
+def clamped(x: Array, index: Sequence[Array]) -> jax.Array:
+    """The elements `x[index[0], index[1], …]` of an array. Each index is clamped to its range; -1 does not wrap.
+
+    An index has shape (rows,), and the result (rows, …) with the axes of `x` that are not indexed. It is zeros if an
+    indexed axis has size 0.
+    """
+    x, count = jnp.asarray(x), len(index)
+    if 0 in x.shape[:count]:
+        return jnp.zeros((len(index[0]), *x.shape[count:]), x.dtype)
+    wide = max((jnp.asarray(i).dtype for i in index), key=lambda dtype: dtype.itemsize)
+    return jax.lax.gather(
+        x,
+        jnp.stack([jnp.asarray(i).astype(wide) for i in index], -1),
+        jax.lax.GatherDimensionNumbers(
+            offset_dims=tuple(range(1, 1 + x.ndim - count)),
+            collapsed_slice_dims=tuple(range(count)),
+            start_index_map=tuple(range(count)),
+        ),
+        slice_sizes=(*[1] * count, *x.shape[count:]),
+        mode=jax.lax.GatherScatterMode.CLIP,
+    )

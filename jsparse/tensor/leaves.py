@@ -1,4 +1,4 @@
-"""Checks that the leaves of a SparseTensor fit its pattern.
+"""Objects with a pattern, and checks that their leaves fit it.
 
 JAX flattens a pytree, maps over its leaves and unflattens it. The new leaves may be anything: tracers, shapes,
 sentinels, arrays of another length. So unflattening checks nothing. The first operation on a tensor checks presence,
@@ -11,20 +11,84 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import jax
 import numpy as np
 
-from jsparse.base.arrays import check_alive, is_deleted, is_number, jax_array, raw_bytes
+from jsparse.base.arrays import Array, check_alive, is_deleted, is_number, jax_array, raw_bytes
 from jsparse.errors import DTypeError, LeafError
-from jsparse.formats import Pattern
+from jsparse.formats import Format, Pattern
 from jsparse.formats.dynamic import index_operands
 from jsparse.formats.pattern import hash_arrays
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.patterned import Patterned, Valued
 
-__all__ = ["Name", "check_batched_leaves", "check_leaves", "check_pattern", "checksum", "with_sound_leaves"]
+__all__ = [
+    "Name",
+    "Patterned",
+    "Valued",
+    "check_batched_leaves",
+    "check_leaves",
+    "check_pattern",
+    "checksum",
+    "with_sound_leaves",
+]
+
+
+class Patterned:
+    """Base of objects with a `pattern`, which has the coordinates of their stored entries."""
+
+    __slots__ = ()
+    pattern: Pattern | DynamicPattern
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension.
+
+        >>> A.shape
+        (1000, 800)
+        """
+        return self.pattern.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions.
+
+        >>> A.ndim
+        2
+        """
+        return self.pattern.ndim
+
+    @property
+    def format(self) -> Format:
+        """The format of the pattern.
+
+        >>> A.format.name
+        'csr'
+        """
+        return self.pattern.format
+
+    @property
+    def nse(self) -> int:
+        """The number of slots; for a dynamic pattern, its capacity.
+
+        >>> A.nse == A.values.shape[0]
+        True
+        """
+        return self.pattern.nse
+
+
+class Valued(Patterned):
+    """Base of objects that have values on their pattern, one for each slot."""
+
+    __slots__ = ()
+    values: jax.Array
+
+    @classmethod
+    def _unchecked(cls, values: Array, pattern: Pattern | DynamicPattern) -> Self:
+        """Make an object without checks: JAX's transformations also put tracers, shapes and sentinels into pytrees."""
+        raise NotImplementedError
+
 
 T = TypeVar("T", bound=Valued)
 Name: TypeAlias = str | Callable[[], str]

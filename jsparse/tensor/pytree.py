@@ -17,8 +17,7 @@ from jsparse.formats import Pattern
 from jsparse.formats.serialized import pattern_bytes, read_pattern, read_type, type_bytes
 from jsparse.tensor.dynamic_pattern import Derived, DigestKey, DynamicPattern, unflattened
 from jsparse.tensor.gradient_index import GradientIndex, let_jax_export_marks
-from jsparse.tensor.leaves import check_batched_leaves
-from jsparse.tensor.patterned import Valued
+from jsparse.tensor.leaves import Valued, check_batched_leaves
 
 __all__ = ["register", "register_with_flax"]
 

@@ -22,8 +22,7 @@ from jsparse.formats import Format, Pattern
 from jsparse.primitives.host import first
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.entrywise import compiled
-from jsparse.tensor.leaves import check_batched_leaves, check_leaves, check_pattern, checksum
-from jsparse.tensor.patterned import Valued
+from jsparse.tensor.leaves import Valued, check_batched_leaves, check_leaves, check_pattern, checksum
 from jsparse.tensor.pickled_arrays import packed, unpacked
 from jsparse.tensor.pytree import register, register_with_flax
 from jsparse.tensor.unsupported import UnsupportedOperations

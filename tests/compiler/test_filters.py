@@ -8,9 +8,9 @@ from jsparse.compiler.backends.llvm import compile_kernel, emit
 from jsparse.compiler.dtypes import I64, Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, cast, const
-from jsparse.compiler.kernel.filters import in_lanes
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.jam import jammed
+from jsparse.compiler.kernel.lanes import in_lanes
 from jsparse.compiler.kernel.nodes import (
     FILTER_LANES,
     FILTER_ROOM,

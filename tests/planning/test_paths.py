@@ -10,8 +10,7 @@ import jsparse
 from jsparse import Pattern
 from jsparse.compiler.schedule.degrees import closed_share, common_share
 from jsparse.planning import planner
-from jsparse.planning.path.estimates import Cells, skew
-from jsparse.planning.path.items import Degrees
+from jsparse.planning.path.estimates import Cells, Degrees, skew
 from jsparse.planning.path.prices import nest
 from jsparse.planning.path.search import _Search, contraction_path
 from jsparse.planning.plan import DenseOutput, OnPattern

@@ -11,8 +11,8 @@ from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.nest import LoopNest, assignments
-from jsparse.compiler.lower.arrays import array_names
 from jsparse.compiler.lower.lower import lower
+from jsparse.compiler.lower.workspaces import array_names
 from jsparse.compiler.problem import TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import Schedule, build_loops

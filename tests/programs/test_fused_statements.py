@@ -8,7 +8,7 @@ from programs.check_statements import check_schedules, check_statements, contrac
 from programs.fused_statements import random_fusions
 from programs.statements import random_chain
 
-from jsparse.compiler.lower.arrays import array_names
+from jsparse.compiler.lower.workspaces import array_names
 from jsparse.compiler.schedule import build_loops
 
 

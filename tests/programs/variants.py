@@ -15,6 +15,7 @@ from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan, Schedule, search
 from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.select import plan_as
+from jsparse.compiler.schedule.statements import narrow_sums, with_unrounded
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
@@ -23,7 +24,6 @@ from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll import Unroll
 from jsparse.compiler.schedule.trip_counts import walked_as
-from jsparse.compiler.wide_accumulation import narrow_sums, with_unrounded
 from jsparse.primitives.spec import ArrayAccess, Spec
 
 __all__ = ["batched", "can_split", "fine_grained", "planned", "some_plan", "with_other_leaders", "with_unknown_size"]

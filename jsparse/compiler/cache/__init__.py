@@ -1,15 +1,121 @@
-"""The cache of kernels' object code on disk, which processes share.
+"""The cache of kernels' object code on disk, which processes share. Errors of its folder never stop a compilation.
 
     entry.py     one kernel: the digest of everything that its machine code depends on, and its bytes, which are checked
                  when they are read
     folder.py    files that are read, published and removed while other processes do the same; the folder that this
                  process uses
-    store.py     the interface for the run time, which never fails; it warns once
 
 Nothing here needs JAX.
 """
 
-from jsparse.compiler.cache.folder import location
-from jsparse.compiler.cache.store import clear, load, report, save
+from __future__ import annotations
 
-__all__ = ["clear", "load", "location", "report", "save"]
+import struct
+import warnings
+from typing import NamedTuple
+
+from jsparse.compiler.backends import BACKENDS
+from jsparse.compiler.backends.backend import Linker
+from jsparse.compiler.cache.entry import StoredKernel, environment, environment_of, key_of, read_entry, write_entry
+from jsparse.compiler.cache.folder import Folder, UnsafeFileError, location
+from jsparse.errors import CacheError, CacheWarning, represented
+
+__all__ = ["Report", "clear", "load", "location", "report", "save"]
+
+_warned: list[str] = []  # the one warning that this process has given
+_IN_MEMORY = (
+    "What this process compiles is kept in its memory only. Set jsparse.config.cache_dir, or the environment variable "
+    "JSPARSE_CACHE_DIR, to a folder of your own that nobody else can write to, or to '' for none."
+)
+_REPLACED = (
+    "It was not loaded; the kernel is compiled again and replaces it. If the files were copied here, empty the folder: "
+    "python -m jsparse cache --clear."
+)
+
+
+def load(recipe: str, linker: Linker) -> StoredKernel | None:
+    """Load the kernel of a recipe, if a process with the same environment saved it; else None."""
+    folder = location.folder()
+    if folder is None or (key := key_of(recipe, linker)) is None:
+        return None
+    try:
+        data = folder.read(key.name)
+    except UnsafeFileError as error:
+        _warn(folder, error, _REPLACED)
+        return None
+    except OSError as error:
+        _warn(folder, error)
+        return None
+    return None if data is None else read_entry(key, data)
+
+
+def save(recipe: str, kernel: StoredKernel, linker: Linker) -> None:
+    """Save a kernel whose object code `linker` takes."""
+    folder = location.folder()
+    if folder is None or (key := key_of(recipe, linker)) is None:
+        return
+    try:
+        folder.write(key.name, write_entry(key, kernel))
+    except struct.error:  # the kernel's signature is invalid; binding its buffers will raise the error
+        return
+    except OSError as error:
+        _warn(folder, error)
+
+
+def clear() -> int:
+    """Remove all kernels from the folder. Returns their number. Raises CacheError if they cannot be removed."""
+    folder = location.folder()
+    if folder is None:
+        return 0
+    try:
+        return folder.clear()
+    except OSError as error:
+        raise _failed("remove compiled kernels from", folder, error) from error
+
+
+class Report(NamedTuple):
+    """The number of entries in the folder, the number that this process can use, the bytes, and its environment."""
+
+    entries: int
+    usable: int
+    nbytes: int
+    environment: str
+
+
+def report() -> Report:
+    """Summarize the folder. Raises CacheError if it cannot be read."""
+    folder = location.folder()
+    linkers = [backend.linker for backend in BACKENDS.values() if backend.linker is not None]
+    known = "\n\n".join(environment(linker) or "no sources" for linker in linkers)
+    if folder is None:
+        return Report(0, 0, 0, known)
+    try:
+        nbytes, headers = folder.summary()
+    except OSError as error:
+        raise _failed("look at compiled kernels in", folder, error) from error
+    keys = [key_of("", linker) for linker in linkers]
+    ours = {key.environment for key in keys if key is not None}
+    usable = sum(environment_of(header) in ours for header in headers)
+    return Report(len(headers), usable, nbytes, known)
+
+
+def _failed(task: str, folder: Folder, error: OSError) -> CacheError:
+    return CacheError(
+        f"Expected to {task} {represented(folder.path)}, but got {_described(error)}. Set jsparse.config.cache_dir to "
+        f"another folder, or repair this one."
+    )
+
+
+def _described(error: OSError) -> str:
+    """The error as text, the system's or our own."""
+    return f"the error {error.strerror!r}" if error.strerror else str(error)
+
+
+def _warn(folder: Folder, error: OSError, consequence: str = _IN_MEMORY) -> None:
+    """Warn once in a process that kernels are not kept, or not loaded. If warnings are errors, it raises once."""
+    if _warned:
+        return
+    _warned.append(
+        f"Expected to keep compiled kernels in {represented(folder.path)}, but got {_described(error)}. {consequence}"
+    )
+    warnings.warn(_warned[0], CacheWarning, stacklevel=2)

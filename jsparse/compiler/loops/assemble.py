@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.blocked_sums import TOTAL
+from jsparse.compiler.loops.canonical import LevelIterators, Loop
 from jsparse.compiler.loops.chain import loops_over, nested
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration, WorkspaceNonzeros
-from jsparse.compiler.loops.level_iterators import LevelIterators, Loop
 from jsparse.compiler.loops.nest import (
     AppendCoord,
     AppendEdges,

@@ -39,8 +39,7 @@ from jsparse.compiler.loops.domain import LevelIteration, Range, Runs, Tiles
 from jsparse.compiler.loops.nest import MAX_CHUNKS, Assign, Forall, Where, Workspace
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.assembly import Lowering
-from jsparse.compiler.lower.chunks import Partials
-from jsparse.compiler.lower.runs import NO, YES
+from jsparse.compiler.lower.chunks import NO, YES, Partials
 from jsparse.compiler.lower.scope import Run, Scope, added_flag
 from jsparse.compiler.problem import Problem
 

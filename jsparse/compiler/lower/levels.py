@@ -15,8 +15,7 @@ from jsparse.compiler.kernel.algebra import add, at_most, block, both, cast, con
 from jsparse.compiler.levels import PositionRange, Segment, functions_of
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall
-from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, in_chunks, lower_bound
-from jsparse.compiler.lower.runs import counted, in_run
+from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, counted, in_chunks, in_run, lower_bound
 from jsparse.compiler.lower.scope import Map, Run, Scope
 from jsparse.compiler.problem import PatternType
 from jsparse.notation.assignment import IndexVar

@@ -43,10 +43,9 @@ from jsparse.compiler.loops.nest import (
     assignments,
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
-from jsparse.compiler.lower.arrays import address_in, array_names, array_where
 from jsparse.compiler.lower.assembly import append, append_edges, listing, reserve
 from jsparse.compiler.lower.blocks import add_runs, total_where
-from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
+from jsparse.compiler.lower.chunks import Partials, counted, in_chunks, in_run, tiles_in_run, with_partials
 from jsparse.compiler.lower.joint_sums import joint_coordinates, joint_sum, joint_sums
 from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.merge import merged_loop
@@ -62,7 +61,6 @@ from jsparse.compiler.lower.panels import (
 from jsparse.compiler.lower.position_lanes import position_lanes
 from jsparse.compiler.lower.prefetch import prefetches
 from jsparse.compiler.lower.row_split import split_loop
-from jsparse.compiler.lower.runs import counted, in_run, tiles_in_run
 from jsparse.compiler.lower.scalars import lowered_scalar
 from jsparse.compiler.lower.scope import Scope, added_flag
 from jsparse.compiler.lower.storage import Storage
@@ -70,6 +68,9 @@ from jsparse.compiler.lower.targets import CLEAR_GRAIN, cleared, with_own_sums
 from jsparse.compiler.lower.workspaces import (
     add_if,
     add_to_workspace,
+    address_in,
+    array_names,
+    array_where,
     has_maps,
     is_sparse_workspace,
     nonzeros_loop,

@@ -32,9 +32,8 @@ from jsparse.compiler.kernel.algebra import add, at_most, block, const, less, mi
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Assign, Forall
-from jsparse.compiler.lower.chunks import Partials
+from jsparse.compiler.lower.chunks import Partials, in_run
 from jsparse.compiler.lower.levels import Entry, LevelWalk
-from jsparse.compiler.lower.runs import in_run
 from jsparse.compiler.lower.scope import Scope
 
 __all__ = ["by_lanes", "coordinates_in_lanes", "end_of_segment", "position_lanes"]

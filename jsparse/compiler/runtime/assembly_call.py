@@ -37,7 +37,6 @@ __all__ = [
     "assembly_term",
     "column_problem",
     "counting_problem",
-    "is_assembly",
     "read_assembly",
 ]
 
@@ -260,11 +259,6 @@ def _levels(problem: Problem, index_dtype: str) -> Problem:
     if problem.output == Write(Coordinates.LEVELS, values=True):
         return replace(problem, column_dtype=index_dtype)
     return replace(column_problem(problem, index_dtype), output=Write(Coordinates.LEVELS))
-
-
-def is_assembly(recipe: str) -> bool:
-    """Whether a recipe is an `AssemblyCall`'s."""
-    return recipe.startswith('["lists"')
 
 
 def read_assembly(recipe: str) -> AssemblyCall:

@@ -1,11 +1,17 @@
-"""Calls that XLA can make, from recipes: the compiled kernels of this process, the resolver, and names for profiles."""
+"""Calls that XLA can make, from recipes: the compiled kernels of this process, the resolver, and names for profiles.
+
+The stages of the compiler report their times to the active collector.
+"""
 
 from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 
 import numpy as np
@@ -21,14 +27,13 @@ from jsparse.compiler.cache.entry import StoredKernel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower.storage import buffer_types
 from jsparse.compiler.problem import Compute, Coordinates, Problem, Write
-from jsparse.compiler.runtime.assembly_call import counting_problem, is_assembly, read_assembly
+from jsparse.compiler.runtime.assembly_call import counting_problem, read_assembly
 from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns, find_array, read_carried
-from jsparse.compiler.runtime.recipe import backend_of, digest, read_recipe, write_recipe
-from jsparse.compiler.runtime.routine import is_routine, read_routine
+from jsparse.compiler.runtime.recipe import backend_of, digest, is_assembly, is_routine, read_recipe, write_recipe
+from jsparse.compiler.runtime.routine import read_routine
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.signature import encoded, fixed
-from jsparse.compiler.timing import stage
 from jsparse.errors import JsparseError
 from jsparse.formats import Pattern
 
@@ -40,12 +45,40 @@ __all__ = [
     "call_of",
     "chunk_counts",
     "clear_cache",
+    "collect",
     "kernel_of",
     "resolve",
     "run_on_host",
     "run_recipe",
+    "stage",
     "title_of",
 ]
+
+
+_collecting: ContextVar[dict[str, float] | None] = ContextVar("collecting", default=None)
+
+
+@contextmanager
+def collect() -> Iterator[dict[str, float]]:
+    """Collect the seconds by stage that this thread spends on compiling inside the block."""
+    seconds: dict[str, float] = {}
+    token = _collecting.set(seconds)
+    try:
+        yield seconds
+    finally:
+        _collecting.reset(token)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Report the time that the body takes as the time of stage `name`."""
+    seconds = _collecting.get()
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        if seconds is not None:
+            seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 @remembered(maxsize=1024)

@@ -47,7 +47,17 @@ from jsparse.formats import Format
 from jsparse.formats.levels import KINDS, Level
 from jsparse.notation.assignment import Access, Index
 
-__all__ = ["INDEX_DTYPES", "VERSION", "backend_of", "check_problem", "digest", "read_recipe", "write_recipe"]
+__all__ = [
+    "INDEX_DTYPES",
+    "VERSION",
+    "backend_of",
+    "check_problem",
+    "digest",
+    "is_assembly",
+    "is_routine",
+    "read_recipe",
+    "write_recipe",
+]
 
 
 VERSION = 11
@@ -71,6 +81,16 @@ def write_recipe(problem: Problem, schedules: tuple[Schedule, ...], backend: str
         "schedules": [[str(step) for step in schedule.steps] for schedule in schedules],
     }
     return json.dumps(value, separators=(",", ":"))
+
+
+def is_routine(recipe: str) -> bool:
+    """Whether a recipe calls a routine of the extension (`routine.py`) and no kernel."""
+    return recipe.startswith('["routine"')
+
+
+def is_assembly(recipe: str) -> bool:
+    """Whether a recipe calls several kernels, which assemble a pattern (`assembly_call.py`)."""
+    return recipe.startswith('["lists"')
 
 
 def read_recipe(text: str) -> tuple[Problem, tuple[Schedule, ...]]:

@@ -26,7 +26,6 @@ __all__ = [
     "Routine",
     "RoutineName",
     "has_batch",
-    "is_routine",
     "parameters",
     "read_routine",
     "swap_parameters",
@@ -236,11 +235,6 @@ def with_batch(params: tuple[int, ...], size: int) -> tuple[int, ...]:
     changed[FLAGS_AT] |= BATCHED
     changed[BATCH_AT] *= size
     return tuple(changed)
-
-
-def is_routine(recipe: str) -> bool:
-    """Whether a recipe is a routine's."""
-    return recipe.startswith('["routine"')
 
 
 def read_routine(recipe: str) -> Routine:

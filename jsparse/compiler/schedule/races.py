@@ -38,7 +38,7 @@ def split_reason(nest: Summary, loop: str) -> str | None:
     """Why the segments below a loop cannot be divided over threads; None if they can.
 
     The loop has to run over the target's outermost axis, the loops inside have to sum in registers, and carry-outs are
-    added to the target. (A narrow float target is then widened, see `compiler.wide_accumulation`.)
+    added to the target. (A narrow float target is then widened, see `schedule.statements`.)
     """
     problem, statement = nest.problem, nest.statement
     if len(statement.patterns) != 1 or statement.condition is not None or nest.batch or problem.derived:

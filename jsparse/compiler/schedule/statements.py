@@ -1,24 +1,31 @@
-"""Schedules of programs of several statements, which share the storage of their tensors, and loops where they can.
+"""Schedules of programs of statements, which share the storage of their tensors, and loops where they can.
 
 The storage of dense tensors is decided here where lanes decide it. In a layer with sparse weights and the batch in
 front, `T[b, o] = X[b, i] * W[o, i]` and `Y[b, o] = max(T[b, o], 0)`, loops over the entries of W can run b in lanes
 only if all tensors store b innermost. The caller transposes operands and results, as it does for a product by itself.
 Transposes between two kernels cost nothing, since XLA stores the tensor between them in the other layout.
+
+*Narrow results are rounded once.* A kernel that adds to a float16 or bfloat16 target in memory would round at each
+addition: a sum of ones in bfloat16 stops at 256. Such a target has the dtype of arithmetic in the kernel, and is
+narrowed after the kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from jsparse.base.memo import remembered
+from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.loops.chain import outer_name
+from jsparse.compiler.loops.nest import assignments
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.blocks import in_blocks, is_dense_sum
 from jsparse.compiler.schedule.cost import CHUNK_WORK, grain_of, walked_weight
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import Stored, with_innermost
 from jsparse.compiler.schedule.plan import Plan
-from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.schedule.schedule import Schedule, build_loops
 from jsparse.compiler.schedule.select import plan
 from jsparse.compiler.schedule.sharing import is_sum, shared_loops
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
@@ -30,7 +37,16 @@ from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import UNKNOWN
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["plan_statements", "shares_cheaply", "with_lanes_innermost"]
+__all__ = [
+    "narrow_sums",
+    "plan_statements",
+    "shares_cheaply",
+    "wide_accumulation_plan",
+    "wide_accumulation_schedules",
+    "with_lanes_innermost",
+    "with_unrounded",
+]
+
 
 COPIED = 4
 """The least work of a chunk for each element of its copies, which are cleared and added to other copies."""
@@ -155,3 +171,46 @@ def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: S
         return grain_of(size or UNKNOWN, work, least)
     most = max(walked_weight(p, own.index(var), size) for p, own in walked)
     return grain_of(max(p.nse for p, _ in walked), work, least, most)
+
+
+def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored], schedule: Schedule | None = None) -> Plan:
+    """The cheapest plan of one statement that rounds a narrow float once, with the steps of `schedule` if there is one.
+
+    If the cheapest plan accumulates a narrow float in memory, it is the cheapest plan for a target in the dtype of
+    arithmetic. The caller then narrows the result.
+    """
+    chosen = plan(problem, patterns, schedule=schedule)
+    narrow = narrow_sums(chosen.problem, chosen.schedule)
+    return plan(with_unrounded(problem, narrow), patterns, schedule=schedule) if narrow else chosen
+
+
+def wide_accumulation_schedules(problem: Problem, patterns: Sequence[Stored]) -> tuple[Problem, tuple[Schedule, ...]]:
+    """The cheapest schedules of a program of statements, and the problem that they are for: narrow results that are
+    sums in memory have the dtype of arithmetic there. The caller then narrows these results."""
+    schedules = plan_statements(problem, patterns)
+    narrow = narrow_sums(problem, *schedules)
+    while narrow:  # wider targets may have other cheapest schedules, which may add to another target in memory
+        problem = with_unrounded(problem, narrow)
+        schedules = plan_statements(problem, patterns)
+        narrow = narrow_sums(problem, *schedules)
+    return problem, schedules
+
+
+def narrow_sums(problem: Problem, *schedules: Schedule) -> frozenset[str]:
+    """The targets in a narrow float that are rounded before their sums are complete."""
+    narrow = frozenset(t.name for t in problem.results if unrounded(t.dtype) != t.dtype)
+    if not narrow:
+        return narrow
+    parallel = [schedule.found("parallelize") for schedule in schedules]
+    if any(step is not None and step.race == "split" for step in parallel):  # carry-outs are added to the target
+        return narrow
+    sums = assignments(build_loops(problem, *schedules).body)
+    return narrow.intersection(a.target.tensor for a in sums if a.accumulate)
+
+
+def with_unrounded(problem: Problem, names: Collection[str]) -> Problem:
+    """The problem in which these tensors have the dtype of arithmetic."""
+    return replace(
+        problem,
+        tensors=tuple(replace(t, dtype=unrounded(t.dtype)) if t.name in names else t for t in problem.tensors),
+    )

@@ -10,10 +10,9 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.loops.assemble import AssemblyShape, canonical_assembly
-from jsparse.compiler.loops.canonical import canonical_order
+from jsparse.compiler.loops.canonical import LevelIterators, Loop, canonical_order
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.loops.level_iterators import LevelIterators, Loop
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.trip_counts import walked_as

@@ -14,7 +14,7 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of, of_ones, one_of
 from jsparse.nn.aggregation import counts
-from jsparse.nn.convolutions.mlp import check_widths, first, rest, two_layers
+from jsparse.nn.convolutions.gin import check_widths, first, rest, two_layers
 from jsparse.nn.layer import Arrays, Layer, Parameter, pair
 from jsparse.nn.operands import Features, check_same_features, operands, pattern_of_graph, sparse_graph, unrounded_sums
 from jsparse.ops.einsum import einsum

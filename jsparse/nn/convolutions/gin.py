@@ -1,9 +1,10 @@
-"""Graph isomorphism networks."""
+"""Graph isomorphism networks, and the two linear layers that convolutions apply to messages or to their sum."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +13,11 @@ from jax.typing import ArrayLike
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph
 from jsparse.nn.aggregation import reduced
-from jsparse.nn.convolutions.mlp import check_widths, first, rest, two_layers
-from jsparse.nn.layer import Arrays, Layer, Parameter, pair
-from jsparse.nn.operands import Features, check_same_features, operands, rounded, sparse_graph, wide
+from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
+from jsparse.nn.operands import Features, check_kernel, check_same_features, operands, rounded, sparse_graph, wide
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["GINConv", "gin_conv"]
+__all__ = ["GINConv", "check_widths", "first", "gin_conv", "rest", "two_layers"]
 
 
 def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], eps: ArrayLike = 0.0) -> jax.Array:
@@ -90,3 +90,36 @@ class GINConv(Layer):
         # The sums are linear, so they may follow the first layer, whose results are dense and narrow.
         after = tuple(first(p, one, "GINConv") for one in sides)
         return gin_conv(graph, after if isinstance(x, tuple) else after[0], lambda x: rest(p, x), eps)
+
+
+def two_layers(inputs: int, hidden: int | None, out: int | None) -> dict[str, Parameter]:
+    """The parameters of two linear layers. If only one width is given, both layers have it."""
+    hidden, out = _widths(hidden, out)
+    return chosen(
+        up=Parameter((inputs, hidden)),
+        up_bias=bias_of(hidden, True),
+        down=Parameter((hidden, out)),
+        down_bias=bias_of(out, True),
+    )
+
+
+def check_widths(layer: str, inputs: Any, hidden: int | None, out: int | None) -> None:
+    """Raise ShapeError unless the widths of two linear layers are positive integers, and at least one is given."""
+    hidden, out = _widths(hidden, out)
+    check_sizes(layer, pairs=["in_features"], in_features=inputs, out_features=out, hidden_features=hidden)
+
+
+def first(p: Arrays, x: jax.Array, layer: str) -> jax.Array:
+    """The product of x and the first kernel."""
+    found: jax.Array = x @ check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
+    return found
+
+
+def rest(p: Arrays, x: jax.Array) -> jax.Array:
+    """Both layers, after the product of `first`."""
+    found: jax.Array = jax.nn.relu(x + p["up_bias"]) @ p["down"] + p["down_bias"]
+    return found
+
+
+def _widths(hidden: int | None, out: int | None) -> tuple[Any, Any]:
+    return out if hidden is None else hidden, hidden if out is None else out

@@ -1,4 +1,7 @@
-"""Rewrites a statement with calls to a statement without calls: each call becomes a tensor, which is computed first."""
+"""Rewrites a statement with calls to a statement without calls: each call becomes a tensor, which is computed first.
+
+Powers and divisors become tensors, too.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsparse.notation import Access, Product, Statement
-from jsparse.notation.statement import Call
+from jsparse.base.arrays import Array, jax_array
+from jsparse.formats import Pattern
+from jsparse.notation import Access, Product
+from jsparse.notation.statement import Call, Statement
 from jsparse.notation.terms import base_and_exponent
 from jsparse.ops.calls.operands import Operands, Place, operands_of
 from jsparse.ops.calls.places import Places, same_pattern
 from jsparse.ops.calls.points import Points, conditional, evaluated
-from jsparse.ops.powers import power
 from jsparse.planning.signature import OutFormat
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.entrywise import compiled
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
-__all__ = ["without_calls"]
+__all__ = ["power", "with_powers", "without_calls"]
 
 
 def without_calls(
@@ -115,3 +119,29 @@ class _Calls:
 @partial(jax.jit, static_argnames="points", inline=True)
 def _at_all_points(*arrays: jax.Array, points: Points) -> jax.Array:
     return jnp.asarray(evaluated(*arrays, points=points))
+
+
+def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]:
+    """The tensors of a statement by name, powers such as "x**-1" included.
+
+    A power of a sparse tensor acts on its stored entries only. Negative powers of integers are floats.
+    """
+    used = {name: base_and_exponent(name) for name in statement.tensors()}
+    found = {name: x for name, x in tensors.items() if name in used or name == statement.target.tensor}
+    for name, (base, exponent) in used.items():
+        if name not in found:
+            found[name] = power(tensors[base], exponent)
+    return found
+
+
+def power(x: PatternLike | Array, exponent: float) -> Any:
+    """Raise a tensor of a statement to a power. In a sparse tensor, only stored entries are raised."""
+    if isinstance(x, Pattern | DynamicPattern):
+        return x  # a tensor of ones
+    if not isinstance(x, SparseTensor):
+        x = jax_array(x, "the base of a power in evaluate to be an array of numbers")
+    if exponent == -1:
+        return 1 / x
+    if exponent < 0 and not jnp.issubdtype(x.dtype, jnp.inexact):
+        x = x.astype(jnp.result_type(float))
+    return x**exponent

@@ -13,10 +13,10 @@ from math import prod
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import PatternType, Problem
-from jsparse.compiler.runtime.assembly_call import is_assembly, read_assembly
+from jsparse.compiler.runtime.assembly_call import read_assembly
 from jsparse.compiler.runtime.bound_arrays import pattern_named
-from jsparse.compiler.runtime.recipe import read_recipe
-from jsparse.compiler.runtime.routine import Parameters, is_routine
+from jsparse.compiler.runtime.recipe import is_assembly, is_routine, read_recipe
+from jsparse.compiler.runtime.routine import Parameters
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.ops.explanation.primitives import access_formats
 from jsparse.ops.explanation.traffic import operand_bytes

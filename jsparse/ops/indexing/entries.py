@@ -15,8 +15,8 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Level, Pattern
+from jsparse.ops.indexing.gathered import Positions, as_array, concatenated, count, taken
 from jsparse.ops.indexing.links import Block, Link, Segments, kept_pointers
-from jsparse.ops.indexing.positions import Positions, as_array, concatenated, count, taken
 from jsparse.ops.indexing.selector import Selector, Strided
 
 __all__ = ["Entries", "selected_entries"]

@@ -1,21 +1,55 @@
-"""Values gathered from the slots of a static pattern: on the host if they are known, else by an index relation."""
+"""Gathers of values, from the slots of a static pattern and at the positions of a level."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsparse.base import _native
 from jsparse.ops.evaluate import evaluate
-from jsparse.ops.indexing.positions import Positions
 from jsparse.primitives.host import is_in_memory, on_device
 
-__all__ = ["gathered", "split"]
+__all__ = ["Positions", "as_array", "concatenated", "count", "gathered", "split", "taken"]
+
+
+Positions: TypeAlias = slice | np.ndarray
+"""A range as a slice, or an array (n,) of positions."""
+
+
+def count(positions: Positions) -> int:
+    """The number of positions."""
+    return positions.stop - positions.start if isinstance(positions, slice) else len(positions)
+
+
+def as_array(positions: Positions, dtype: DTypeLike = np.int64) -> np.ndarray:
+    """The positions as an array."""
+    if isinstance(positions, slice):
+        return np.arange(positions.start, positions.stop, dtype=dtype)
+    return positions.astype(dtype, copy=False)
+
+
+def taken(array: np.ndarray, positions: Positions) -> np.ndarray:
+    """The elements at the positions: a view if the positions are a range."""
+    return array[positions] if isinstance(positions, slice) else array.take(positions)
+
+
+def concatenated(first: np.ndarray, counts: np.ndarray, backwards: bool) -> np.ndarray:
+    """The ranges of `counts[n]` consecutive numbers from `first[n]` on, one after the other.
+
+    Args:
+        backwards: each range descends and ends at `first[n]`.
+    """
+    starts = np.cumsum(counts, dtype=np.int64) - counts
+    base = first + counts - 1 + starts if backwards else first - starts
+    found = np.repeat(base.astype(first.dtype), counts)
+    steps = np.arange(len(found), dtype=first.dtype)
+    return np.subtract(found, steps, out=found) if backwards else np.add(found, steps, out=found)
 
 
 def gathered(values: jax.Array, slots: Positions) -> jax.Array:

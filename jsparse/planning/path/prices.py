@@ -15,8 +15,7 @@ from math import inf
 from jsparse.compiler.schedule.cost import sort_cost
 from jsparse.compiler.schedule.ordered import ASSEMBLED
 from jsparse.notation import IndexVar
-from jsparse.planning.path.estimates import Estimates, Names
-from jsparse.planning.path.items import Item
+from jsparse.planning.path.estimates import Estimates, Item, Names
 
 __all__ = ["ASSEMBLY", "STEP", "STORED", "VISIT", "WRITTEN", "nest"]
 

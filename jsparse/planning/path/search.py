@@ -33,8 +33,7 @@ from math import inf
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule.degrees import stores_every
 from jsparse.notation import IndexVar
-from jsparse.planning.path.estimates import Cells, Estimates
-from jsparse.planning.path.items import Item, form_of, operand_item
+from jsparse.planning.path.estimates import Cells, Estimates, Item, form_of, operand_item
 from jsparse.planning.path.prices import ASSEMBLY, STEP, STORED, VISIT, WRITTEN, nest
 from jsparse.planning.term import Term
 

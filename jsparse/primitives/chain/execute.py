@@ -14,14 +14,12 @@ import numpy as np
 
 from jsparse.base.memo import remembered_of
 from jsparse.compiler.problem import Problem, TensorType
-from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
+from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.select import plan
 from jsparse.compiler.schedule.sharing import is_sum, shared_loops
-from jsparse.compiler.schedule.statements import with_lanes_innermost
+from jsparse.compiler.schedule.statements import wide_accumulation_schedules, with_lanes_innermost
 from jsparse.compiler.statement import Statement
-from jsparse.compiler.timing import stage
-from jsparse.compiler.wide_accumulation import wide_accumulation_schedules
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.translate import Chain, Result, translated
 from jsparse.primitives.kernel import call_kernels

@@ -22,7 +22,7 @@ from jax import lax
 
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType
-from jsparse.primitives.gather import clamped
+from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.read_levels import StoredLevel, parents_of, read_levels
 
 __all__ = ["expand"]

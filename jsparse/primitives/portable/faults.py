@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from jsparse.formats import DynamicType
-from jsparse.primitives.gather import clamped
+from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.read_levels import UNKNOWN, StoredLevel, parents_of, read_levels
 
 __all__ = ["find_faults"]

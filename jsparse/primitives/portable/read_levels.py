@@ -14,7 +14,7 @@ from jax import lax
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Level
 from jsparse.formats.levels import LevelKind
-from jsparse.primitives.gather import clamped
+from jsparse.primitives.permute_values import clamped
 
 __all__ = ["UNKNOWN", "StoredLevel", "parents_of", "read_levels"]
 

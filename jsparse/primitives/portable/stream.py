@@ -19,7 +19,7 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
-from jsparse.primitives.gather import clamped
+from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.expand import expand
 from jsparse.primitives.spec import PatternAccess
 

@@ -29,7 +29,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import accumulator, is_complex
 from jsparse.compiler.semiring import Add
 from jsparse.notation import IndexVar
-from jsparse.primitives.gather import clamped
+from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.spec import ArrayAccess, Spec
 

@@ -9,8 +9,8 @@ import numpy as np
 import jsparse
 from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.runtime import kernel_call as runtime
+from jsparse.compiler.runtime.kernel_call import collect
 from jsparse.compiler.runtime.recipe import write_recipe
-from jsparse.compiler.timing import collect
 
 A = jsparse.asarray(np.diag(np.arange(1, 6, dtype=np.float32)), format="csr")
 X = np.arange(15, dtype=np.float32).reshape(5, 3)

@@ -8,7 +8,8 @@ import pytest
 from compiler.cache.kernel import LINKER, RECIPE, compiled, files
 
 import jsparse
-from jsparse.compiler.cache import entry, store
+from jsparse.compiler import cache
+from jsparse.compiler.cache import entry
 
 FIXED = entry.FIXED
 
@@ -69,14 +70,14 @@ def test_an_entry_under_another_name_is_not_taken(folder):
     (file,) = files(folder)
     other = entry.key_of(RECIPE + " ", LINKER)
     file.rename(folder / f"{other.name}.kernel")
-    assert store.load(RECIPE + " ", LINKER) is None
+    assert cache.load(RECIPE + " ", LINKER) is None
     assert compiled()
 
 
 def test_object_code_that_does_not_link_is_compiled_again(folder):
     assert compiled()
     whole = files(folder)[0].read_bytes()
-    code = store.load(RECIPE, LINKER).object_code
-    store.save(RECIPE, entry.StoredKernel(code.replace(b"\0kernel\0", b"\0lenrek\0"), [1]), LINKER)
+    code = cache.load(RECIPE, LINKER).object_code
+    cache.save(RECIPE, entry.StoredKernel(code.replace(b"\0kernel\0", b"\0lenrek\0"), [1]), LINKER)
     assert compiled()
     assert files(folder)[0].read_bytes() == whole

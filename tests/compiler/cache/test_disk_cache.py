@@ -14,10 +14,11 @@ import pytest
 from compiler.cache.kernel import EXPECTED, LINKER, RECIPE, A, X, compiled, files
 
 import jsparse
+from jsparse.compiler import cache
 from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.llvm import jit
 from jsparse.compiler.backends.llvm.jit import Llvm
-from jsparse.compiler.cache import entry, store
+from jsparse.compiler.cache import entry
 from jsparse.compiler.runtime import kernel_call as runtime
 
 
@@ -37,7 +38,7 @@ PROGRAM = """
 import sys
 import jax, numpy as np
 import jsparse
-from jsparse.compiler.timing import collect
+from jsparse.compiler.runtime.kernel_call import collect
 A = jsparse.asarray(np.diag(np.arange(1, 6, dtype=np.float32)), format="csr")
 X = np.arange(15, dtype=np.float32).reshape(5, 3)
 with collect() as stages:
@@ -90,9 +91,9 @@ def test_entries_of_others_stay_beside(folder, monkeypatch, module, name, value)
         if name == "_sources":
             vars(value)["digest"] = "another"
         runtime.clear_cache()
-        assert store.load(RECIPE, LINKER) is None
+        assert cache.load(RECIPE, LINKER) is None
         kernel = runtime.kernel_of(RECIPE)
-        assert store.load(RECIPE, LINKER).signature == kernel.signature
+        assert cache.load(RECIPE, LINKER).signature == kernel.signature
     entry.environment.cache_clear()
     assert len(files(folder)) == 2
     assert not compiled()
@@ -102,10 +103,10 @@ def test_another_level_of_optimisation_is_another_kernel(folder, monkeypatch):
     monkeypatch.setitem(BACKENDS, "llvm", Llvm(level=0))
     assert compiled()
     monkeypatch.undo()
-    assert store.load(RECIPE, Llvm(level=0))
+    assert cache.load(RECIPE, Llvm(level=0))
     jsparse.config.cache_dir = folder
     assert compiled()
-    assert store.load(RECIPE, LINKER).object_code != store.load(RECIPE, Llvm(level=0)).object_code
+    assert cache.load(RECIPE, LINKER).object_code != cache.load(RECIPE, Llvm(level=0)).object_code
 
 
 def test_sources_that_change_while_a_process_runs(folder, tmp_path, monkeypatch):

@@ -18,9 +18,8 @@ from jsparse.compiler.backends.llvm.expr import ExprEmitter, Scopes
 from jsparse.compiler.backends.llvm.types import CONTEXT, I1, I32, I64, POINTER, bytes_of, llvm_type, memory_type
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel, nodes
-from jsparse.compiler.kernel.filters import in_lanes, is_short, one_by_one, unrolled
 from jsparse.compiler.kernel.jam import with_jams
-from jsparse.compiler.kernel.lanes import in_pieces
+from jsparse.compiler.kernel.lanes import in_lanes, in_pieces, is_short, one_by_one, unrolled
 from jsparse.compiler.kernel.nodes import FILTER_LANES, Buffer, Expr, Filter, Gather, Load, Var
 
 __all__ = ["append_kept", "emit_module"]

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
+from jsparse.compiler.loops.canonical import LevelIterators
 from jsparse.compiler.loops.chain import chain, loop_name, nested
 from jsparse.compiler.loops.domain import Domain, LevelIteration, Panels, PositionPanels, Range, Tiles
-from jsparse.compiler.loops.level_iterators import LevelIterators
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.layout import line

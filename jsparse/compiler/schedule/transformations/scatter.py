@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import own_loops
+from jsparse.compiler.loops.canonical import Loop
 from jsparse.compiler.loops.chain import loops_over
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.loops.level_iterators import Loop
 from jsparse.compiler.loops.nest import Forall, LoopNest, Scatter, Stmt, with_children
 from jsparse.compiler.problem import Positions, Problem
 from jsparse.compiler.schedule.layout import line, pattern_numbers
