@@ -156,3 +156,15 @@ def test_owned_chunks_have_no_copies() -> None:
     maxima = replace(stated, statements=(*stated.statements[:2], replace(WEIGHTS, add="max"), BIAS))
     with pytest.raises(FusionError, match="adds to one element in several iterations"):
         fused(maxima, parts, ["i0", "i0", "i0", None])
+
+
+@pytest.mark.parametrize(("indices", "shared"), [(("i", "j"), ("i",)), (("j", "i"), ())])
+def test_patterns_that_begin_with_different_variables_share_no_loops(indices, shared) -> None:
+    """A loop over i finds no row of a pattern that stores j first."""
+    first = Statement(Access("O", ("i", "j")), Apply("*", (A, Access("Y", ("i", "j")))), "+", (0,))
+    second = Statement(Access("Q", ("i", "j")), Apply("*", (Access("C", indices), Access("Z", ("i", "j")))), "+", (0,))
+    own = problem(first, second)
+    tensors = tuple(replace(t, axes=(Positions(1, (0, 1)),)) if t.name == "C" else t for t in own.tensors)
+    walks, statements = (("i", "j"), indices), (first, replace(second, patterns=(1,)))
+    stated = replace(own, statements=statements, tensors=tensors, patterns=own.patterns * 2, walks=walks)
+    assert shared_loops(stated) == shared

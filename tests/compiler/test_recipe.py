@@ -2,7 +2,9 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
+import jax
 import pytest
 from compiler.cases import CASES, sparse
 from programs.schedules import steps_of
@@ -21,9 +23,11 @@ from jsparse.compiler.problem import (
     read_output,
     write_output,
 )
+from jsparse.compiler.runtime.assembly_call import read_assembly
 from jsparse.compiler.runtime.recipe import digest, read_recipe, write_recipe
 from jsparse.compiler.schedule import Schedule
 from jsparse.notation import Access, Assignment
+from jsparse.primitives import assembly as primitives_assembly
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -113,3 +117,39 @@ def test_a_first_call_reads_each_recipe_once(monkeypatch):
     kernels = [count for text, count in read.items() if "statements" in text]
     assert len(kernels) > 3
     assert set(kernels) == {1}
+
+
+@pytest.fixture
+def assembly(monkeypatch):
+    """The call that assembles the pattern of a product of two dynamic matrices, with its values."""
+    made = []
+    monkeypatch.setattr(primitives_assembly, "run_or_bind", lambda operands, call, results, alive: made.append(call))
+    A = sparse(5, 6, density=0.5).dynamic(30)
+    with pytest.raises(TypeError):  # no results
+        jax.jit(lambda A: jsparse.einsum("ij,kj->ik", A, A, nse=25)).lower(A)
+    (call,) = made
+    return call
+
+
+def test_an_assembly_fits_its_terms(assembly):
+    assert read_assembly(assembly.recipe) == replace(assembly, bound="")
+    assert assembly.buffer_types
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"results": 1},
+        {"results": 9},
+        {"factors": 1},
+        {"factors": 3},
+        {"operands": ()},
+        {"value_bytes": 8},
+        {"is_ordered": False},
+    ],
+    ids=str,
+)
+def test_an_edited_assembly_does_not_fit_its_terms(assembly, edit):
+    """Each edit changes a count of buffers, or what the kernels of its terms write, but not both."""
+    with pytest.raises(JsparseError, match="Expected an assembly recipe that fits its terms"):
+        _ = replace(assembly, **edit).buffer_types
