@@ -22,19 +22,6 @@ from jax._src.xla_bridge import backends_are_initialized
 from jsparse.base.limits import check_bytes
 from jsparse.errors import JsparseError
 
-__all__ = [
-    "Context",
-    "function_of_jax_numpy",
-    "handed_over",
-    "is_eager",
-    "make_context",
-    "mesh_of_trace",
-    "output_aval",
-    "same_varying",
-    "trace_state",
-    "varying_like",
-]
-
 
 def output_aval(
     shape: Sequence[int], dtype: np.dtype, operands: Sequence[jax.core.ShapedArray]

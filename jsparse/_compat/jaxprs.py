@@ -20,21 +20,6 @@ from jax.interpreters import partial_eval
 
 from jsparse.base.arrays import Array
 
-__all__ = [
-    "closed",
-    "equation_results",
-    "evaluated",
-    "jaxprs_in",
-    "literal",
-    "live_jaxpr",
-    "scan_counts",
-    "sub_jaxpr",
-    "traceback_frames",
-    "used_arguments",
-    "without_constants",
-    "without_dead_equations",
-]
-
 
 def evaluated(closed: ClosedJaxpr, args: Sequence[Array]) -> list[jax.Array]:
     """The results of a closed jaxpr."""

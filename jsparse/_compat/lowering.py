@@ -16,20 +16,6 @@ from jax._src.lib.mlir.dialects import func
 from jax._src.lib.mlir.dialects import hlo as stablehlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
-__all__ = [
-    "is_for_export",
-    "keep_alive",
-    "lower_as",
-    "lower_by_platform",
-    "named_operation",
-    "platforms_of",
-    "program_of",
-    "register_dtype_for_export",
-    "register_lowering",
-    "replace_cpu_lowering",
-    "shared_constants",
-]
-
 
 def register_lowering(
     primitive: Primitive, rule: Callable[..., Any], platform: str | None, in_place: bool = False

@@ -19,23 +19,6 @@ from jax.interpreters import ad, batching, partial_eval
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 
-__all__ = [
-    "Zero",
-    "add_tangents",
-    "apply_compiled",
-    "cache_weakly",
-    "is_undefined",
-    "make_primitive",
-    "register_batching",
-    "register_jvp",
-    "register_split",
-    "register_transpose",
-    "run_directly",
-    "run_once",
-    "with_checkpoint_name",
-]
-
-
 EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are kept for calls outside jit
 
 LOWERINGS = "jsparse.primitives.lowerings"

@@ -15,29 +15,6 @@ import numpy as np
 from jsparse.base.limits import check_constant
 from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, represented, shortened
 
-__all__ = [
-    "Array",
-    "PyTree",
-    "aligned",
-    "cast",
-    "check_alive",
-    "check_numbers",
-    "check_python_int",
-    "checked_range",
-    "copy_on_device",
-    "device_array",
-    "given_dtype",
-    "host_array",
-    "is_deleted",
-    "is_integer",
-    "is_masked",
-    "is_number",
-    "jax_array",
-    "native",
-    "raw_bytes",
-]
-
-
 Array: TypeAlias = jax.Array | np.ndarray
 """An array of JAX, or one of numpy whose elements are known while a program is traced, too."""
 

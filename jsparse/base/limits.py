@@ -13,16 +13,6 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
 
-__all__ = [
-    "MOST_BYTES",
-    "MOST_COUNTED",
-    "check_bytes",
-    "check_constant",
-    "check_memory",
-    "checked_nse",
-]
-
-
 MOST_BYTES = 2**47
 """The most bytes of one array: the address space of a Linux process.
 

@@ -24,18 +24,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-__all__ = [
-    "Memo",
-    "Owned",
-    "Owner",
-    "Owning",
-    "forget_everything",
-    "held_over_forks",
-    "lazy",
-    "remembered",
-    "remembered_of",
-]
-
 
 def held_over_forks(lock: L) -> L:
     """Let a fork wait for a lock. Otherwise a thread that the new process lacks might hold it there forever."""

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["progress", "working"]
-
 AFTER = 2.0  # seconds of work before a line is shown
 PAUSE = 1.0  # seconds between two pieces of work that count as one, at most
 EVERY = 0.1  # seconds between two changes of a line

@@ -22,22 +22,6 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 
-__all__ = [
-    "BOOL",
-    "DTYPES",
-    "I32",
-    "I64",
-    "NARROW_FLOATS",
-    "Type",
-    "accumulator",
-    "as_dtype",
-    "is_complex",
-    "part",
-    "scalar_type",
-    "unrounded",
-]
-
-
 NARROW_FLOATS = ("float16", "bfloat16")
 """Floats that are only stored; arithmetic on them is in float32."""
 
@@ -125,8 +109,3 @@ class Type:
 I64 = Type("int64")
 I32 = Type("int32")
 BOOL = Type("bool")
-
-
-def scalar_type(dtype: str) -> Type:
-    """The scalar type of a numpy dtype's name."""
-    return Type(dtype)

@@ -18,16 +18,6 @@ from jsparse.compiler.kernel.algebra import add, block, const, mul, sub
 from jsparse.compiler.kernel.nodes import Declare, Expr, If, Let, Select, Set, Stmt, Var
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON, LevelKind
 
-__all__ = [
-    "LevelFunctions",
-    "LevelView",
-    "PositionRange",
-    "Segment",
-    "functions_of",
-    "pointed_position",
-    "pointed_segment",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PositionRange:

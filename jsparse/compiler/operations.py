@@ -14,8 +14,6 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 
-__all__ = ["OPERATIONS", "Operation", "meaning_of"]
-
 Takes = Literal["numbers", "floats", "conditions", "alike"]
 
 

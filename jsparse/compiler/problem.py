@@ -45,23 +45,6 @@ from jsparse.compiler.statement import DerivedVar, Statement, product_statement
 from jsparse.formats.levels import Level
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = [
-    "Axis",
-    "Compute",
-    "Coordinates",
-    "Count",
-    "Dense",
-    "OutputKind",
-    "PatternType",
-    "Positions",
-    "Problem",
-    "TensorType",
-    "Write",
-    "problem_of_product",
-    "read_output",
-    "write_output",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Compute:

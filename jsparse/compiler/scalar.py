@@ -22,25 +22,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.operations import OPERATIONS, meaning_of
 from jsparse.notation.assignment import Access
 
-__all__ = [
-    "NUMPY",
-    "Apply",
-    "Let",
-    "Local",
-    "Number",
-    "Rounded",
-    "Scalar",
-    "accesses_of",
-    "as_stored",
-    "evaluate",
-    "factors_of",
-    "operations_of",
-    "power_of",
-    "product_of",
-    "replaced",
-    "unbound_locals",
-]
-
 NUMPY: dict[str, Any] = {name: operation.meaning for name, operation in OPERATIONS.items()}
 
 

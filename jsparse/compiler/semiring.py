@@ -14,18 +14,6 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import SemiringError, represented, shortened
 
-__all__ = [
-    "PLUS_TIMES",
-    "SEMIRINGS",
-    "Add",
-    "EqualityMask",
-    "Monoid",
-    "Multiply",
-    "Semiring",
-    "identity",
-    "semiring_named",
-]
-
 Add: TypeAlias = Literal["+", "min", "max", "*", "|"]
 Multiply: TypeAlias = Literal["*", "+", "&"]
 _ADD, _MULTIPLY = get_args(Add), get_args(Multiply)

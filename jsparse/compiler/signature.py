@@ -15,8 +15,6 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 
-__all__ = ["BufferType", "Length", "element_code", "encoded", "fixed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Length:

@@ -11,8 +11,6 @@ from jsparse.compiler.scalar import Apply, Rounded, Scalar, accesses_of, factors
 from jsparse.compiler.semiring import PLUS_TIMES, Add, EqualityMask, Monoid, Multiply, Semiring
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = ["DerivedVar", "Statement", "as_added", "product_statement"]
-
 
 @dataclass(frozen=True)
 class Statement:

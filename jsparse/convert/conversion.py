@@ -14,8 +14,6 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
-__all__ = ["asformat", "dynamic", "with_transpose"]
-
 
 def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None) -> SparseTensor:
     """Convert to another format. Every stored entry is kept, and the conversion is differentiable.

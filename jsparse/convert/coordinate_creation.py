@@ -18,8 +18,6 @@ from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.validate import sizes_of, split_coordinates
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["from_coords"]
-
 _NUMBERS = "an array of numbers to make a SparseTensor from"
 
 

@@ -25,8 +25,6 @@ from jsparse.formats import Format, Pattern, default_format
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
 
-__all__ = ["as_sparse_operand", "asarray", "of_any_array"]
-
 P = ParamSpec("P")
 S = TypeVar("S")
 R = TypeVar("R")

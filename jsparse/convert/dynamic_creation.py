@@ -33,19 +33,6 @@ from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
-__all__ = [
-    "assembled",
-    "converted",
-    "converted_pattern",
-    "from_coordinate_blocks",
-    "from_traced_coords",
-    "from_traced_dense",
-    "given_coordinates",
-    "index_like",
-    "index_numbers",
-    "with_derived",
-]
-
 
 def from_coordinate_blocks(
     coords: Any, blocks: Any, shape: Sequence[int], layout: Format, dynamic: bool, nse: int | None

@@ -26,8 +26,6 @@ from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR
 
-__all__ = ["experimental_sparse", "from_jax_sparse", "is_jax_sparse", "to_bcoo", "to_bcsr"]
-
 
 def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
     """Make a tensor from a BCOO or BCSR. It is differentiable in the data.

@@ -19,8 +19,6 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 if TYPE_CHECKING:
     from scipy.sparse import sparray
 
-__all__ = ["from_scipy", "to_scipy"]
-
 
 def from_scipy(x: Any, format: Format) -> tuple[Pattern, np.ndarray, bool]:
     """Convert a scipy.sparse array or matrix to a pattern in a format and its values.

@@ -23,8 +23,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError, shortened
 from jsparse.formats.build import index_dtype
 
-__all__ = ["Compressed", "compressed", "entries_of", "is_scipy", "scipy_sparse"]
-
 _UNSORTED = 4  # the bit of `_native.faults` for entries out of order or repeated, which is no error here
 
 _Entries = tuple[Sequence[np.ndarray], np.ndarray]  # coordinates by dimension, and values

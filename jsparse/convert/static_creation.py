@@ -14,8 +14,6 @@ from jsparse.formats import Format, Pattern
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["static_tensor"]
-
 
 def static_tensor(
     rows: Sequence[np.ndarray], values: Any, sizes: tuple[int, ...], layout: Format, expected: str

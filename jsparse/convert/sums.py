@@ -21,8 +21,6 @@ from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.routine import Assembled
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
-__all__ = ["scatter_sums", "slot_sums"]
-
 
 def scatter_sums(values: Array, coordinates: Sequence[Array], shape: tuple[int, ...]) -> Any:
     """Add values of shape (n, ...) at coordinates of an array of shape (shape..., ...), initially 0.

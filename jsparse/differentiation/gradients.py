@@ -17,8 +17,6 @@ from jsparse.ops.trees import is_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["grad", "value_and_grad"]
-
 
 def grad(
     fun: Callable[..., Any],

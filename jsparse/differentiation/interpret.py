@@ -18,8 +18,6 @@ from jsparse.errors import NotYetSupportedError
 from jsparse.sparsification.equation import CALLS, CHECKPOINTS, Equation, walked
 from jsparse.sparsification.origin import UNKNOWN, Origin
 
-__all__ = ["interpret"]
-
 
 def interpret(
     closed: ClosedJaxpr, inputs: Sequence[Value], reader: Reader, called_from: Origin = UNKNOWN

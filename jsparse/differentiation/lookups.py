@@ -23,8 +23,6 @@ from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.spec import PatternAccess, Spec
 from jsparse.sparsification.equation import Equation
 
-__all__ = ["RULES", "whole"]
-
 
 def whole(equation: Equation, *_: object) -> Never:
     """Refuse an operation that reads a table in another way than by rows."""

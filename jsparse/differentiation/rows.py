@@ -21,8 +21,6 @@ from jsparse.primitives.routine import assemble
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["is_of_rows", "numbers_of_rows", "pattern_of_rows", "rows_at", "rows_of", "value_and_grad_of_rows"]
-
 
 def is_of_rows(pattern: Pattern | DynamicPattern) -> bool:
     """Whether a dynamic pattern stores whole rows, each once, in their order."""

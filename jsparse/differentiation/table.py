@@ -13,8 +13,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import unrounded
 from jsparse.convert.dynamic_creation import index_numbers
 
-__all__ = ["Places", "Reader", "Table", "Value"]
-
 
 @dataclass(frozen=True)
 class Table:

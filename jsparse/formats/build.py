@@ -19,23 +19,6 @@ from jsparse.base.progress import working
 from jsparse.errors import FormatError, PatternError, shortened
 from jsparse.formats.format import Format, dimension_name
 
-__all__ = [
-    "Built",
-    "OutsideError",
-    "build",
-    "build_summed",
-    "check_nse",
-    "compare_neighbours",
-    "coordinate_rows",
-    "frozen",
-    "index_dtype",
-    "level_sizes",
-    "level_tuples",
-    "sum_dtype",
-    "without_memory",
-]
-
-
 LONG = 10**7  # entries, which take a second or more
 _FEW = 64
 _MANY_POINTERS = 2**24  # an error for lack of memory names them from this number on

@@ -24,21 +24,6 @@ from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.validate import check_arrays
 
-__all__ = [
-    "DynamicType",
-    "OfDynamicType",
-    "core_type",
-    "extended_type",
-    "index_operands",
-    "pad",
-    "padded_arrays",
-    "slots_dtype",
-    "sufficient_nse",
-    "transposed_type",
-    "trim",
-    "trimmed",
-]
-
 
 @dataclass(frozen=True)
 class DynamicType:

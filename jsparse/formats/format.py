@@ -13,8 +13,6 @@ from jsparse.errors import FormatError, NotYetSupportedError, represented, short
 from jsparse.formats.levels import DENSE, Level, check_dimensions
 from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels, read_levels
 
-__all__ = ["Format", "default_format", "dimension_name", "permutation"]
-
 _LATER = {"auto", "block_group_coo", "bsr", "dbsr", "ell", "group_coo", "hyb"}
 _KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
 

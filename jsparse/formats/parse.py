@@ -20,9 +20,6 @@ from jsparse.formats.levels import (
     kind_words,
 )
 
-__all__ = ["NAMES", "default_levels", "has_name", "named_levels", "read_levels"]
-
-
 NAMES = ("csr", "csc", "dcsr", "dcsc", "coo", "csf")
 _MATRICES = {
     "csr": (Level(DENSE, 0), Level(COMPRESSED, 1)),

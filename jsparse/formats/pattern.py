@@ -41,8 +41,6 @@ from jsparse.formats.validate import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Pattern", "core_of", "find_pattern", "hash_arrays"]
-
 _interned: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 _lock = held_over_forks(threading.Lock())
 

@@ -16,8 +16,6 @@ from jsparse.base.limits import check_memory
 from jsparse.errors import ShapeError
 from jsparse.formats.build import index_dtype
 
-__all__ = ["Progressions"]
-
 _MOST = 2.0**62
 
 

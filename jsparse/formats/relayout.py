@@ -16,9 +16,6 @@ from jsparse.formats.levels import COMPRESSED, DENSE, Level
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import Stored
 
-__all__ = ["Relayout", "derived_format", "relayout_to", "reordered", "with_order"]
-
-
 _FEW = 64
 
 

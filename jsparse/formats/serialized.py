@@ -14,8 +14,6 @@ from jsparse.formats.format import Format
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.validate import sizes_of
 
-__all__ = ["pattern_bytes", "read_pattern", "read_type", "type_bytes"]
-
 _FAULTS = (JsparseError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError, zlib.error)
 """The errors that damaged bytes may cause."""
 

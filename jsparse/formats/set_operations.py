@@ -28,8 +28,6 @@ from jsparse.formats.format import Format
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, Level, LevelKind
 from jsparse.formats.progressions import Progressions
 
-__all__ = ["KEPT", "Stored", "combine"]
-
 
 class Kept(NamedTuple):
     """Which entries a set operation keeps: of the first operand alone, of both operands, of the second alone."""

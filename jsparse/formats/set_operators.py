@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from jax.typing import ArrayLike
 
-__all__ = ["SetOperators", "check_static"]
-
 
 class SetOperators:
     """A base class for the operators |, &, - and ^, which subclasses define by `_combined`, and for indexing, which

@@ -16,17 +16,6 @@ from jsparse.formats.build import check_nse, compare_neighbours, level_tuples
 from jsparse.formats.format import Format
 from jsparse.formats.levels import array_length
 
-__all__ = [
-    "LARGEST_SIZE",
-    "as_coordinates",
-    "check_arrays",
-    "check_bounds",
-    "checked_rows",
-    "checked_shape",
-    "sizes_of",
-    "split_coordinates",
-]
-
 
 def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
     """The rows of the (ndim, n) integers `coords`. Raises PatternError if they have another shape."""

@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Blocks", "absent", "absent_pairs"]
-
 ROUNDS = 12  # of the permutation: with 8 the pairs of a 5 x 3 matrix are not equally likely
 MOST = np.uint32(2**32 - 1)
 TURNS = 1024  # about the most turns that are needed, even if the graph has nearly all edges

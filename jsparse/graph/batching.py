@@ -22,8 +22,6 @@ from jsparse.ops.shaping.joining import summed_capacity
 from jsparse.primitives.host import on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["GraphBatch", "Nodes", "batch", "diagonal", "listed", "unbatch"]
-
 T = TypeVar("T")
 
 

@@ -19,8 +19,6 @@ from jsparse.ops.reductions import reductions
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["REDUCE", "coalesce", "merged"]
-
 REDUCE = ("sum", "mean", "min", "max", "mul")
 
 

@@ -14,8 +14,6 @@ from jsparse.ops.relocation.operands import as_axis
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["degree", "inverse", "normalize"]
-
 KINDS = {"symmetric": "ij,i,j->ij", "row": "ij,i->ij", "column": "ij,j->ij"}
 
 

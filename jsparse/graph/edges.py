@@ -20,8 +20,6 @@ from jsparse.ops.indexing.points import coords
 from jsparse.primitives.host import is_on_host, is_rare, on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Edges", "from_edge_index", "from_edges", "to_edges"]
-
 KEPT = "(i, j, k) -> (i : dense, j : compressed(nonunique), k : singleton)"  # csr, with the number of each edge
 
 

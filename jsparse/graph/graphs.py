@@ -13,20 +13,6 @@ from jsparse.ops.relocation.operands import as_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = [
-    "Graph",
-    "Relation",
-    "as_graph",
-    "check_relation",
-    "index_arrays",
-    "indices_of",
-    "is_pattern",
-    "like",
-    "of_ones",
-    "one_of",
-    "tracing",
-]
-
 MOST_CONSTANT = 2**20  # the entries of a static pattern that may become constants of a program: 4 MB
 
 Graph: TypeAlias = SparseTensor | Pattern | DynamicPattern

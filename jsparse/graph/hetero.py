@@ -12,8 +12,6 @@ from jsparse.graph.batching import Nodes, diagonal, listed
 from jsparse.graph.graphs import Graph, Relation, as_graph, check_relation
 from jsparse.primitives.host import on_device
 
-__all__ = ["HeteroBatch", "hetero_batch"]
-
 
 class HeteroBatch(NamedTuple):
     """Several heterogeneous graphs as one, a pytree of dictionaries.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from jraph import GraphsTuple
     from networkx import Graph
 
-__all__ = ["from_jraph", "from_networkx"]
-
 
 def from_networkx(
     G: Graph,

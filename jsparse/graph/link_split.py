@@ -16,8 +16,6 @@ from jsparse.ops.indexing.points import locate
 from jsparse.ops.surgery.prune import prune
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["LinkSplit", "random_link_split"]
-
 
 class LinkSplit(NamedTuple):
     """Edges to learn from or to test with.

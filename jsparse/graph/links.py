@@ -19,8 +19,6 @@ from jsparse.graph.negatives import negative_sampling
 from jsparse.graph.sampling import NeighborSample, sample_neighbors
 from jsparse.ops.relocation.operands import as_integer
 
-__all__ = ["LinkSample", "link_batches", "sample_links"]
-
 
 class LinkSample(NamedTuple):
     """Edges, and pairs of nodes without an edge, with samples of the neighbours of their ends; a pytree.

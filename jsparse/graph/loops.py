@@ -15,8 +15,6 @@ from jsparse.ops.indexing.points import coords
 from jsparse.ops.surgery.prune import prune
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["add_self_loops", "remove_self_loops", "symmetrize"]
-
 
 def add_self_loops(A: Graph, weight: ArrayLike = 1) -> SparseTensor:
     """Add an edge from each node to itself: A + weight · I. An existing self-loop adds its weight.

@@ -15,8 +15,6 @@ from jsparse.graph.neighbours import Search, close_pairs, nearest_known, nearest
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["knn_graph", "radius_graph"]
-
 
 def knn_graph(
     x: ArrayLike,

@@ -18,8 +18,6 @@ from jsparse.ops.indexing.points import coords
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["batched_negative_sampling", "negative_sampling", "structured_negative_sampling"]
-
 CSR, CSC = Format.of("csr", 2), Format.of("csc", 2)
 
 

@@ -17,8 +17,6 @@ from jsparse.planning.dtypes import wide_float
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
-__all__ = ["Search", "close_pairs", "nearest_known", "nearest_traced"]
-
 BLOCK = 2**22  # the elements of the largest array
 SPARE = 8  # the candidates beside k of blocks, whose distances are computed without cancellation
 MOST_SPARE = 256  # where more points than these are equally far, distances to all points are compared

@@ -14,8 +14,6 @@ from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, as_graph, like, one_of
 from jsparse.ops.indexing.getitem import take
 
-__all__ = ["permute", "reorder"]
-
 
 def reorder(A: Graph, method: str = "rcm") -> np.ndarray:
     """Find an order of the nodes in which products with the graph read nearby memory.

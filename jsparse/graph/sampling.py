@@ -20,8 +20,6 @@ from jsparse.ops.relocation.operands import as_integer
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["NeighborSample", "sample_neighbors"]
-
 CSR = Format.of("csr", 2)
 
 

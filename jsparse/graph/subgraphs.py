@@ -20,8 +20,6 @@ from jsparse.ops.relocation.operands import as_integer
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Subgraph", "k_hop_subgraph", "subgraph"]
-
 
 class Subgraph(NamedTuple):
     """A part of a graph, a pytree.

@@ -23,8 +23,6 @@ from jsparse.io.values import converted, summed, target_dtype
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["load", "save"]
-
 SUFFIXES = (".npz", ".mtx", ".mtx.gz", ".tns", ".tns.gz")
 
 

@@ -16,8 +16,6 @@ from jsparse.formats import Format
 from jsparse.formats.build import build, index_dtype
 from jsparse.formats.levels import Level, array_length
 
-__all__ = ["Limit"]
-
 LEAST = 1 << 28  # the limit for an empty file, 256 MiB
 RATIO = 256  # the further bytes for each byte of the file; a thousand is the most that deflate can reach
 

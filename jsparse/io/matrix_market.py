@@ -14,8 +14,6 @@ from jsparse.io.limit import Limit
 from jsparse.io.text import Text, write_table
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["read_matrix_market", "write_matrix_market"]
-
 BANNER = "%%matrixmarket"
 FIELDS: dict[str, list[type]] = {"real": [float], "integer": [int], "complex": [float, float], "pattern": []}
 FIELDS["unsigned-integer"] = [int]  # which scipy writes

@@ -24,8 +24,6 @@ from jsparse.io.values import converted, target_dtype
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["read_npz", "write_npz"]
-
 VERSION = 1
 KINDS = ("static", "dynamic", "transposed")
 WORK = 3  # the bytes in use at the peak of reading for each byte of the arrays

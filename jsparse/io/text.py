@@ -17,8 +17,6 @@ from jsparse.base.progress import working
 from jsparse.errors import FileFormatError, shortened
 from jsparse.io.limit import Limit
 
-__all__ = ["Text", "write_table"]
-
 BLOCK = 1 << 20  # the bytes that are read, and parsed, together
 LONGEST = 1 << 20  # the most characters of a line
 ROWS = 1 << 16  # the rows that are formatted together

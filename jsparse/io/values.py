@@ -14,8 +14,6 @@ from jsparse.base.arrays import cast
 from jsparse.errors import DTypeError, shortened
 from jsparse.formats import Format, Pattern
 
-__all__ = ["converted", "summed", "target_dtype"]
-
 
 def target_dtype(found: Any, wanted: Any) -> np.dtype:
     """The dtype of a tensor: the wanted dtype, by default the file's, in the width that JAX has."""

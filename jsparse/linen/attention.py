@@ -17,8 +17,6 @@ from jsparse.nn.decoding import KVCache, layer_step
 from jsparse.nn.layer import check_sizes
 from jsparse.tensor.sparse_tensor import PatternLike
 
-__all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
-
 Initializer = Callable[..., jax.Array]
 Parameters = Mapping[str, Mapping[str, jax.Array]]
 CACHED = ("cached_key", "cached_value", "cache_index")

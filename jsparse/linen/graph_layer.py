@@ -16,8 +16,6 @@ from jsparse.nn.modules import COMMON, documentation
 from jsparse.nn.operands import Features
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["GraphLayer", "graph_layer"]
-
 EXAMPLE = (">>> layer = jsparse.linen.{name}({args})",)
 
 

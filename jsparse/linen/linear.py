@@ -16,8 +16,6 @@ from jsparse.nn.linear import block_linear, linear
 from jsparse.nn.operands import sparse_or_dense
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["SparseLinear"]
-
 Initializer = Callable[..., jax.Array]
 
 

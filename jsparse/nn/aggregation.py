@@ -24,8 +24,6 @@ from jsparse.nn.operands import (
 from jsparse.ops.einsum import einsum
 from jsparse.ops.fuse import fuse
 
-__all__ = ["REDUCTIONS", "aggregate", "counts", "reduced"]
-
 REDUCTIONS = ("sum", "mean", "max", "min", "std")
 
 

@@ -20,17 +20,6 @@ from jsparse.planning.signature import pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
-__all__ = [
-    "MultiHead",
-    "Projection",
-    "caster",
-    "mask_pattern",
-    "multi_head_attention",
-    "plus",
-    "projections_of",
-    "relative_bias",
-]
-
 
 class Projection(NamedTuple):
     """A kernel, and a bias with the shape of the kernel's output axes, or None: (in, heads, dim) and (heads, dim) for

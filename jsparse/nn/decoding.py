@@ -19,8 +19,6 @@ from jsparse.ops.attention.fused import Extra, attended
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 
-__all__ = ["KVCache", "attention_step", "layer_step"]
-
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)

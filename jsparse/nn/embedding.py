@@ -14,8 +14,6 @@ from jsparse.nn.operands import dense_array, id_array, wide
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["embedding_bag"]
-
 
 def embedding_bag(
     table: ArrayLike, ids: ArrayLike, weights: ArrayLike | None = None, *, reduction: str = "sum"

@@ -16,8 +16,6 @@ from jsparse.nn.operands import dense_array, id_array
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["Routing", "mixture_of_experts", "route", "top_k_activations"]
-
 
 class Routing(NamedTuple):
     """The experts of each token, integers (tokens, k), and their weights (tokens, k)."""

@@ -17,8 +17,6 @@ from jsparse.nn.layer import Arrays, Layer, Parameter
 from jsparse.nn.operands import Features, wide
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Convs", "HeteroConv"]
-
 Convs: TypeAlias = "Mapping[Relation, Layer] | Sequence[tuple[Relation, Layer]]"
 """A layer for each relation."""
 

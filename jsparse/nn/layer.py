@@ -18,21 +18,6 @@ from jsparse.nn.operands import Features, dense_array, sparse_or_dense
 from jsparse.ops.relocation.operands import as_tensor
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = [
-    "Arrays",
-    "Initializer",
-    "Layer",
-    "Parameter",
-    "bias_of",
-    "check_dtypes",
-    "check_sizes",
-    "chosen",
-    "edge_array",
-    "features",
-    "initializers",
-    "pair",
-]
-
 Initializer: TypeAlias = Callable[..., jax.Array]
 Arrays = Mapping[str, Any]
 

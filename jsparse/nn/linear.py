@@ -9,8 +9,6 @@ from jsparse.errors import DTypeError, ShapeError
 from jsparse.nn.operands import dense_array, plus_bias, rounded, sparse_or_dense, unrounded_sums
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["block_linear", "linear"]
-
 
 def linear(
     x: TensorLike, weight: SparseTensor, bias: ArrayLike | None = None, *, dtype: DTypeLike | None = None

@@ -12,8 +12,6 @@ from types import ModuleType
 
 from jsparse.nn.layer import Layer
 
-__all__ = ["COMMON", "documentation", "layers_of"]
-
 COMMON = """
 dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
 param_dtype: the dtype of the parameters.

@@ -26,29 +26,6 @@ from jsparse.planning.dtypes import common_dtype
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
-__all__ = [
-    "Features",
-    "at_edges",
-    "check_bias",
-    "check_kernel",
-    "check_same_features",
-    "dense_array",
-    "dense_sums",
-    "floating",
-    "id_array",
-    "operands",
-    "own_part",
-    "pattern_of_graph",
-    "plus_bias",
-    "product",
-    "rounded",
-    "sides",
-    "sparse_graph",
-    "sparse_or_dense",
-    "unrounded_sums",
-    "wide",
-]
-
 Features: TypeAlias = "TensorLike | tuple[TensorLike, TensorLike] | list[TensorLike]"
 """An array or a sparse matrix (nodes, features), or a pair of them for sources and targets."""
 

@@ -11,8 +11,6 @@ from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array, id_array, wide
 from jsparse.tensor.sparse_tensor import TensorLike
 
-__all__ = ["attention_pool", "pool"]
-
 
 def pool(x: TensorLike, graph_of: ArrayLike, size: int, reduction: str = "sum") -> jax.Array:
     """Reduce the features of the nodes of each graph of a batch.

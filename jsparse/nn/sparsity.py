@@ -11,8 +11,6 @@ from jsparse.errors import ShapeError
 from jsparse.formats import Format
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["gradual_sparsity", "n_of_m"]
-
 
 def gradual_sparsity(step: ArrayLike, *, begin: int, end: int, final: float, initial: float = 0.0) -> jax.Array:
     """The fraction of zeros at a step of gradual pruning, which grows fast first and slowly at the end.

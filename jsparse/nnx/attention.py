@@ -21,8 +21,6 @@ from jsparse.nnx.shown import Shown
 from jsparse.ops.attention.dropout import check_rate
 from jsparse.tensor.sparse_tensor import PatternLike
 
-__all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
-
 Initializer = Callable[..., jax.Array]
 KERNEL, ZEROS = nnx.initializers.lecun_normal(), nnx.initializers.zeros_init()
 

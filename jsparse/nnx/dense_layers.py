@@ -10,8 +10,6 @@ from flax import nnx
 
 from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, represented
 
-__all__ = ["as_matrix", "refusal"]
-
 # Options that change what a layer computes. Others, such as initializers, have done their work, and `precision` is the
 # highest one of each dtype here.
 OPTIONS = ("dot_general", "dot_general_cls", "promote_dtype", "preferred_element_type")

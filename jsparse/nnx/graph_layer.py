@@ -18,8 +18,6 @@ from jsparse.nn.operands import Features
 from jsparse.nnx.shown import Shown
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["GraphLayer", "graph_layer"]
-
 EXAMPLE = (">>> from flax import nnx", ">>> layer = jsparse.nnx.{name}({args}, rngs=nnx.Rngs(0))")
 RNGS = 'rngs: streams of random numbers; "params" and, for dropout, "dropout" are used.'
 

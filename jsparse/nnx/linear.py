@@ -25,8 +25,6 @@ from jsparse.ops.building.random import random
 from jsparse.ops.surgery.selection import known_count
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["BlockSparseLinear", "Parts", "SparseLinear", "kept_count", "parts_of"]
-
 Initializer = Callable[..., jax.Array]
 Sizes = tuple[int | tuple[int, ...], int | tuple[int, ...]]
 Source: TypeAlias = "SparseTensor | nnx.Linear | nnx.LinearGeneral | SparseLinear"

@@ -12,8 +12,6 @@ from jsparse.nnx.param import PREFIX, SparseIndex
 from jsparse.ops.trees import moved_values
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["restrict_state"]
-
 
 def restrict_state(optimizer: nnx.Optimizer, old: PyTree, new: PyTree) -> None:
     """Move the moments of dynamic sparse parameters to the entries that the parameters have now, as `A.restrict` does.

@@ -13,8 +13,6 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["SparseIndex", "SparseParam"]
-
 PREFIX = "values@"
 
 

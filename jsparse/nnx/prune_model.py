@@ -22,8 +22,6 @@ from jsparse.nnx.param import SparseParam
 from jsparse.nnx.pruned import PrunedLinear
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["KernelSummary", "PruningSummary", "prune_model"]
-
 M = TypeVar("M")
 Path: TypeAlias = PathParts
 Sparsity: TypeAlias = "float | Callable[[Path, nnx.Module], float]"

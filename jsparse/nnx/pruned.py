@@ -18,8 +18,6 @@ from jsparse.nnx.linear import SparseLinear
 from jsparse.nnx.shown import Shown
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["Mask", "PrunedLinear"]
-
 
 class Mask(nnx.Variable):
     """The mask of the weights that are kept: state of a module that is no parameter."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 else:
     ModuleMeta = type(nnx.Module)  # Flax has no public name for it
 
-__all__ = ["Shown"]
-
 
 class Shown(ModuleMeta):
     """The metaclass of our modules. It hides from `dir` and `help` what they inherit from Flax.

@@ -14,8 +14,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.notation.assignment import Access, Index
 from jsparse.notation.tokens import Reader, Token
 
-__all__ = ["ParsedAccess", "read_access"]
-
 MAX_DEPTH = 50  # nested accesses
 
 _OPERATORS = ("+", "-", "*", "/", "**", "//")

@@ -7,8 +7,6 @@ from typing import TypeAlias
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 
-__all__ = ["Access", "Assignment", "Index", "IndexVar"]
-
 IndexVar: TypeAlias = str
 
 

@@ -26,9 +26,6 @@ from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, poi
 from jsparse.notation.assignment import Access, Assignment
 from jsparse.notation.ellipsis import ELLIPSIS, with_own_ones, without_ellipsis
 
-__all__ = ["check_count", "no_text", "operand_name", "parse_einsum", "read_sublists"]
-
-
 _Entry: TypeAlias = int | EllipsisType
 _SHOWN = "einsum(A, [0, 1], x, [1], [0])"
 

@@ -11,8 +11,6 @@ from string import ascii_letters
 
 from jsparse.errors import NotYetSupportedError, ShapeError, shortened
 
-__all__ = ["ELLIPSIS", "letters_of", "with_own_ones", "without_ellipsis"]
-
 ELLIPSIS = "..."
 
 

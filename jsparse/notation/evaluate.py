@@ -17,8 +17,6 @@ from jsparse.notation.statement import Operator, Product, Statement
 from jsparse.notation.terms import as_products, base_and_exponent
 from jsparse.notation.tokens import Reader
 
-__all__ = ["parse_statement"]
-
 _EXAMPLE = "'y[i] = b[i] - A[i, j] * x[j]'"
 
 

@@ -36,8 +36,6 @@ from jsparse.notation.terms import (
 )
 from jsparse.notation.tokens import Reader, Token
 
-__all__ = ["Expression", "unexpected"]
-
 MAX_NESTING = 100  # nested parentheses
 MAX_TERMS = 1000  # after products are distributed over sums
 MAX_FACTORS = 100  # in one term

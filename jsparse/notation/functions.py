@@ -14,8 +14,6 @@ from typing import Any
 
 from jsparse.base.dataclass import dataclass
 
-__all__ = ["COMPARISONS", "FUNCTIONS", "Function"]
-
 
 @dataclass(frozen=True)
 class Function:

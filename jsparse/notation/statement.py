@@ -9,8 +9,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.notation.assignment import Access, IndexVar
 from jsparse.notation.functions import FUNCTIONS
 
-__all__ = ["Call", "Operator", "Product", "Statement"]
-
 Operator: TypeAlias = Literal["=", "+=", "min=", "max="]
 
 

@@ -13,21 +13,6 @@ from typing import TypeAlias
 from jsparse.notation.assignment import Access
 from jsparse.notation.statement import Product
 
-__all__ = [
-    "Number",
-    "Terms",
-    "as_number",
-    "as_products",
-    "base_and_exponent",
-    "bounded",
-    "is_finite",
-    "raised",
-    "read_number",
-    "scaled",
-    "times",
-]
-
-
 MAX_BITS = 1024  # of a denominator
 
 Number: TypeAlias = Fraction | float

@@ -9,8 +9,6 @@ from typing import Literal, TypeAlias
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import NotYetSupportedError, SubscriptError, pointed, shortened
 
-__all__ = ["Reader", "Token"]
-
 Kind: TypeAlias = Literal["number", "name", "symbol", "end"]
 
 # ASCII only: Unicode letters that look alike would silently name different tensors.

@@ -9,8 +9,6 @@ import numpy as np
 from jsparse.errors import JsparseError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["as_text"]
-
 SHOWN = 50  # entries, as scipy shows them
 NUMPY_DEFAULT = 1000  # elements, which numpy prints many in a line
 

@@ -17,8 +17,6 @@ from jsparse.ops.shaping.axes import moveaxis
 from jsparse.planning.signature import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["dot", "tensordot", "vecdot"]
-
 
 def dot(a: TensorLike, b: TensorLike) -> SparseTensor | jax.Array:
     """Compute the product of two operands, sparse or dense, as jnp.dot does.

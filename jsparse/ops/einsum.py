@@ -24,8 +24,6 @@ from jsparse.planning.planned import as_array, plan_einsum
 from jsparse.planning.signature import OutFormat, is_sparse
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
-__all__ = ["einsum"]
-
 
 def einsum(
     subscripts: str | TensorLike | PatternLike,

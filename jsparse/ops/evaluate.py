@@ -41,8 +41,6 @@ from jsparse.planning.planned import Planned, as_array, plan_statement
 from jsparse.planning.signature import OutFormat, is_sparse
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
-__all__ = ["evaluate", "parsed", "planned_sum"]
-
 
 def evaluate(
     text: str,

@@ -11,8 +11,6 @@ import jax
 from jsparse import _compat
 from jsparse.primitives.fused import run_fused
 
-__all__ = ["fuse"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -22,8 +22,6 @@ from jsparse.compiler.backends.llvm.jit import llvm_version
 from jsparse.errors import CacheError
 from jsparse.settings import NAMES, config
 
-__all__ = ["as_text", "installation"]
-
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "llvmlite", "flax", "optax", "equinox", "lineax")  # some may be absent
 WIDTH = 110  # the characters of a line
 

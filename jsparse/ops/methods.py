@@ -15,9 +15,6 @@ from jsparse.formats import Pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["METHODS", "install"]
-
-
 R = TypeVar("R")
 Find = Callable[[], Any]
 

@@ -24,8 +24,6 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["as_html", "entry_counts", "spy"]
-
 Drawn: TypeAlias = SparseTensor | Pattern | DynamicPattern
 
 _TIMES = "\N{MULTIPLICATION SIGN}"

@@ -14,8 +14,6 @@ import numpy as np
 from jsparse.errors import DTypeError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["array_function"]
-
 _MODULES = ("numpy", "numpy.linalg")
 _OTHER_NAMES = {"around": "round", "amax": "max", "amin": "min", "row_stack": "vstack"}
 

@@ -9,8 +9,6 @@ import jax
 from jsparse.base.arrays import PyTree
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["is_tensor", "moved_values", "values", "with_values"]
-
 
 def is_tensor(x: object) -> bool:
     """Whether `x` is a SparseTensor, for `is_leaf=` of jax.tree.map."""

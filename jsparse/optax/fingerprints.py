@@ -10,8 +10,6 @@ from jsparse.errors import LeafError, PatternError
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["differ", "fingerprint", "is_other"]
-
 
 def differ(a: SparseTensor, b: SparseTensor) -> bool:
     """Whether two patterns are known to differ. For traced index arrays this is not known."""

@@ -9,8 +9,6 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.optax.values_only import values_only
 
-__all__ = ["lazy_adam", "lazy_sgd"]
-
 Rate = ArrayLike | Callable[[ArrayLike], ArrayLike]
 """A number, or a schedule: a function of the number of steps."""
 

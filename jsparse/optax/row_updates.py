@@ -15,8 +15,6 @@ from jsparse.ops.trees import is_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["TableRows", "apply_updates", "has_rows", "in_state", "rows_of_tables"]
-
 
 @dataclass(frozen=True, eq=False)
 class TableRows:

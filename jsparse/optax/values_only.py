@@ -23,8 +23,6 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.leaves import check_batched_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["PatternedState", "incremental_update", "restrict_state", "values_only"]
-
 
 @partial(jax.tree_util.register_dataclass, data_fields=["inner", "fingerprints"], meta_fields=[])
 @dataclass(frozen=True)

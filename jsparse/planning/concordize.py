@@ -27,8 +27,6 @@ from jsparse.planning.signature import PatternRef
 from jsparse.planning.term import Term
 from jsparse.primitives.spec import PatternAccess, problem_of
 
-__all__ = ["Conversion", "cheapest_conversions", "fewest_conversions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Conversion:

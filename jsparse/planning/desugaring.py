@@ -46,8 +46,6 @@ from jsparse.notation.statement import Product, Statement
 from jsparse.planning.signature import BarePattern, IndexRelation, is_sparse
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width
 
-__all__ = ["DesugaredStatement", "as_product", "check_distinct", "counting", "desugared", "relation", "traced_relation"]
-
 _Tables = tuple[tuple[tuple[IndexVar, ...], Pattern], ...]  # for each relation its index variables and its entries
 
 

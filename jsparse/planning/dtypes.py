@@ -28,17 +28,6 @@ from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import DTypeError, IntegerRangeError, SemiringError
 from jsparse.planning.signature import Signature
 
-__all__ = [
-    "Dtypes",
-    "check_coefficients",
-    "check_semiring_dtype",
-    "common_dtype",
-    "converted",
-    "dtypes_of",
-    "preferred_dtype",
-    "wide_float",
-]
-
 
 def converted(x: Any, dtype: np.dtype) -> Any:
     """The array in a dtype; the array itself if it has that dtype."""

@@ -47,8 +47,6 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array, dense_levels
 
-__all__ = ["execute", "factors_of"]
-
 _SPARSE = "Make an operand sparse (jsparse.asarray): the loops then visit its stored entries only."
 _MULTIPLY = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
 

@@ -39,18 +39,6 @@ from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.spec import PatternAccess, problem_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 
-__all__ = [
-    "Assembly",
-    "Stored",
-    "assembled",
-    "capacity_bound",
-    "fused",
-    "new_format",
-    "provisional_output",
-    "resolve_output",
-]
-
-
 Stored: TypeAlias = PatternRef | NewPattern | None
 """Where a result is stored: on an existing pattern, on a new one, or in a dense array (None)."""
 

@@ -25,24 +25,6 @@ from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.execute import make_plan
 from jsparse.settings import config
 
-__all__ = [
-    "AssembledPattern",
-    "Convert",
-    "DenseOutput",
-    "EntryCoordinates",
-    "EntryValues",
-    "Instruction",
-    "OnLevels",
-    "OnPattern",
-    "Ones",
-    "Output",
-    "ProgramPlan",
-    "Schedules",
-    "SumOfProducts",
-    "as_schedules",
-    "scheduled",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class DenseOutput:

@@ -47,9 +47,6 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import Name, check_pattern, with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Operand", "Planned", "as_array", "as_operand", "log_planned", "plan_einsum", "plan_statement", "signatures"]
-
-
 _log = logging.getLogger("jsparse")
 
 STATEMENTS, OPERANDS = 256, 64  # of how many statements, and of how many calls of each, operands are remembered

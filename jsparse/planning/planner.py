@@ -50,8 +50,6 @@ from jsparse.planning.signature import NEW_PATTERN, PatternRef, Request, Signatu
 from jsparse.planning.term import Term, typed_terms
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
-__all__ = ["plan"]
-
 SURPRISE = 4  # a result with so many times its expected entries is a surprise: another path may be better
 FEW = 1000  # a result with so few entries is no surprise
 SEARCH = 4.0  # the cost of a step of a bisection

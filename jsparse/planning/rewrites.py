@@ -39,16 +39,6 @@ from jsparse.planning.desugaring import relation
 from jsparse.planning.plan import Ones
 from jsparse.planning.term import Term
 
-__all__ = [
-    "ONE",
-    "Collapsed",
-    "coordinates_of",
-    "entry_variable",
-    "multiplies_matrices",
-    "needed_ones",
-    "next_collapse",
-]
-
 ONE = "1"  # the name of a factor that no operand is; no tensor can have this name
 
 

@@ -32,24 +32,6 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.leaves import Patterned
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = [
-    "NEW_PATTERN",
-    "BarePattern",
-    "Core",
-    "IndexRelation",
-    "NewPattern",
-    "OutFormat",
-    "OutputRequest",
-    "PatternRef",
-    "Request",
-    "Signature",
-    "is_sparse",
-    "pattern_of",
-    "relation_signature",
-    "signature",
-    "stored_on",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Signature:

@@ -34,8 +34,6 @@ from jsparse.planning.signature import Core, OutputRequest, PatternRef, Request,
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
-__all__ = ["OUTPUT", "Term", "WalkKey", "checked_sizes", "extended_to", "subscripts_of", "typed_terms"]
-
 OUTPUT = -1  # stands for the result's own pattern where a value's number is expected
 _SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
 

@@ -30,17 +30,6 @@ from jsparse.primitives.routine import array_results, run_or_bind
 from jsparse.primitives.spec import PatternAccess, stored_patterns
 from jsparse.settings import config
 
-__all__ = [
-    "AssemblyPlan",
-    "OutputPattern",
-    "assemble_coordinates",
-    "assemble_with",
-    "assembly_order",
-    "ordered_assembly",
-    "plan_assembly",
-    "source_count",
-]
-
 SORT = 25.0  # the cost of sorting one coordinate tuple, in multiply-adds
 
 

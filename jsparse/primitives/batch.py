@@ -23,8 +23,6 @@ from jsparse.compiler.schedule.legality import has_legal_order
 from jsparse.notation import IndexVar
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
-__all__ = ["batched"]
-
 
 def batched(
     primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec

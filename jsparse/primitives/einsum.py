@@ -60,8 +60,6 @@ from jsparse.primitives.batch import batched
 from jsparse.primitives.routine import pattern_is_unknown
 from jsparse.primitives.spec import Spec
 
-__all__ = ["CHECKPOINT_NAME", "einsum_p", "semiring_jvp", "transposed", "with_checkpoint_name"]
-
 CHECKPOINT_NAME = "jsparse"
 """The checkpoint name of every einsum's result, for `jax.checkpoint_policies.save_only_these_names` and the like."""
 

@@ -13,8 +13,6 @@ from jsparse import _compat
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import DTypeError, ShapeError
 
-__all__ = ["ElementwiseFunction", "traced"]
-
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())

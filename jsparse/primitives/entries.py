@@ -29,8 +29,6 @@ from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.routine import array_results, pattern_is_unknown
 from jsparse.primitives.spec import ArrayAccess, Spec
 
-__all__ = ["assemble_arrays", "entries_p"]
-
 
 def _abstract(*operands: Any, work: Entries) -> Any:
     work.check_operands(operands)

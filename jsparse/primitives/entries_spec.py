@@ -22,8 +22,6 @@ from jsparse.notation.einsum import operand_name
 from jsparse.primitives.assembly import OutputPattern, plan_assembly
 from jsparse.primitives.spec import Spec, check_shape, split_by_counts
 
-__all__ = ["Entries", "entries_plan"]
-
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Entries:

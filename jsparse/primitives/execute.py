@@ -42,8 +42,6 @@ from jsparse.primitives.padding import nan_where, overflow
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec, problem_of
 from jsparse.settings import config
 
-__all__ = ["complex_as_real", "execute", "execute_entries", "flattened", "make_plan", "real_products"]
-
 SEGMENT = Format.of("(i) -> (i : compressed(nonunique))", 1)
 SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
 

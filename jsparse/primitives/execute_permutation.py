@@ -18,8 +18,6 @@ from jsparse.notation import Access, Assignment
 from jsparse.primitives.kernel import call_kernel
 from jsparse.settings import config
 
-__all__ = ["execute_permutation", "gather_slots"]
-
 GRAIN = 1 << 14  # slots in a chunk; with fewer, waking a thread costs more than it saves
 
 

@@ -33,8 +33,6 @@ from jsparse.primitives.einsum import CHECKPOINT_NAME, with_checkpoint_name
 
 COPIES = (*VIEWS, "convert_element_type")
 
-__all__ = ["as_chain", "evaluate_fused", "execute_fused", "fused_p", "run_fused"]
-
 
 def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
     """Evaluate a closed jaxpr, with chains of its operations fused.

@@ -21,18 +21,6 @@ from jsparse.compiler.runtime.routine import Routine
 from jsparse.compiler.signature import encoded
 from jsparse.errors import LeafError
 
-__all__ = [
-    "first",
-    "host_arrays",
-    "is_in_memory",
-    "is_on_host",
-    "is_rare",
-    "on_device",
-    "padded",
-    "padded_array",
-    "run_routine",
-]
-
 
 def is_on_host(*arrays: Any) -> bool:
     """Whether the host may compute with these arrays now: nothing is traced, and each is in memory of one CPU.

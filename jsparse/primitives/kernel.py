@@ -18,8 +18,6 @@ from jsparse.formats import Pattern
 from jsparse.primitives.host import host_arrays, is_on_host
 from jsparse.primitives.target import TARGET
 
-__all__ = ["call_kernel", "call_kernels", "custom_call", "kernel_p", "lower_kernel", "run_call"]
-
 
 def call_kernel(
     call: KernelCall,

@@ -15,8 +15,6 @@ from typing import Any
 
 from jsparse._compat import ir, stablehlo
 
-__all__ = ["after_transposes", "transposed"]
-
 _STABLEHLO = """
     abs add and atan2 cbrt ceil clamp compare convert cosine divide exponential exponential_minus_one floor is_finite
     log log_plus_one logistic maximum minimum multiply negate not or power remainder round_nearest_afz

@@ -41,8 +41,6 @@ from jsparse.primitives.softmax import compute_logsumexp, compute_softmax, logsu
 from jsparse.primitives.spec import Spec
 from jsparse.settings import PORTABLE, config
 
-__all__ = ["LOWERINGS"]
-
 Rule: TypeAlias = Callable[..., Any]
 """`rule(ctx, *operands, **params)` in terms of MLIR; `lower_as` makes one of a function of arrays."""
 

@@ -26,8 +26,6 @@ from jsparse.errors import LeafError
 from jsparse.primitives.elementwise_function import ElementwiseFunction
 from jsparse.primitives.padding import Padding, in_use, settled
 
-__all__ = ["compute_map", "map_p", "neutral"]
-
 NEUTRAL = 0.5  # an inner point of the domains of powers, logarithms and inverse trigonometric functions
 
 

@@ -24,8 +24,6 @@ from jsparse.primitives.permute_values import permute_values
 from jsparse.primitives.routine import checked, swapped
 from jsparse.primitives.spec import PatternAccess, split_by_counts
 
-__all__ = ["ValuePermutation", "bound_names", "index_arrays", "static_patterns", "stored_in", "value_permutations"]
-
 LARGE = 1 << 22  # the least elements for which the routine `swap` is faster than XLA, which may also remove a transpose
 
 

@@ -18,8 +18,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Pattern
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 
-__all__ = ["Padding", "in_use", "nan_where", "overflow", "padding_of", "poisoned", "settled", "true_count"]
-
 
 @dataclass(frozen=True, slots=True)
 class Padding:

@@ -23,8 +23,6 @@ from jsparse.formats import Relayout
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 from jsparse.primitives.spec import check_shape
 
-__all__ = ["clamped", "compute_permutation", "permute_values", "permute_values_p"]
-
 
 def permute_values(values: Any, relayout: Relayout, inverse: bool = False, axis: int = 0) -> Any:
     """Move values from slots of `relayout.source` to slots of `relayout.target`, or back with `inverse`.

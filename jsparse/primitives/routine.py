@@ -27,20 +27,6 @@ from jsparse.primitives.kernel import custom_call, run_call
 from jsparse.primitives.layouts import after_transposes, transposed
 from jsparse.settings import config
 
-__all__ = [
-    "Assembled",
-    "array_results",
-    "assemble",
-    "checked",
-    "expand",
-    "lower_routine",
-    "nonzero",
-    "pattern_is_unknown",
-    "routine_p",
-    "run_or_bind",
-    "swapped",
-]
-
 Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 
 

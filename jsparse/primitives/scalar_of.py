@@ -22,8 +22,6 @@ from jsparse.primitives.scalar_rules import (
     is_exp_of_negative_square,
 )
 
-__all__ = ["NoScalar", "scalar_of"]
-
 MOST = 500  # equations: lowering is recursive
 _CALLS = (
     *("jit", "pjit", "closed_call", "core_call", "core_closed_call", "checkpoint", "remat", "remat2"),

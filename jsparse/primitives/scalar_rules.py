@@ -13,15 +13,6 @@ import numpy as np
 
 from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar, power_of
 
-__all__ = [
-    "EXACT",
-    "RULES",
-    "Builder",
-    "NoCounterpartError",
-    "exp_of_negative_square",
-    "is_exp_of_negative_square",
-]
-
 
 class NoCounterpartError(Exception):
     """A function is no scalar expression; the message says why."""

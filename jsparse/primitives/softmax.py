@@ -41,8 +41,6 @@ from jsparse.primitives.fused import fused_p
 from jsparse.primitives.padding import in_use, padding_of
 from jsparse.primitives.spec import ArrayAccess, Spec
 
-__all__ = ["compute_logsumexp", "compute_softmax", "kept_variables", "logsumexp_p", "softmax_p"]
-
 MAXIMUM = Semiring("max", "+")
 
 

@@ -21,8 +21,6 @@ from jsparse.formats.relayout import derived_format, relayout_to
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 
-__all__ = ["ArrayAccess", "PatternAccess", "Spec", "check_shape", "problem_of", "split_by_counts", "stored_patterns"]
-
 
 @dataclass(frozen=True, slots=True)
 class ArrayAccess:

@@ -12,8 +12,6 @@ import numpy as np
 
 from jsparse.base import _native
 
-__all__ = ["PALLAS", "TARGET"]
-
 TARGET = "jsparse_kernel"  # the name of the custom call
 
 PALLAS = ("__gpu$xla.gpu.triton", "triton_kernel_call", "triton_kernel_call_ffi", "tpu_custom_call")

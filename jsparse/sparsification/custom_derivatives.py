@@ -18,8 +18,6 @@ from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.sparse_value import SparseValue, Value, whole
 from jsparse.sparsification.trees import Opened, conforming, parts, settled, tangent_tree, with_parts
 
-__all__ = ["with_pull", "with_push"]
-
 
 def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Value]:
     """Interpret a function with a custom forward derivative."""

@@ -29,8 +29,6 @@ from jsparse.sparsification.separable import Products, total
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["FOLDED", "Deferred", "dense", "iota", "known_number", "repeated", "separable", "values_at"]
-
 FOLDED = 1 << 16  # the elements of an array that may be made although nothing asks for all of them
 
 

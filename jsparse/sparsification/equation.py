@@ -15,8 +15,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import JsparseError, NotYetSupportedError
 from jsparse.sparsification.origin import UNKNOWN, Origin
 
-__all__ = ["CALLS", "CHECKPOINTS", "Equation", "walked"]
-
 V = TypeVar("V")
 CALLS = ("jit", "pjit", "closed_call", "core_call", "core_closed_call")
 CHECKPOINTS = ("checkpoint", "remat", "remat2")

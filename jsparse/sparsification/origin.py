@@ -24,8 +24,6 @@ from jax.extend.core import JaxprEqn
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
 
-__all__ = ["UNKNOWN", "Origin"]
-
 Frame = tuple[str, int, str]
 """File, line and function."""
 

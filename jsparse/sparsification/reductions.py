@@ -20,8 +20,6 @@ from jsparse.sparsification.separable import in_letters
 from jsparse.sparsification.sparse_value import SparseValue, Value, centred, check_known, not_zero, plain, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["as_number"]
-
 
 @sparse_rule("reduce_sum")
 def sums(equation: Equation, x: SparseValue) -> Value:

@@ -7,8 +7,6 @@ from typing import Any, Never
 
 from jsparse.sparsification.equation import Equation
 
-__all__ = ["DEFERRED", "SPARSE", "Rule", "deferred_rule", "sparse_rule"]
-
 Rule = Callable[..., Any]
 """`rule(equation, *inputs)` gives the value of the result, or a list of all results' values."""
 

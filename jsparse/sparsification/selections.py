@@ -19,8 +19,6 @@ from jsparse.sparsification.shapes import moved
 from jsparse.sparsification.sparse_value import SparseValue, Value, check_known, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["known"]
-
 
 @sparse_rule("slice")
 def sliced(equation: Equation, x: SparseValue) -> Value:

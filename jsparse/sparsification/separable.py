@@ -15,8 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Products", "combined", "in_letters", "total"]
-
 Products: TypeAlias = tuple[tuple[jax.Array, ...], ...]
 """The terms of a sum, each the factors of a product. Without a term, an array is not known to be such a sum."""
 

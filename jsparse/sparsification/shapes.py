@@ -36,8 +36,6 @@ from jsparse.sparsification.sparse_value import (
 )
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["moved"]
-
 
 def moved(
     equation: Equation,

@@ -25,25 +25,6 @@ from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.separable import Products
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array
 
-__all__ = [
-    "ZERO",
-    "Background",
-    "Cause",
-    "SparseValue",
-    "Value",
-    "aligned",
-    "as_array",
-    "broadcast",
-    "centred",
-    "check_background",
-    "check_known",
-    "not_zero",
-    "plain",
-    "tensor_of",
-    "unstored",
-    "whole",
-]
-
 
 @dataclass(frozen=True)
 class Cause:

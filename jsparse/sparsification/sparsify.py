@@ -37,8 +37,6 @@ from jsparse.sparsification.sparse_value import SparseValue, Value, plain, tenso
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["sparsify"]
-
 RULES = (contraction, control_flow, elementwise, orders, reductions, selections, shapes, updates)
 """The modules that register rules when they are imported."""
 

@@ -24,8 +24,6 @@ from jsparse.sparsification.sparse_value import (
 )
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Opened", "conforming", "parts", "settled", "tangent_tree", "with_parts"]
-
 
 def settled(values: Sequence[Any]) -> list[Value]:
     """The values with all deferred arrays computed, as pytrees of arrays."""

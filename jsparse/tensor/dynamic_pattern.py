@@ -31,8 +31,6 @@ from jsparse.tensor.pickled_arrays import packed, unpacked
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Derived", "DigestKey", "DynamicPattern", "check_width", "dynamic_type", "same_entries", "unflattened"]
-
 
 class DigestKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not type it
     """The key of an attribute whose arrays belong to metadata with that digest.

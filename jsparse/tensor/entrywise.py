@@ -21,8 +21,6 @@ from jsparse.primitives.host import first, is_on_host, is_rare, padded
 from jsparse.primitives.map_values import map_p, neutral
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
-__all__ = ["compiled", "mapped"]
-
 
 def mapped(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any) -> jax.Array:
     """Compute `function(*arrays)` elementwise: values of shape (nse,), 0 in padding, NaN if the pattern overflowed.

@@ -20,8 +20,6 @@ from jsparse._compat import register_dtype_for_export, same_varying
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import LeafError
 
-__all__ = ["GradientIndex", "let_jax_export_marks", "mark_of"]
-
 
 @partial(jax.tree_util.register_dataclass, data_fields=["array", "mark"], meta_fields=[])
 @dataclass(slots=True, eq=False)

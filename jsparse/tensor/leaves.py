@@ -23,17 +23,6 @@ from jsparse.formats.dynamic import index_operands
 from jsparse.formats.pattern import hash_arrays
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
-__all__ = [
-    "Name",
-    "Patterned",
-    "Valued",
-    "check_batched_leaves",
-    "check_leaves",
-    "check_pattern",
-    "checksum",
-    "with_sound_leaves",
-]
-
 
 class Patterned:
     """Base of objects with a `pattern`, which has the coordinates of their stored entries."""

@@ -16,8 +16,6 @@ from jsparse.base.arrays import Array, copy_on_device, is_number, raw_bytes
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import LeafError
 
-__all__ = ["Packed", "packed", "unpacked"]
-
 
 @dataclass(frozen=True, slots=True)
 class Packed:

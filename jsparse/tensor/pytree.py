@@ -19,9 +19,6 @@ from jsparse.tensor.dynamic_pattern import Derived, DigestKey, DynamicPattern, u
 from jsparse.tensor.gradient_index import GradientIndex, let_jax_export_marks
 from jsparse.tensor.leaves import Valued, check_batched_leaves
 
-__all__ = ["register", "register_with_flax"]
-
-
 jax.tree_util.register_static(Pattern)
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from scipy.sparse import sparray, spmatrix
 
-__all__ = ["Axis", "PatternLike", "SparseLike", "SparseTensor", "TensorLike", "dense_array", "dense_levels"]
-
 Axis: TypeAlias = int | Sequence[int] | None
 """The type of `axis`: one dimension, several, or all of them (None). Negative numbers count from the end."""
 

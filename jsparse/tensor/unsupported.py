@@ -14,8 +14,6 @@ import numpy as np
 from jsparse._compat import function_of_jax_numpy
 from jsparse.errors import DTypeError
 
-__all__ = ["UnsupportedOperations"]
-
 
 class UnsupportedOperations:
     """Base of SparseTensor whose methods raise DTypeError, which is a TypeError as well."""

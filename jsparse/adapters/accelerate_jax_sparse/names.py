@@ -18,8 +18,6 @@ import jax.numpy as jnp
 from jsparse.base.dataclass import dataclass
 from jsparse.notation import IndexVar
 
-__all__ = ["ENTRY", "DimensionNumbers", "Names", "product_names", "spread", "with_names"]
-
 ENTRY: IndexVar = "p"
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 

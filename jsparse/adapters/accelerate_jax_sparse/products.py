@@ -40,8 +40,6 @@ from jsparse.planning.signature import Signature
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
-__all__ = ["bcoo_product", "bcsr_product", "dtypes_for", "sampled_product"]
-
 
 def dtypes_for(operands: Sequence[Any], result: Any) -> Dtypes:
     """The dtypes of a product of these operands with a result of that dtype.

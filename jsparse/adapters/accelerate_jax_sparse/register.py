@@ -14,8 +14,6 @@ from jsparse.adapters.accelerate_jax_sparse.products import bcoo_product, bcsr_p
 from jsparse.convert.jax_sparse import experimental_sparse
 from jsparse.errors import DTypeError
 
-__all__ = ["accelerate_jax_sparse", "accelerated", "lowered"]
-
 lowered: Counter[tuple[str, str]] = Counter()
 """The number of lowerings by (primitive, "jsparse" or "jax") since the primitives are accelerated."""
 

@@ -11,8 +11,6 @@ from jsparse.compiler.signature import BufferType
 if TYPE_CHECKING:
     from jsparse.compiler.kernel import Kernel
 
-__all__ = ["ENTRY", "Backend", "CompiledKernel", "Linker"]
-
 ENTRY = "kernel"
 """The name of a kernel's function in object code."""
 

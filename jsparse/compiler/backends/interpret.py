@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from jsparse.compiler.kernel import Kernel
     from jsparse.compiler.kernel.nodes import Buffer
 
-__all__ = ["Interpreter"]
-
 
 class _Context(ctypes.Structure):
     """struct Context of csrc/kernel/abi.h"""

@@ -28,20 +28,6 @@ from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends.backend import Linker
 
-__all__ = [
-    "FORMAT",
-    "HEADER",
-    "MAGIC",
-    "Key",
-    "Sources",
-    "StoredKernel",
-    "environment",
-    "environment_of",
-    "key_of",
-    "read_entry",
-    "write_entry",
-]
-
 MAGIC = b"jsparse\n"
 FORMAT = 1
 HEADER = struct.Struct("<8sI32s32sIQ")

@@ -26,16 +26,6 @@ from typing import BinaryIO
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.cache.entry import HEADER, MAGIC
 
-__all__ = [
-    "MOST_BYTES",
-    "CacheLocation",
-    "Folder",
-    "RefusedError",
-    "UnsafeFileError",
-    "find_users_folder",
-    "location",
-]
-
 SUFFIX, PART = ".kernel", ".part"
 OURS = re.compile(r"[0-9a-f]{64}\.kernel(\.[0-9a-f]+\.part)?")
 WRITTEN = f"{0:064x}.written"  # a file that grows by MAGIC for every UNIT bytes that were written since the last sweep

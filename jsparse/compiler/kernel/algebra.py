@@ -10,25 +10,6 @@ from __future__ import annotations
 from jsparse.compiler.dtypes import BOOL, I64, Type
 from jsparse.compiler.kernel import nodes as ir
 
-__all__ = [
-    "add",
-    "at_most",
-    "block",
-    "both",
-    "broadcast",
-    "cast",
-    "ceil_div",
-    "const",
-    "element",
-    "floor_div",
-    "less",
-    "minimum",
-    "mul",
-    "ramp",
-    "sub",
-    "zero",
-]
-
 
 def const(value: int) -> ir.Const:
     """A 64-bit integer."""

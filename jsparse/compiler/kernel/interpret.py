@@ -19,8 +19,6 @@ from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.jam import with_jams
 from jsparse.compiler.operations import meaning_of
 
-__all__ = ["RunChunks", "execute", "interpret_kernel"]
-
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,

@@ -36,8 +36,6 @@ from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, floor_div, mul, sub, zero
 from jsparse.compiler.kernel.nodes import nodes, rebuilt, variables
 
-__all__ = ["jammed", "with_jams"]
-
 NO_LIMIT = 1 << 30
 STATEMENTS = ir.Block | ir.Borrow | ir.For | ir.If | ir.Parallel | ir.While  # statements that contain others
 

@@ -18,8 +18,6 @@ from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const, element, floor_div, less, mul, ramp, sub
 from jsparse.compiler.kernel.nodes import nodes, rebuilt, variables
 
-__all__ = ["in_lanes", "in_pieces", "is_short", "lane", "one_by_one", "unrolled"]
-
 
 def in_pieces(kernel: Kernel) -> Kernel:
     """The kernel with vectors whose lengths are powers of two. It is unchanged if it widens a vector of another

@@ -15,48 +15,6 @@ from jsparse.compiler.dtypes import BOOL, I64, Type
 from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.semiring import Add
 
-__all__ = [
-    "FILTER_LANES",
-    "FILTER_ROOM",
-    "Binary",
-    "Block",
-    "Borrow",
-    "Buffer",
-    "Call",
-    "Cast",
-    "Compare",
-    "Const",
-    "Declare",
-    "Expr",
-    "Extent",
-    "Filter",
-    "For",
-    "Gather",
-    "HorizontalReduce",
-    "If",
-    "Let",
-    "Load",
-    "LocalArray",
-    "LowestBit",
-    "Parallel",
-    "Prefetch",
-    "Ramp",
-    "Select",
-    "Set",
-    "Splat",
-    "Stmt",
-    "Store",
-    "Threads",
-    "Var",
-    "Vector",
-    "While",
-    "Widen",
-    "nodes",
-    "rebuilt",
-    "variables",
-]
-
-
 FILTER_LANES = 16  # numbers that a filter may test at a time
 FILTER_ROOM = 4  # bytes that a filter may read to test one of them
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from jsparse.compiler.kernel import nodes as ir
 
-__all__ = ["expr_text", "kernel_text"]
-
 
 def kernel_text(parameters: Sequence[ir.Buffer], body: ir.Stmt) -> str:
     """The code with one line for each statement, indented by nesting."""

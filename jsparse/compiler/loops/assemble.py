@@ -34,8 +34,6 @@ from jsparse.compiler.scalar import Scalar
 from jsparse.compiler.statement import Statement, as_added
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["AssemblyShape", "assembly_nest", "canonical_assembly", "own_loops", "shape_of", "with_upper_bounds"]
-
 ROW, SCALAR = "row", "acc"
 
 

@@ -45,8 +45,6 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.scalar import replaced
 from jsparse.notation.assignment import Access
 
-__all__ = ["BLOCK", "TOTAL", "blocked_sums"]
-
 BLOCK = 64  # terms of one run
 TOTAL = "float64"
 

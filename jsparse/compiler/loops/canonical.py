@@ -37,8 +37,6 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.statement import DerivedVar, Statement, as_added
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["LevelIterators", "Loop", "canonical_nest", "canonical_order", "completed", "places_target", "visits_all"]
-
 
 @dataclass(frozen=True, slots=True)
 class Loop:

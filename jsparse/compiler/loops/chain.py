@@ -10,8 +10,6 @@ from jsparse.compiler.loops.domain import Coiteration, Domain, Lanes, LevelItera
 from jsparse.compiler.problem import Problem
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["chain", "groups", "loop_name", "loops_over", "nested", "outer_name", "path_to", "with_loop"]
-
 
 def outer_name(problem: Problem, var: IndexVar) -> str:
     """The name of the outer loop of a split: the variable's name and zeros, until it differs from every other name."""

@@ -8,22 +8,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.statement import DerivedVar
 from jsparse.notation.assignment import IndexVar
 
-__all__ = [
-    "Coiteration",
-    "Derivation",
-    "Domain",
-    "Fused",
-    "HorizontalReduce",
-    "Lanes",
-    "LevelIteration",
-    "Panels",
-    "PositionPanels",
-    "Range",
-    "Runs",
-    "Tiles",
-    "WorkspaceNonzeros",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Range:

@@ -45,8 +45,6 @@ from jsparse.compiler.semiring import Monoid
 from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["FusionError", "contracted", "fused", "has_copies", "reads_elsewhere"]
-
 
 class FusionError(Exception):
     """The reason why two statements cannot share loops."""

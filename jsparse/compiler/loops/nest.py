@@ -45,32 +45,6 @@ from jsparse.compiler.semiring import Monoid
 from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = [
-    "MAX_CHUNKS",
-    "AppendCoord",
-    "AppendEdges",
-    "ArrayWorkspace",
-    "Assign",
-    "Clear",
-    "Forall",
-    "LoopNest",
-    "Pack",
-    "Parallel",
-    "ReserveUpperBound",
-    "Scatter",
-    "Sequence",
-    "SparseWorkspace",
-    "Stmt",
-    "TermGuard",
-    "Where",
-    "Widened",
-    "Workspace",
-    "assignments",
-    "children",
-    "with_children",
-]
-
-
 MAX_CHUNKS = 64  # chunks of a parallel loop, at most
 
 

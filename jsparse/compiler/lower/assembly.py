@@ -36,8 +36,6 @@ from jsparse.compiler.problem import Coordinates, Count, Problem, Write
 if TYPE_CHECKING:
     from jsparse.compiler.lower.storage import Storage
 
-__all__ = ["append", "append_edges", "listing", "reserve"]
-
 SMALL = 2**20  # sums of smaller sizes do not exceed 64 bits before loops end
 UNBOUNDED = 2**61  # more entries than there is memory for
 

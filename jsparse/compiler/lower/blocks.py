@@ -43,8 +43,6 @@ from jsparse.compiler.lower.chunks import NO, YES, Partials
 from jsparse.compiler.lower.scope import Run, Scope, added_flag
 from jsparse.compiler.problem import Problem
 
-__all__ = ["add_runs", "total_where"]
-
 PIECE = 8  # lanes of a total that are added at a time
 WRITTEN_OUT = 32  # lanes of a total whose pieces are written out, so that LLVM can keep them in registers
 

@@ -32,8 +32,6 @@ from jsparse.compiler.lower.position_lanes import by_lanes, coordinates_in_lanes
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.scalar import Number
 
-__all__ = ["JointSum", "joint_coordinates", "joint_sum", "joint_sums"]
-
 Lower = Callable[[LoopStmt, Scope], ir.Stmt]
 Ahead = Callable[[Entry], list[ir.Stmt]]  # the prefetches at an entry
 

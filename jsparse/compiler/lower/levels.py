@@ -20,8 +20,6 @@ from jsparse.compiler.lower.scope import Map, Run, Scope
 from jsparse.compiler.problem import PatternType
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Entry", "LevelWalk", "Walk", "each_entry"]
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

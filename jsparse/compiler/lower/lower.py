@@ -82,8 +82,6 @@ from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.compiler.scalar import Scalar
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["lower"]
-
 
 def lower(nest: LoopNest) -> Kernel:
     """The kernel of a loop nest."""

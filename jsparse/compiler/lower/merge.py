@@ -21,8 +21,6 @@ from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, in_chunk
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
 
-__all__ = ["merged_loop"]
-
 Body = Callable[[Scope], ir.Stmt]
 LONG = 8  # segments more than LONG times as long as the shortest other one are searched, though branches mispredict
 

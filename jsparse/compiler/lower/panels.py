@@ -33,8 +33,6 @@ from jsparse.compiler.lower.prefetch import prefetches_of_panel
 from jsparse.compiler.lower.scope import Bounds, Panel, Run, Scope
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["divided_level", "pack", "packed", "panel_entries", "panels", "position_panels", "with_panel_bounds"]
-
 BOUNDS_GRAIN = 256  # segments of a chunk that finds bounds
 
 

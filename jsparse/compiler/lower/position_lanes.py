@@ -36,8 +36,6 @@ from jsparse.compiler.lower.chunks import Partials, in_run
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Scope
 
-__all__ = ["by_lanes", "coordinates_in_lanes", "end_of_segment", "position_lanes"]
-
 Body = Callable[[Scope, Entry], ir.Stmt]
 
 

@@ -29,8 +29,6 @@ from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["prefetches", "prefetches_of_panel"]
-
 MOST = 256  # the most elements of a row that are prefetched
 LINES = 128  # bytes of a segment that are prefetched: a short segment may straddle two cache lines
 

@@ -24,8 +24,6 @@ from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, lower_bo
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import CarryIn, Scope
 
-__all__ = ["split_loop"]
-
 HEAVY = 2  # a segment with more than 1 / HEAVY of a chunk's share of the work is cut
 
 

@@ -14,8 +14,6 @@ from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.notation.assignment import Access
 
-__all__ = ["lowered_scalar"]
-
 
 def lowered_scalar(
     value: Scalar,

@@ -18,24 +18,6 @@ from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = [
-    "Array",
-    "Bounds",
-    "CarryIn",
-    "Map",
-    "Panel",
-    "Run",
-    "Scope",
-    "WorkspaceBuffers",
-    "added_flag",
-    "bit_of",
-    "has_bit",
-    "mask_of",
-    "set_bit",
-    "word_of",
-]
-
-
 WORD = 6  # a word has 2⁶ bits
 
 

@@ -27,8 +27,6 @@ from jsparse.compiler.signature import BufferType, Length
 from jsparse.formats.levels import array_length
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Storage", "buffer_types", "kernel_buffers"]
-
 
 @dataclass(frozen=True)
 class Storage:

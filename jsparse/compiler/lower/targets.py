@@ -23,8 +23,6 @@ from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.problem import Positions
 
-__all__ = ["CLEAR_GRAIN", "cleared", "with_own_sums"]
-
 CLEAR_GRAIN = 1 << 16  # elements of a chunk: waking a thread costs more than clearing fewer
 ADD_GRAIN = 1 << 12  # elements of a chunk that adds the copies: waking a thread costs more than adding fewer
 

@@ -34,22 +34,6 @@ from jsparse.compiler.semiring import identity
 
 MOST_LANES = 64  # the most positions that are worked on at a time
 
-__all__ = [
-    "add_if",
-    "add_to_workspace",
-    "address_in",
-    "array_names",
-    "array_where",
-    "has_maps",
-    "is_sparse_workspace",
-    "new_workspace",
-    "nonzeros_loop",
-    "scattered",
-    "sparse_where",
-    "with_hoisted_memory",
-    "with_memory",
-]
-
 
 def array_where(
     where: Where, workspace: ArrayWorkspace, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]

@@ -31,15 +31,6 @@ from jsparse.compiler.schedule import Plan
 from jsparse.compiler.signature import BufferType, Length, fixed
 from jsparse.errors import JsparseError
 
-__all__ = [
-    "AssemblyCall",
-    "AssemblyTerm",
-    "assembly_term",
-    "column_problem",
-    "counting_problem",
-    "read_assembly",
-]
-
 VERSION = 2
 HEAD = 8  # the length of the head of a table of terms: kTableHead of csrc/routines/terms.h
 

@@ -37,18 +37,6 @@ from jsparse.formats.levels import KINDS
 from jsparse.formats.pattern import find_pattern
 from jsparse.formats.relayout import Relayout, relayout_to
 
-__all__ = [
-    "OPERAND",
-    "array_names",
-    "bound_patterns",
-    "carried_text",
-    "find_array",
-    "named_patterns",
-    "pattern_named",
-    "permutation_name",
-    "read_carried",
-]
-
 OPERAND = "-"  # stands in the place of a name for an index array that is an operand
 
 _KINDS = {letter: (kind, not at) for kind in KINDS.values() for at, letter in enumerate(kind.letters)}

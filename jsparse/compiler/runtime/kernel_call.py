@@ -37,24 +37,6 @@ from jsparse.compiler.signature import encoded, fixed
 from jsparse.errors import JsparseError
 from jsparse.formats import Pattern
 
-__all__ = [
-    "INVALID",
-    "KernelCall",
-    "RunnableKernel",
-    "bind",
-    "call_of",
-    "chunk_counts",
-    "clear_cache",
-    "collect",
-    "kernel_of",
-    "resolve",
-    "run_on_host",
-    "run_recipe",
-    "stage",
-    "title_of",
-]
-
-
 _collecting: ContextVar[dict[str, float] | None] = ContextVar("collecting", default=None)
 
 

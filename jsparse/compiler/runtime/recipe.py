@@ -47,19 +47,6 @@ from jsparse.formats import Format
 from jsparse.formats.levels import KINDS, Level
 from jsparse.notation.assignment import Access, Index
 
-__all__ = [
-    "INDEX_DTYPES",
-    "VERSION",
-    "backend_of",
-    "check_problem",
-    "digest",
-    "is_assembly",
-    "is_routine",
-    "read_recipe",
-    "write_recipe",
-]
-
-
 VERSION = 11
 
 

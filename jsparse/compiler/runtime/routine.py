@@ -21,17 +21,6 @@ from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.formats.levels import DENSE, kind_of_code
 
-__all__ = [
-    "TITLES",
-    "Routine",
-    "RoutineName",
-    "has_batch",
-    "parameters",
-    "read_routine",
-    "swap_parameters",
-    "with_batch",
-]
-
 RoutineName: TypeAlias = Literal["assemble", "check", "expand", "nonzero", "swap", "validate"]
 
 TITLES: dict[RoutineName, str] = {

@@ -32,8 +32,6 @@ from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["in_blocks", "is_dense_sum"]
-
 ROWS = 24  # a multiple of the numbers of rows that run at a time
 
 

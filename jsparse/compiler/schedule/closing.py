@@ -34,9 +34,6 @@ from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["POSITION_LANES", "closed", "position_lanes"]
-
-
 POSITION_LANES = 8  # more lanes save no time: an addition then waits for loads, not for the previous addition
 WIDE_LANES = 16  # positions at a time where values are stored: functions of them take many instructions
 WIDE_STEPS = 4.0  # the mean number of steps of 8 lanes per segment from which on 16 lanes are used

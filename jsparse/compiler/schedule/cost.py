@@ -42,19 +42,6 @@ from jsparse.compiler.schedule.transformations.precompute import summed_first, t
 from jsparse.compiler.schedule.trip_counts import DERIVED_DENSE, UNKNOWN, TripCounts, trip_counts
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = [
-    "CHUNK_WORK",
-    "Cost",
-    "Prices",
-    "estimate",
-    "grain_of",
-    "saved_by_lanes",
-    "sharing",
-    "sort_cost",
-    "walked_weight",
-    "wide_lanes",
-]
-
 LANES = 8.0  # the cost of scalar arithmetic, relative to arithmetic in vector lanes
 VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
 MEMORY = 2.0  # an element of the target read, changed and written in memory, instead of kept in a register

@@ -16,8 +16,6 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.formats import Pattern
 
-__all__ = ["SAMPLE", "closed_share", "common_share", "degree_groups", "pairs_of_groups", "skew", "stores_every"]
-
 LARGEST = 1 << 20  # the largest dimension that gets a histogram
 EVEN = 1.25  # a skew up to this counts as even, so that the noise of random patterns decides nothing
 REMEMBERED = 64

@@ -28,23 +28,6 @@ from jsparse.compiler.schedule.trip_counts import UNKNOWN, walked_as
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = [
-    "GatheredRows",
-    "extent",
-    "gathered_rows",
-    "itemsize",
-    "kept_as_stored",
-    "line_cost",
-    "lines_of",
-    "mostly_read_before",
-    "permuted",
-    "read_before",
-    "stored_beside",
-    "strided",
-    "transposed",
-]
-
-
 PAGE_BYTES = 1 << 12
 NEW_PAGE = 4.0  # a cache line in another page than the line before, relative to a line that is near
 PAIRS = 64  # pairs of neighbouring segments that are compared

@@ -21,23 +21,6 @@ from jsparse.formats.levels import Level
 from jsparse.formats.relayout import with_order
 from jsparse.notation.assignment import IndexVar
 
-__all__ = [
-    "DynamicPatternInfo",
-    "Layout",
-    "Stored",
-    "layout_of",
-    "line",
-    "names_of",
-    "pattern_numbers",
-    "pattern_type",
-    "reordered",
-    "stored_as",
-    "with_innermost",
-    "with_patterns",
-    "words",
-]
-
-
 PLAIN = re.compile(r"[\w.]+")
 PATTERN = re.compile(r"P(\d+)(?:\.(\d+))?", re.ASCII)
 

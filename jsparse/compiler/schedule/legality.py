@@ -10,8 +10,6 @@ from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored
 from jsparse.compiler.schedule.trip_counts import walked_levels
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["has_legal_order", "is_concordant", "legal_orders", "stored_orders"]
-
 MAX_PERMUTED = 4  # with at most this many variables of patterns, every order is priced
 MAX_ORDERS = 120  # orders tried beyond that, where several patterns have to agree
 

@@ -5,26 +5,6 @@ JAX compares the programs of a job's processes as text, so all processes have to
 
 from math import gcd
 
-__all__ = [
-    "CACHED_BYTES",
-    "ENTRY_BYTES",
-    "JAM_TILE_BYTES",
-    "LARGEST_COPY",
-    "LARGEST_TARGET_COPY",
-    "LARGEST_TILE",
-    "LARGE_CACHE_BYTES",
-    "LAST_CACHE_BYTES",
-    "LINE_BYTES",
-    "NEAREST_BYTES",
-    "PREFETCH_AHEAD",
-    "REGISTER_BYTES",
-    "SEGMENTS_AHEAD",
-    "SEGMENTS_OF_PANEL_AHEAD",
-    "WIDE_TILE_BYTES",
-    "WRITTEN_OUT",
-    "gather_cost",
-]
-
 LINE_BYTES = 64  # a cache line
 NEAREST_BYTES = 1 << 15  # a tensor of at most this size stays in the first-level cache
 REGISTER_BYTES = 256  # a register tile: 8 vectors of 32 bytes, half of AVX2's registers

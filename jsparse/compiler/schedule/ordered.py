@@ -32,8 +32,6 @@ from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["ASSEMBLED", "ordered_plan"]
-
 MAX_ORDERS = 120  # orders of a term's own loops that are priced
 SHORT_ROW = 1 << 16  # a workspace row of at most this length is always allowed
 ROW_WORK = 4  # a longer row may have at most this many elements per multiply-add

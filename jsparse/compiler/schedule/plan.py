@@ -14,8 +14,6 @@ from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.row_blocks import RowBlocks
 from jsparse.compiler.schedule.schedule import Schedule
 
-__all__ = ["Candidates", "Plan"]
-
 Candidates: TypeAlias = tuple[tuple[str, Cost], ...]
 """The loop order and the estimated cost of each candidate, cheapest first."""
 

@@ -31,8 +31,6 @@ from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.notation.assignment import Access
 
-__all__ = ["Rows", "distance", "prefetching", "rows_from_memory"]
-
 REQUESTED = 1 << 13  # bytes that are requested and not read yet, if a cache holds the rows
 FROM_MEMORY = 1 << 14  # bytes that are requested and not read yet, if the rows lie in memory
 FARTHEST = 128  # entries ahead, at most

@@ -26,8 +26,6 @@ from jsparse.compiler.schedule.summary import Summary
 from jsparse.formats import Pattern
 from jsparse.formats.levels import Level
 
-__all__ = ["copied_elements", "copies_reason", "may_be_heavy", "split_reason", "work_of_copies"]
-
 CHUNKS = 64  # MAX_CHUNKS of `lower.chunks`
 CARRY_BYTES = 1 << 24  # the chunks' carry-outs together, at most
 WORTH_A_COPY = 24.0  # the least work of a chunk for each element of its copy, which costs an eighth of that

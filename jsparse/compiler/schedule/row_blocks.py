@@ -33,8 +33,6 @@ from jsparse.formats.format import Format
 from jsparse.formats.levels import SINGLETON, Level
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["RowBlocks", "asked_blocks", "in_blocks", "in_row_blocks", "is_table", "paying_blocks", "with_block_loop"]
-
 
 def is_table(pattern: Pattern) -> bool:
     """Whether a pattern is a table: it has exactly one entry for each point of all of its dimensions but the last."""

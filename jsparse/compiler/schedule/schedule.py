@@ -38,8 +38,6 @@ from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.transformations.workspace import MakeWorkspace
 from jsparse.errors import ScheduleError, represented
 
-__all__ = ["Schedule", "build_loops", "check_step", "transformed"]
-
 
 @dataclass(frozen=True)
 class Schedule:

@@ -28,8 +28,6 @@ from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.trip_counts import walked_as, walked_levels
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["candidates", "default_lanes", "owns_tiles"]
-
 LANES = 8  # an index variable of at least this size fills a vector
 SHARED_TILES = 16  # tiles of the target to divide among threads, at least,
 SHARED_LANES = 16  # but no tile narrower than a cache line of float32

@@ -26,8 +26,6 @@ from jsparse.errors import NotYetSupportedError, ScheduleError
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["candidate_name", "plan", "plan_as"]
-
 NOTHING = Schedule()
 
 Names: TypeAlias = tuple[IndexVar, ...]

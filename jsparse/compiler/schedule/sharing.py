@@ -31,8 +31,6 @@ from jsparse.formats.levels import Level
 from jsparse.formats.relayout import derived_format
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["in_shared_order", "is_full", "is_sum", "shared_loops"]
-
 ENOUGH = 8  # iterations of a dense loop that can be divided over threads
 MOST_ORDERS = 16  # the number of orders of all patterns together that are tried
 Names = tuple[IndexVar, ...]

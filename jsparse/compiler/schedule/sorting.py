@@ -34,8 +34,6 @@ from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.levels import COMPRESSED
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Sortable", "Sorts", "dense_outermost", "einsum_sorts", "sum_sorts"]
-
 BISECTED = 5.0  # a step of a bisection in a whole level: a mispredicted branch, besides its cost in trip counts
 PASSES = 2  # loops that assemble a sparse result locate rows twice: first to bound the number of its entries
 LISTED = 60.0  # a product that is listed, sorted, and located in the result; adding a product to a row costs 1

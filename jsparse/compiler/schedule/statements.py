@@ -37,17 +37,6 @@ from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import UNKNOWN
 from jsparse.notation.assignment import IndexVar
 
-__all__ = [
-    "narrow_sums",
-    "plan_statements",
-    "shares_cheaply",
-    "wide_accumulation_plan",
-    "wide_accumulation_schedules",
-    "with_lanes_innermost",
-    "with_unrounded",
-]
-
-
 COPIED = 4
 """The least work of a chunk for each element of its copies, which are cleared and added to other copies."""
 

@@ -20,8 +20,6 @@ from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.formats.levels import Level
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["LoopFacts", "OrderFacts", "StatementFacts", "Summary", "Transformation", "Walked"]
-
 
 class Transformation:
     """One step of a schedule: a frozen value with a line of text.

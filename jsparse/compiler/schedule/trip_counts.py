@@ -23,8 +23,6 @@ from jsparse.compiler.schedule.layout import Stored
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["UNKNOWN", "TripCounts", "trip_counts", "walked_as", "walked_levels"]
-
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
 DERIVED_DENSE = 4  # a transposed index has a dense outermost level if its size is at most this many times nse
 FEWER = 4  # the pattern walked last selects coordinates, unless an earlier one has this many times fewer of them

@@ -17,8 +17,6 @@ from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, cho
 from jsparse.nn.operands import Features, dense_array, operands, plus_bias, product, rounded, unrounded_sums, wide
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["ChebConv", "cheb_conv"]
-
 
 def cheb_conv(
     graph: Graph,

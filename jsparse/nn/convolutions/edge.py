@@ -23,8 +23,6 @@ from jsparse.primitives.map_values import NEUTRAL
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["EDGE_REDUCTIONS", "EdgeConv", "edge_conv"]
-
 EDGE_REDUCTIONS = ("max", "mean", "sum")
 
 

@@ -19,8 +19,6 @@ from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["GCNConv", "gcn_conv", "propagated", "root_of_degrees"]
-
 
 def gcn_conv(
     graph: Graph,

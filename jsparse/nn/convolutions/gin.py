@@ -17,8 +17,6 @@ from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, cho
 from jsparse.nn.operands import Features, check_kernel, check_same_features, operands, rounded, sparse_graph, wide
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["GINConv", "check_widths", "first", "gin_conv", "rest", "two_layers"]
-
 
 def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], eps: ArrayLike = 0.0) -> jax.Array:
     """Compute mlp((1 + ε) x[i] + Σ A[i, j] x[j]).

@@ -18,8 +18,6 @@ from jsparse.nn.operands import Features, dense_sums, own_part, plus_bias, round
 from jsparse.ops.einsum import einsum
 from jsparse.planning.dtypes import wide_float
 
-__all__ = ["RGCNConv", "basis_kernel", "rgcn_conv"]
-
 
 def rgcn_conv(
     graph: Graph,

@@ -16,8 +16,6 @@ from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, cho
 from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias, product, rounded
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["SAGE_REDUCTIONS", "SAGEConv", "sage_conv"]
-
 SAGE_REDUCTIONS = ("mean", "sum", "max", "pool")
 
 

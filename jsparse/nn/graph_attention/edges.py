@@ -25,16 +25,6 @@ from jsparse.ops.surgery.restrict import restrict
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = [
-    "AttentionLayer",
-    "attended_edges",
-    "check_edge_kernel",
-    "check_vectors",
-    "joined",
-    "over_neighbors",
-    "per_head",
-]
-
 
 def attended_edges(
     graph: Graph, edge_features: Any, self_loops: bool, layer: str

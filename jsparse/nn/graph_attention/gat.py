@@ -32,8 +32,6 @@ from jsparse.ops.fuse import fuse
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["EdgeAttention", "GATConv", "gat_conv"]
-
 
 class EdgeAttention(NamedTuple):
     """Features of edges (nse, edge_in), their kernel (edge_in, heads, dim), and their attention (heads, dim)."""

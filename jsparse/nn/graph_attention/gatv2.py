@@ -32,8 +32,6 @@ from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["GATv2Conv", "gatv2_conv"]
-
 
 def gatv2_conv(
     graph: Graph,

@@ -39,8 +39,6 @@ from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["TransformerConv", "transformer_conv"]
-
 
 def transformer_conv(
     graph: Graph,

@@ -21,8 +21,6 @@ from jsparse.planning.signature import is_sparse, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 
-__all__ = ["AttentionFn", "attention_fn"]
-
 
 @dataclass(frozen=True)
 class AttentionFn:

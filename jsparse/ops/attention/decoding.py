@@ -11,8 +11,6 @@ from jsparse.planning.signature import IndexRelation, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 
-__all__ = ["check_causal", "row_of"]
-
 
 def row_of(mask: PatternLike, row: jax.Array) -> DynamicPattern:
     """Row `row` of a mask (n, m) or (heads, n, m), as a pattern of the shape (1, m) or (heads, 1, m).

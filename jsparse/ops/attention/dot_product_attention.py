@@ -19,8 +19,6 @@ from jsparse.planning.signature import is_sparse, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
-__all__ = ["checked_pattern", "dot_product_attention", "over_lengths"]
-
 
 def dot_product_attention(
     query: ArrayLike,

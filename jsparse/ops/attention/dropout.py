@@ -8,8 +8,6 @@ import numpy as np
 
 from jsparse.errors import ShapeError, represented
 
-__all__ = ["check_rate", "dropout_factors"]
-
 
 def check_rate(rate: float, what: str) -> None:
     """Raise ShapeError unless the rate of dropout is a number from 0 to 1."""

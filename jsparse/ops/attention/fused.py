@@ -19,8 +19,6 @@ from jsparse.ops.reductions.softmax import softmax
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
-__all__ = ["Extra", "attended"]
-
 _EXACT = 2**24  # float32 counts up to here
 
 

@@ -16,8 +16,6 @@ from jsparse.planning.signature import pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
-__all__ = ["sparse_attention"]
-
 
 def sparse_attention(
     q: ArrayLike,

@@ -22,8 +22,6 @@ from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike, dense_levels
 
-__all__ = ["diag", "diagonal", "trace", "tril", "triu"]
-
 SPARE_SLOTS = 4  # a diagonal that is summed has at most this many slots per entry of the tensor
 
 

@@ -22,8 +22,6 @@ from jsparse.ops.relocation.operands import as_integer
 from jsparse.ops.relocation.values import on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["eye", "float_or", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
-
 
 def eye(
     n: int, m: int | None = None, k: int = 0, *, dtype: DTypeLike | None = None, format: Format | str | None = None

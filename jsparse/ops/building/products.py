@@ -26,8 +26,6 @@ from jsparse.ops.shaping.reshaping import ravel, reshaped
 from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike
 
-__all__ = ["block_diag", "kron", "outer"]
-
 
 def block_diag(mats: Iterable[SparseLike], *, format: Format | str | None = None) -> SparseTensor:
     """Make the block diagonal matrix of several matrices, as scipy.sparse.block_diag does. Vectors are rows.

@@ -25,8 +25,6 @@ from jsparse.ops.relocation.values import gathered
 from jsparse.tensor.dynamic_pattern import check_width
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["random"]
-
 Sampler: TypeAlias = Callable[[Any, tuple[int, ...], Any], Any]
 
 CROWDED = 4  # all elements are shuffled if a shape has at most this many per entry, plus SMALL

@@ -26,8 +26,6 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
-__all__ = ["power", "with_powers", "without_calls"]
-
 
 def without_calls(
     text: str,

@@ -23,8 +23,6 @@ from jsparse.planning.term import checked_sizes
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 
-__all__ = ["Operands", "Place", "operands_of"]
-
 _SAMPLE, _ONES = "'sample", "'ones"  # names that no tensor of a statement has
 
 

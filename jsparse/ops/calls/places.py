@@ -33,8 +33,6 @@ from jsparse.planning.signature import OutFormat, is_sparse, pattern_of, stored_
 from jsparse.planning.term import extended_to
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 
-__all__ = ["Places", "same_pattern"]
-
 
 class Places:
     """The places of a statement's calls.

@@ -22,8 +22,6 @@ from jsparse.notation.terms import base_and_exponent
 from jsparse.ops.calls.support import Keys, Numbers, meaning, supports
 from jsparse.planning.dtypes import check_coefficients
 
-__all__ = ["Points", "conditional", "evaluated"]
-
 
 @dataclass(frozen=True)
 class Points:

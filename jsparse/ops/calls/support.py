@@ -28,8 +28,6 @@ from jsparse.notation.functions import COMPARISONS, FUNCTIONS, Function
 from jsparse.notation.statement import Call, Product
 from jsparse.notation.terms import base_and_exponent
 
-__all__ = ["Keys", "Numbers", "Sets", "Supports", "meaning", "of_numbers", "row_of", "supports"]
-
 MOST = 8  # patterns in one call: their sets are tried one by one
 
 Sets: TypeAlias = tuple[frozenset[int], ...]

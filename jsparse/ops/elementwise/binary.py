@@ -18,8 +18,6 @@ from jsparse.tensor.entrywise import compiled, mapped
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["clip", "maximum", "minimum", "pow", "power", "where"]
-
 
 @overload
 def maximum(A: SparseTensor, B: SparseTensor) -> SparseTensor: ...

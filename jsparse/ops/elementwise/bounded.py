@@ -17,8 +17,6 @@ from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["add", "multiply", "subtract"]
-
 
 @overload
 def add(a: SparseTensor, b: SparseTensor, *, nse: int | None = None) -> SparseTensor: ...

@@ -19,18 +19,6 @@ from jsparse.planning.planned import plan_statement
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = [
-    "broadcast_shape",
-    "check_size",
-    "common_shape",
-    "divided",
-    "is_sparse",
-    "keeps",
-    "multiplied",
-    "sampled",
-    "summed",
-]
-
 
 def multiplied(
     lhs: SparseTensor,

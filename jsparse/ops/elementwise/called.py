@@ -28,8 +28,6 @@ from jsparse.planning.planned import plan_statement
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["called"]
-
 NAMES = "ABCDE"
 
 

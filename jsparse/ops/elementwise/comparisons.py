@@ -18,8 +18,6 @@ from jsparse.notation.functions import COMPARISONS
 from jsparse.ops.elementwise.called import called
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["allclose", "array_equal", "equal", "greater", "greater_equal", "less", "less_equal", "not_equal"]
-
 COMPLEMENTS = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 

@@ -11,8 +11,6 @@ from jax.typing import DTypeLike
 from jsparse.convert.creation import of_any_array
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["astype", "can_cast", "result_type"]
-
 
 @of_any_array("astype", jnp.astype)
 def astype(self: SparseTensor, dtype: DTypeLike, /, *, copy: bool = True) -> SparseTensor:

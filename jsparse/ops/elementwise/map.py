@@ -18,8 +18,6 @@ from jsparse.tensor.entrywise import mapped
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["map_entries", "on_one_pattern", "result_pattern", "value_operands"]
-
 
 def map_entries(self: SparseTensor, f: Callable[..., Any], *others: TensorLike) -> SparseTensor:
     """Apply an elementwise function to the stored entries: `f(values, *values_of_others)` on the pattern of A.

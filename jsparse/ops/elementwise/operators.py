@@ -25,27 +25,6 @@ from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = [
-    "absolute",
-    "add",
-    "as_operand",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_or",
-    "bitwise_xor",
-    "conj",
-    "divide",
-    "divmod_",
-    "logical_not",
-    "matmul",
-    "multiply",
-    "negative",
-    "of_table",
-    "positive",
-    "subtract",
-    "todense",
-]
-
 
 def todense(self: SparseTensor) -> jax.Array:
     """Convert to a dense jax array of the tensor's shape and dtype, 0 where no entry is stored.

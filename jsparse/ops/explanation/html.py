@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["block", "folded", "heading", "numbered", "table"]
-
 
 def block(parts: Iterable[str]) -> str:
     """A block of these parts, which are HTML already."""

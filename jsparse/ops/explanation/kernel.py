@@ -21,8 +21,6 @@ from jsparse.ops.explanation.traffic import Traffic, memory_bandwidth, traffic_o
 from jsparse.planning.term import Term
 from jsparse.settings import config
 
-__all__ = ["ExplainedKernel", "Place"]
-
 REJECTED_SHOWN = 5
 NEST = "loop nest"
 

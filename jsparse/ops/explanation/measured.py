@@ -21,8 +21,6 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.ops.explanation.primitives import access_formats
 from jsparse.ops.explanation.traffic import operand_bytes
 
-__all__ = ["MeasuredCalls", "recipe_formats"]
-
 
 def recipe_formats(recipe: str) -> tuple[tuple[str, str], ...]:
     """(access, format) of each operand and of the result, as `ExplainedKernel.formats`; () of a routine."""

@@ -18,8 +18,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
 
-__all__ = ["LARGEST", "Relation", "count_points", "most_points", "relation_of"]
-
 LARGEST = 1 << 24  # the most tuples of a relation, so that a count takes seconds and some hundred megabytes at most
 
 SPREAD = 16  # a table is quicker than a sort if it has at most this many numbers for each tuple

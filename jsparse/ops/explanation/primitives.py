@@ -36,16 +36,6 @@ from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import PatternAccess, Spec
 from jsparse.settings import config
 
-__all__ = [
-    "access_formats",
-    "assembly_kernels",
-    "entries_kernel",
-    "formats_of",
-    "kernels_of",
-    "pattern_texts",
-    "spec_kernel",
-]
-
 
 def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
     """The kernel of an einsum. `dtypes`: of the result and the factors; for complex numbers, of their real parts."""

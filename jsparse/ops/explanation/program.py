@@ -19,8 +19,6 @@ from jsparse.ops.explanation.kernel import ExplainedKernel, Place
 from jsparse.ops.explanation.primitives import kernels_of
 from jsparse.ops.explanation.traffic import Traffic, as_bytes, memory_bandwidth
 
-__all__ = ["ProgramExplanation", "explained_program"]
-
 COLUMNS = ("", "kernel", "formats", "place", "runs", "multiply-adds", "moves", "estimated cost")
 
 NAMES = {

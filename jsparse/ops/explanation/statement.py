@@ -33,8 +33,6 @@ from jsparse.planning.signature import IndexRelation, pattern_of
 from jsparse.planning.term import Term
 from jsparse.primitives.execute import real_products
 
-__all__ = ["Explanation", "explained"]
-
 
 @dataclass(frozen=True)
 class Explanation:

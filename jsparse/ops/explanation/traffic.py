@@ -28,8 +28,6 @@ from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar
 from jsparse.ops.explanation.points import LARGEST, Relation, count_points, most_points, relation_of
 
-__all__ = ["Traffic", "as_bytes", "as_time", "memory_bandwidth", "operand_bytes", "traffic_of"]
-
 ELEMENTS = 1 << 24  # float32 elements of each of three arrays: more than caches hold
 REPEATS = 10
 

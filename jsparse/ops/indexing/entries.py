@@ -19,8 +19,6 @@ from jsparse.ops.indexing.gathered import Positions, as_array, concatenated, cou
 from jsparse.ops.indexing.links import Block, Link, Segments, kept_pointers
 from jsparse.ops.indexing.selector import Selector, Strided
 
-__all__ = ["Entries", "selected_entries"]
-
 
 @dataclass(frozen=True)
 class Entries:

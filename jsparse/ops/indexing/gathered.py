@@ -15,9 +15,6 @@ from jsparse.base import _native
 from jsparse.ops.evaluate import evaluate
 from jsparse.primitives.host import is_in_memory, on_device
 
-__all__ = ["Positions", "as_array", "concatenated", "count", "gathered", "split", "taken"]
-
-
 Positions: TypeAlias = slice | np.ndarray
 """A range as a slice, or an array (n,) of positions."""
 

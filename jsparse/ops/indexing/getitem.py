@@ -24,8 +24,6 @@ from jsparse.ops.relocation.operands import as_axis
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
-__all__ = ["getitem", "take", "take_along_axis"]
-
 
 def getitem(self: PatternLike, index: Any) -> Any:
     """Index a tensor as numpy does. The result is differentiable in the values.

@@ -21,8 +21,6 @@ from jsparse.ops.indexing.selection import Label, Selection
 from jsparse.ops.indexing.selector import Strided
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Index", "read_index"]
-
 Shape: TypeAlias = tuple[int, ...]
 
 

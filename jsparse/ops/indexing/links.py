@@ -9,8 +9,6 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 
-__all__ = ["Block", "Link", "Segments", "kept_pointers"]
-
 FEW = 16  # if at most one position in 16 is looked for, bisection costs less than a pass over all
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from jsparse.base import _native
 
-__all__ = ["joint_keys", "matches"]
-
 
 def matches(keys: np.ndarray, wanted: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
     """All pairs (m, n) with `keys[m] == wanted[n]`, sorted by m, then by n. All keys lie in [0, extent)."""

@@ -22,8 +22,6 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import check_leaves, check_pattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["at_coords", "coords", "elements_at"]
-
 
 def coords(self: SparseTensor) -> Array:
     """The coordinates of all slots in storage order, integers of shape (ndim, nse).

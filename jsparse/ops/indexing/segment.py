@@ -20,8 +20,6 @@ from jsparse.ops.indexing.selection import Selection
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["longest_segment", "select_segment"]
-
 Range = tuple[Any, Any]
 """The first position in a level, and the number of positions; both are traced integers."""
 

@@ -26,8 +26,6 @@ from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
-__all__ = ["ones_on", "select"]
-
 
 def select(operand: PatternLike, index: Index, nse: int | None) -> PatternLike | jax.Array:
     """Select from a tensor: elements at points become an array, all other selections a SparseTensor.

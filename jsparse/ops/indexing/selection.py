@@ -14,8 +14,6 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.ops.indexing.selector import Strided
 
-__all__ = ["Label", "Selection"]
-
 Label: TypeAlias = tuple[str, int]
 """A dimension of a result: ("slice", dimension of the tensor), ("table", axis of the index tables), or ("new", n)."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.ops.indexing.matches import matches
 
-__all__ = ["Found", "Listed", "Selector", "Strided"]
-
 Found: TypeAlias = tuple[np.ndarray | None, np.ndarray]
 """The numbers of the entries that are selected (None: all of them), and their new coordinates."""
 

@@ -23,8 +23,6 @@ from jsparse.ops.indexing.selection import Selection
 from jsparse.ops.indexing.selector import Listed, Selector, Strided
 from jsparse.ops.relocation.formats import remaining_format
 
-__all__ = ["select_static"]
-
 
 def select_static(pattern: Pattern, selection: Selection) -> tuple[Pattern, Positions]:
     """The pattern of the entries that are selected, and for each of its slots the slot in `pattern`, -1 for a gap."""

@@ -23,8 +23,6 @@ from jsparse.ops.relocation.formats import remaining_format
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
-__all__ = ["check_capacity", "named", "select_by_tables"]
-
 
 def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None) -> SparseTensor:
     """The selected entries of a tensor, on a dynamic pattern with a capacity of `nse`.

@@ -8,8 +8,6 @@ from jsparse.formats import Pattern
 from jsparse.formats.progressions import Progressions
 from jsparse.ops.patterns.made import RUNS, FormatLike, as_count, made, row_numbers, sizes
 
-__all__ = ["causal", "strided", "window"]
-
 
 def window(
     n: int,

@@ -13,8 +13,6 @@ from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.patterns.made import FormatLike, as_count, made, row_numbers, sizes
 
-__all__ = ["block_diagonal", "butterfly", "random_blocks"]
-
 
 def block_diagonal(
     heights: Sequence[int], widths: Sequence[int] | None = None, *, format: FormatLike = "csr"

@@ -15,8 +15,6 @@ from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.operands import as_integer
 
-__all__ = ["RUNS", "FormatLike", "as_count", "exactly", "made", "row_numbers", "sizes"]
-
 FormatLike: TypeAlias = Format | str
 
 RUNS = Format((Level(DENSE, 0), Level(RANGE, 1)))

@@ -18,8 +18,6 @@ from jsparse.formats.validate import sizes_of
 from jsparse.ops.patterns.made import FormatLike, as_count, exactly, made, row_numbers, sizes
 from jsparse.planning.signature import is_sparse
 
-__all__ = ["from_mask", "full", "global_"]
-
 
 def global_(n: int, tokens: int | Sequence[int], m: int | None = None, *, format: FormatLike = "csr") -> Pattern:
     """The rows and the columns of some tokens, which see all others and are seen by all.

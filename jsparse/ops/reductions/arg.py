@@ -21,8 +21,6 @@ from jsparse.primitives.routine import expand
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["argmax", "argmin"]
-
 LARGEST_ARANGE = 1 << 20  # coordinates of a dimension up to this size are looked up in an array of that size
 
 

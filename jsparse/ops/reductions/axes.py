@@ -14,8 +14,6 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.notation.ellipsis import letters_of
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
-__all__ = ["reduced_axes", "reduced_size", "subscripts_of", "with_kept_axes"]
-
 
 def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     """The reduced dimensions in ascending order. Raises ShapeError for a repeated axis or one out of range."""

@@ -24,8 +24,6 @@ from jsparse.ops.reductions.stored import counts, wide_sum
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
-__all__ = ["std", "var"]
-
 
 @of_any_array("var", jnp.var)
 def var(

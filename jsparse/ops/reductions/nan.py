@@ -22,8 +22,6 @@ from jsparse.ops.reductions.stored import counts, reduced_sum, wide_sum
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
-__all__ = ["nanmax", "nanmean", "nanmin", "nanprod", "nansum"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -26,8 +26,6 @@ from jsparse.planning.signature import OutFormat
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
-__all__ = ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "sum"]
-
 
 @of_any_array("sum", jnp.sum)
 def sum(

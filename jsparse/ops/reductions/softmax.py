@@ -23,8 +23,6 @@ from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
-__all__ = ["logsumexp", "softmax"]
-
 SPARE = 1 << 20  # a row statistic may have this many elements, or 4 for each slot
 
 

@@ -27,17 +27,6 @@ from jsparse.ops.reductions.axes import subscripts_of
 from jsparse.planning.signature import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = [
-    "as_run",
-    "check_ordered",
-    "counts",
-    "fullness",
-    "reduced_sum",
-    "stored_extreme",
-    "stored_product",
-    "wide_sum",
-]
-
 SEMIRINGS = {"min": Semiring("min", "+"), "max": Semiring("max", "+")}
 PRODUCT = Semiring("*", "*")
 

@@ -12,8 +12,6 @@ from math import prod
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Format, Pattern
 
-__all__ = ["Lead", "lead_pattern", "lead_type", "split_format"]
-
 
 @dataclass(frozen=True)
 class Lead:

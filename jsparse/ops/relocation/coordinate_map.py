@@ -10,8 +10,6 @@ from typing import Any, ClassVar
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 
-__all__ = ["Composed", "CoordinateMap", "Offset", "Rows"]
-
 Rows = Sequence[Any]
 """The coordinates of n entries: an integer array (n,) for each dimension, None for a dimension that is carried."""
 

@@ -14,8 +14,6 @@ from jsparse.formats.levels import COMPRESSED, SINGLETON, LevelKind
 from jsparse.formats.set_operations import without_ranges
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["affordable", "agreed_format", "default_in", "remaining_format"]
-
 SPARE_POINTERS = 4  # dense outer levels have at most this many pointers per entry,
 SMALL = 64  # plus this many
 

@@ -11,8 +11,6 @@ from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
-__all__ = ["as_axes", "as_axis", "as_integer", "as_tensor", "as_tensors"]
-
 
 def as_tensor(x: object, what: str) -> SparseTensor:
     """The operand of the function `what` as a SparseTensor with sound leaves.

@@ -29,8 +29,6 @@ from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Relocation", "relocated"]
-
 _Parts = tuple[tuple[np.ndarray, ...], Any]  # index arrays and values
 
 

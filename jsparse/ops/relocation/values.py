@@ -15,8 +15,6 @@ from jsparse.base.limits import check_bytes
 from jsparse.ops.evaluate import evaluate
 from jsparse.primitives import host
 
-__all__ = ["gathered", "is_known", "on_device"]
-
 _FEWER = "Use a format with fewer dense levels."
 
 

@@ -22,8 +22,6 @@ from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
-__all__ = ["expand_dims", "matrix_transpose", "moveaxis", "permute_dims", "squeeze", "swapaxes", "transpose", "unstack"]
-
 
 @of_any_array("transpose", jnp.transpose)
 def transpose(self: SparseTensor, axes: Sequence[int] | None = None) -> SparseTensor:

@@ -12,8 +12,6 @@ from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor
 from jsparse.ops.shaping.joining import concatenate
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
 
-__all__ = ["cumulative_sum", "diff"]
-
 
 def diff(
     a: SparseLike,

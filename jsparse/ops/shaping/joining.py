@@ -24,8 +24,6 @@ from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
-__all__ = ["as_row", "concat", "concatenate", "hstack", "pad", "stack", "summed_capacity", "vstack"]
-
 
 def concatenate(
     tensors: Iterable[SparseLike], axis: int | None = 0, *, format: Format | str | None = None

@@ -19,8 +19,6 @@ from jsparse.ops.relocation.operands import as_axes, as_tensor
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
-__all__ = ["norm"]
-
 
 def norm(a: SparseLike, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> jax.Array:
     """Compute the norm of a vector or a matrix, or of each one along `axis`, as an array, like jnp.linalg.norm.

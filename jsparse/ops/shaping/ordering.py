@@ -25,8 +25,6 @@ from jsparse.ops.relocation.values import is_known
 from jsparse.ops.surgery.selection import coordinates, known_count, selected
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
 
-__all__ = ["argsort", "nonzero", "sort", "top_k", "unique_counts", "unique_values"]
-
 
 def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None = None) -> SparseTensor:
     """Keep the k largest stored entries of each row along `axis`; rows with fewer keep all.

@@ -25,8 +25,6 @@ from jsparse.ops.shaping.reshaping import ravel
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
-__all__ = ["broadcast_to", "repeat", "tile"]
-
 
 def repeat(a: SparseLike, repeats: int, axis: int | None = None) -> SparseTensor:
     """Repeat each element along `axis`, as jnp.repeat does; without an axis, repeat the elements of `ravel(a)`.

@@ -27,8 +27,6 @@ from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
 
-__all__ = ["Reshaped", "ravel", "reshape", "reshaped"]
-
 
 def reshape(a: SparseLike, shape: int | Sequence[int], order: str = "C") -> SparseTensor | jax.Array:
     """Reshape in C order, or in Fortran order ("F"), as jnp.reshape does. One size may be -1 (inferred).

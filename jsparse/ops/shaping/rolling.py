@@ -16,8 +16,6 @@ from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.shaping.reshaping import Reshaped
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
-__all__ = ["flip", "roll"]
-
 
 def flip(a: SparseLike, axis: Axis = None) -> SparseTensor:
     """Reverse the order of the elements along `axis`, one or several, or all (None), as jnp.flip does.

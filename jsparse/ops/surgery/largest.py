@@ -17,8 +17,6 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 
-__all__ = ["largest", "magnitudes", "ordered"]
-
 
 def ordered(x: Array) -> Array:
     """Map real numbers to unsigned integers in the same order. 0 and -0 are equal; NaN is above or below the rest."""

@@ -19,8 +19,6 @@ from jsparse.ops.surgery.selection import capacity_for, is_traced, known_count, 
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["drop_zeros", "prune"]
-
 
 def prune(
     self: SparseTensor,

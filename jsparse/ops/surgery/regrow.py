@@ -24,8 +24,6 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-__all__ = ["regrow"]
-
 
 def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: int | None = None) -> SparseTensor:
     """Of the coordinates that are not stored yet, add the `k` with the largest scores, with value 0.

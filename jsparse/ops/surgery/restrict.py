@@ -12,8 +12,6 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["restrict"]
-
 
 def restrict(self: SparseTensor, other: SparseTensor | Pattern | DynamicPattern) -> SparseTensor:
     """Move the values of a tensor to another pattern: the result has exactly the stored entries of `other`.

@@ -21,8 +21,6 @@ from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["capacity_for", "coordinates", "in_capacity", "is_traced", "known_count", "selected", "used_slots"]
-
 
 def is_traced(*arrays: object) -> bool:
     """Whether an array is traced, so that its content is known at run time only."""

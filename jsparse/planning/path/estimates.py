@@ -28,8 +28,6 @@ from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
 from jsparse.planning.term import Term
 
-__all__ = ["Cells", "Degrees", "Estimates", "Item", "form_of", "operand_item", "skew"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Degrees:

@@ -17,8 +17,6 @@ from jsparse.compiler.schedule.ordered import ASSEMBLED
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Estimates, Item, Names
 
-__all__ = ["ASSEMBLY", "STEP", "STORED", "VISIT", "WRITTEN", "nest"]
-
 LANES = 8.0  # divisor for multiply-adds in vector lanes
 BLOCKED = 4.0  # further divisor for a dense matrix product, which XLA blocks for the cache
 ELEMENT = 2.0  # a multiply-add of another dense product, which XLA computes entry by entry

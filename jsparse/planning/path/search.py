@@ -37,8 +37,6 @@ from jsparse.planning.path.estimates import Cells, Estimates, Item, form_of, ope
 from jsparse.planning.path.prices import ASSEMBLY, STEP, STORED, VISIT, WRITTEN, nest
 from jsparse.planning.term import Term
 
-__all__ = ["Result", "Step", "contraction_path", "prices"]
-
 LARGER = 2  # the most entries of a dense intermediate, relative to the entries of all operands or of the result
 WORK = 2  # a dense result may be larger if its step takes at least so many multiply-adds for each entry
 DENSE_WORK = 256  # the same if all factors are dense

@@ -23,8 +23,6 @@ from jsparse.notation.background import ABSENT, UNKNOWN, Background, background,
 from jsparse.primitives.chain.variables import Node, Variables
 from jsparse.primitives.spec import PatternAccess
 
-__all__ = ["ChainError", "Draft", "Drafts", "View", "Walk", "check_padding", "node_of", "read", "vanishes"]
-
 
 class ChainError(Exception):
     """The reason why an equation cannot be part of a chain."""

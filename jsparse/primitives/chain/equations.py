@@ -22,8 +22,6 @@ from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.scalar_of import NoScalar, scalar_of
 from jsparse.primitives.spec import ArrayAccess, Spec, split_by_counts
 
-__all__ = ["VIEWS", "Value", "draft_equation", "view_of"]
-
 Value: TypeAlias = View | Number
 Rule: TypeAlias = Callable[[Drafts, Any, Sequence[Value]], Sequence[Value]]
 

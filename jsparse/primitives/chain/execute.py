@@ -27,8 +27,6 @@ from jsparse.primitives.movement import bound_names, index_arrays, static_patter
 from jsparse.primitives.padding import nan_where, overflow
 from jsparse.settings import config
 
-__all__ = ["execute_chain", "planned"]
-
 
 @remembered_of
 def planned(chain: Chain) -> tuple[Problem, tuple[Schedule, ...]]:

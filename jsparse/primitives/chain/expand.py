@@ -10,8 +10,6 @@ import jax
 from jsparse import _compat
 from jsparse.base.memo import remembered_of
 
-__all__ = ["COMPOSED", "expanded", "flattened", "parts_of"]
-
 CALLS = ("jit", "pjit", "closed_call", "core_call", "jsparse_fused")
 WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
 EVERY = (*CALLS, *WITH_DERIVATIVES)

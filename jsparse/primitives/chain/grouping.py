@@ -25,8 +25,6 @@ from jsparse.primitives.chain.expand import COMPOSED, flattened, parts_of
 from jsparse.primitives.chain.recomputation import Recomputation, read
 from jsparse.primitives.chain.translate import Chain, Translation, translated
 
-__all__ = ["Step", "groups", "refusal", "run_groups"]
-
 MOST = 4
 """The most groups that an equation tries to join. Each trial is slow: it searches loops that the whole group shares."""
 

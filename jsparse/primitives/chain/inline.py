@@ -35,9 +35,6 @@ from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, node_of
 from jsparse.primitives.chain.variables import Node
 
-__all__ = ["inlined"]
-
-
 MOST = 100
 """The largest depth of an expression. Lowering an expression is recursive."""
 

@@ -25,8 +25,6 @@ from jsparse import _compat
 from jsparse.primitives.chain.expand import COMPOSED
 from jsparse.primitives.spec import Spec
 
-__all__ = ["COMPARISONS", "Recomputation", "read"]
-
 MOVES = 6  # a value is written, read and written to permute it, and read again: 4; new memory pages cost 2 more
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min", "dot_general")

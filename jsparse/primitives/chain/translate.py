@@ -25,8 +25,6 @@ from jsparse.primitives.chain.inline import inlined
 from jsparse.primitives.chain.variables import Node
 from jsparse.primitives.spec import PatternAccess
 
-__all__ = ["Chain", "Operand", "Result", "Translation", "translated"]
-
 
 @dataclass(frozen=True, slots=True)
 class Operand:

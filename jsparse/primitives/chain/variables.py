@@ -16,8 +16,6 @@ from typing import TypeAlias
 
 from jsparse.base.dataclass import dataclass
 
-__all__ = ["Node", "Slots", "Variables"]
-
 Node: TypeAlias = int
 
 

@@ -29,8 +29,6 @@ from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.formats.levels import LevelKind
 
-__all__ = ["Assembly", "SortedTuples", "assembled", "differs", "slots_with_room", "sorted_distinct"]
-
 FAR = 2**62
 """The largest position: more count as this many, as in the extension's arithmetic (`csrc/levels/positions.h`)."""
 

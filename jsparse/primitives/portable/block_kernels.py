@@ -27,8 +27,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.primitives.portable.blocks import BlockProduct, Blocks, block_product
 from jsparse.primitives.spec import Spec
 
-__all__ = ["multiply_on_gpu", "multiply_on_tpu"]
-
 GPU_DTYPES = ("float16", "bfloat16", "float32")
 TPU_DTYPES = ("bfloat16", "float32")
 

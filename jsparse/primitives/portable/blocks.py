@@ -27,8 +27,6 @@ from jsparse.primitives.portable.stream import Stream, stream_of
 from jsparse.primitives.portable.summed import LONG, unflattened
 from jsparse.primitives.spec import Spec
 
-__all__ = ["BlockProduct", "Blocks", "Entries", "block_product"]
-
 Group = tuple[IndexVar, ...]
 
 

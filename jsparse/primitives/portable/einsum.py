@@ -25,8 +25,6 @@ from jsparse.primitives.portable.stream import Stream, stream_of
 from jsparse.primitives.portable.summed import LONG, Machine, reduced, sum_of, unflattened
 from jsparse.primitives.spec import ArrayAccess, Spec
 
-__all__ = ["compute_einsum"]
-
 Index = Sequence[Sequence[Any]]  # the index arrays of each pattern
 Kernel = Callable[[Spec, Sequence[Any], Index], jax.Array | None]
 

@@ -25,8 +25,6 @@ from jsparse.formats import DynamicType
 from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.read_levels import StoredLevel, parents_of, read_levels
 
-__all__ = ["expand"]
-
 
 def expand(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[tuple[jax.Array, ...], jax.Array]:
     """The coordinates of every slot.

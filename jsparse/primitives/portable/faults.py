@@ -16,8 +16,6 @@ from jsparse.formats import DynamicType
 from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.read_levels import UNKNOWN, StoredLevel, parents_of, read_levels
 
-__all__ = ["find_faults"]
-
 POINTERS, COORDINATES, ORDER, OVERFLOW = 1, 2, 4, 8
 
 

@@ -33,8 +33,6 @@ from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.spec import PatternAccess
 
-__all__ = ["Sorted", "known_rows", "visit"]
-
 MOST_KNOWN = 1 << 16
 """The most rows of static patterns that are joined while a program is traced. Four arrays of as many int32 are
 the MiB of constants that a program for other platforms than CPU may have."""

@@ -16,8 +16,6 @@ from jsparse.formats import DynamicType, Level
 from jsparse.formats.levels import LevelKind
 from jsparse.primitives.permute_values import clamped
 
-__all__ = ["UNKNOWN", "StoredLevel", "parents_of", "read_levels"]
-
 UNKNOWN = -1
 """The number of positions of a level if neither its arrays nor the levels below determine it."""
 

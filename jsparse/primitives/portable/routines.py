@@ -20,8 +20,6 @@ from jsparse.primitives.portable.assembly import Assembly, assembled, sorted_dis
 from jsparse.primitives.portable.expand import expand
 from jsparse.primitives.portable.faults import find_faults
 
-__all__ = ["run_portable"]
-
 Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 
 

@@ -23,8 +23,6 @@ from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.expand import expand
 from jsparse.primitives.spec import PatternAccess
 
-__all__ = ["Stream", "stream_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Stream:

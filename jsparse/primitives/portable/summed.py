@@ -33,8 +33,6 @@ from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.spec import ArrayAccess, Spec
 
-__all__ = ["ACCELERATOR", "CPU", "LONG", "Machine", "Sum", "reduced", "sum_of", "unflattened"]
-
 LONG = 1 << 18
 """The terms of a sum from which on it is made in two levels."""
 

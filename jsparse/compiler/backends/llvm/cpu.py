@@ -11,16 +11,6 @@ from functools import cache
 
 from llvmlite import binding as llvm
 
-__all__ = [
-    "features",
-    "has_fast_gathers",
-    "has_fused_multiply_add",
-    "has_half_instructions",
-    "has_many_registers",
-    "has_rounding",
-    "host_cpu",
-]
-
 SLOW_GATHERS = ("skylake", "cascadelake", "cooperlake", "cannonlake", "icelake", "tigerlake", "rocketlake")
 """CPUs with AVX-512 on which a gather takes longer than its loads, since Gather Data Sampling was mitigated."""
 

@@ -22,9 +22,6 @@ from jsparse.compiler.kernel.jam import with_jams
 from jsparse.compiler.kernel.lanes import in_lanes, in_pieces, is_short, one_by_one, unrolled
 from jsparse.compiler.kernel.nodes import FILTER_LANES, Buffer, Expr, Filter, Gather, Load, Var
 
-__all__ = ["append_kept", "emit_module"]
-
-
 I32_LANES = Type("int32", FILTER_LANES)
 BYTES = ir.VectorType(ir.IntType(8), FILTER_LANES)
 MASK = ir.VectorType(I1, FILTER_LANES)

@@ -25,8 +25,6 @@ from jsparse.compiler.kernel.lanes import lane
 from jsparse.compiler.semiring import Add, identity
 from jsparse.errors import ScheduleError
 
-__all__ = ["ExprEmitter", "Scopes"]
-
 
 class Scopes:
     """The alias scopes of one kernel's buffers: LLVM may assume that no two overlap, and that shapes never change.

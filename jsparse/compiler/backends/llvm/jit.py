@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 
     from jsparse.compiler.kernel import Kernel
 
-__all__ = [
-    "OPTIMIZED",
-    "Llvm",
-    "assembly",
-    "compile_kernel",
-    "describe_target",
-    "link_object",
-    "llvm_version",
-    "optimized_ir",
-]
-
 OPTIMIZED = 3  # LLVM's highest optimisation level
 
 _lock = held_over_forks(threading.RLock())

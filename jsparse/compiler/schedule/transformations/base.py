@@ -7,8 +7,6 @@ from dataclasses import replace
 from jsparse.compiler.loops.nest import Clear, LoopNest, Sequence, Stmt, Widened
 from jsparse.compiler.schedule.summary import Summary
 
-__all__ = ["lanes_reason", "loops_of", "no_loop", "structure_reason", "with_loops"]
-
 WORKSPACES = ("precompute", "promote", "cache_read", "scatter")
 OF_LOOPS = ("unroll_and_jam", "unroll", "prefetch", "parallelize", "merge_by", "vectorize")
 

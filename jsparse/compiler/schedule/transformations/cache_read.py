@@ -16,8 +16,6 @@ from jsparse.compiler.schedule.machine import LARGEST_COPY
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.notation.assignment import Access
 
-__all__ = ["CacheRead"]
-
 
 @dataclass(frozen=True, slots=True)
 class CacheRead(Transformation):

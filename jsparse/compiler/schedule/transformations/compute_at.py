@@ -10,8 +10,6 @@ from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import no_loop
 
-__all__ = ["ComputeAt"]
-
 
 @dataclass(frozen=True, slots=True)
 class ComputeAt(Transformation):

@@ -13,8 +13,6 @@ from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 
-__all__ = ["Fuse"]
-
 
 @dataclass(frozen=True, slots=True)
 class Fuse(Transformation):

@@ -15,8 +15,6 @@ from jsparse.compiler.schedule.layout import line, pattern_numbers
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["MergeBy"]
-
 
 @dataclass(frozen=True, slots=True)
 class MergeBy(Transformation):

@@ -15,8 +15,6 @@ from jsparse.compiler.schedule.transformations.base import no_loop
 from jsparse.compiler.schedule.transformations.split import may_be_full
 from jsparse.formats.validate import LARGEST_SIZE
 
-__all__ = ["Parallelize", "Race"]
-
 Race = Literal["owned", "split", "reduced"]
 
 

@@ -14,8 +14,6 @@ from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import no_loop
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Pos"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pos(Transformation):

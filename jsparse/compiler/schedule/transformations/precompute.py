@@ -22,8 +22,6 @@ from jsparse.compiler.semiring import Multiply, Semiring
 from jsparse.compiler.statement import as_added
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Precompute", "dense_first", "summed_first", "tiles_among_sums"]
-
 
 @dataclass(frozen=True, slots=True)
 class Precompute(Transformation):

@@ -14,8 +14,6 @@ from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of, with_loops
 from jsparse.notation.assignment import Access
 
-__all__ = ["Promote"]
-
 
 @dataclass(frozen=True, slots=True)
 class Promote(Transformation):

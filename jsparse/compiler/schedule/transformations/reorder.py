@@ -17,8 +17,6 @@ from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of, structure_reason, with_loops
 from jsparse.compiler.schedule.transformations.split import panels_reason
 
-__all__ = ["Reorder"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reorder(Transformation):

@@ -17,8 +17,6 @@ from jsparse.compiler.schedule.layout import line, pattern_numbers
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of, with_loops
 
-__all__ = ["ScatterSegment"]
-
 LARGEST_MAP = 1 << 30  # coordinates of a dimension
 
 

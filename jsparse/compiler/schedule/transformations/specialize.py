@@ -15,8 +15,6 @@ from jsparse.compiler.schedule.machine import LARGEST_COPY, LARGEST_TILE
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import no_loop
 
-__all__ = ["Specialize"]
-
 Known = Literal["threads", "pattern", "segments"]
 
 

@@ -15,8 +15,6 @@ from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Split", "may_be_full", "panels_reason"]
-
 
 @dataclass(frozen=True, slots=True)
 class Split(Transformation):

@@ -14,8 +14,6 @@ from jsparse.compiler.schedule.machine import WRITTEN_OUT
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
 
-__all__ = ["Unroll"]
-
 
 @dataclass(frozen=True, slots=True)
 class Unroll(Transformation):

@@ -12,8 +12,6 @@ from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
 
-__all__ = ["UnrollAndJam"]
-
 MOST = 16  # iterations at a time
 
 

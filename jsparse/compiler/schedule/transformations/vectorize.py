@@ -28,8 +28,6 @@ from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 from jsparse.notation.assignment import Access
 
-__all__ = ["Vectorize"]
-
 MOST_POSITIONS = 64
 
 

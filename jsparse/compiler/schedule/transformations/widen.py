@@ -10,8 +10,6 @@ from jsparse.compiler.loops.nest import LoopNest, Widened
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of
 
-__all__ = ["Widen"]
-
 
 @dataclass(frozen=True, slots=True)
 class Widen(Transformation):

@@ -12,8 +12,6 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
 
-__all__ = ["MakeWorkspace"]
-
 
 @dataclass(frozen=True, slots=True)
 class MakeWorkspace(Transformation):

@@ -17,8 +17,6 @@ from jsparse.compiler.backends.llvm.functions.exponentials import exp, exp_of_su
 from jsparse.compiler.backends.llvm.functions.pairs import product
 from jsparse.compiler.backends.llvm.functions.vector import Vector, horner, muladd, select
 
-__all__ = ["erf", "erfc"]
-
 _INNER = {
     "float32": (
         7.885860538414903e-05,

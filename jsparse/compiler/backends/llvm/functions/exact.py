@@ -10,8 +10,6 @@ import math
 from jsparse.compiler.backends.llvm import cpu
 from jsparse.compiler.backends.llvm.functions.vector import Vector, intrinsic, select
 
-__all__ = ["absolute", "ceil", "floor", "is_finite", "negation", "negative", "round_to_even", "sign", "trunc"]
-
 
 def negative(x: Vector) -> Vector:
     """-x"""

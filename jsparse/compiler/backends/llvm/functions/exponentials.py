@@ -29,8 +29,6 @@ import numpy as np
 
 from jsparse.compiler.backends.llvm.functions.vector import Vector, horner, muladd, select
 
-__all__ = ["as_float", "exp", "exp2", "exp_of_sum", "expm1", "log", "log1p", "logistic", "split", "tanh"]
-
 _LN2 = {  # the first part has 15 and 40 bits
     "float32": (0.693145751953125, 1.4286068203094173e-06),
     "float64": (0.6931471805592082, 7.371002565167799e-13),

@@ -6,8 +6,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends.llvm import cpu
 from jsparse.compiler.backends.llvm.functions.vector import Vector, intrinsic
 
-__all__ = ["Pair", "product", "sum_of", "sum_of_ordered"]
-
 _SPLITTER = {"float32": 2.0**12 + 1, "float64": 2.0**27 + 1}  # they cut the bits of a float into halves
 
 

@@ -14,8 +14,6 @@ from jsparse.compiler.backends.llvm.functions.exponentials import as_float, exp,
 from jsparse.compiler.backends.llvm.functions.pairs import Pair, product, sum_of, sum_of_ordered
 from jsparse.compiler.backends.llvm.functions.vector import Vector, horner, intrinsic, select
 
-__all__ = ["cbrt", "power", "rsqrt", "sqrt"]
-
 _TAIL = (
     0.119904316697565,
     0.11674648488081617,

@@ -15,8 +15,6 @@ from __future__ import annotations
 from jsparse.compiler.backends.llvm.functions.exact import round_to_even
 from jsparse.compiler.backends.llvm.functions.vector import Vector, horner, select
 
-__all__ = ["cos", "sin", "tan"]
-
 _PIECES = (
     0.15915494225919247,
     8.327028684640414e-10,

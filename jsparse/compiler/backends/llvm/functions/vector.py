@@ -15,8 +15,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends.llvm.types import integer_comparison, llvm_type
 from jsparse.compiler.dtypes import Type
 
-__all__ = ["Layout", "Vector", "horner", "intrinsic", "muladd", "select"]
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:
