@@ -5,7 +5,7 @@
     kind   := d | c | n | s | m | r
     role   := number in Pattern.arrays | "gather" | "scatter"
 
-`digest` names a pattern, `:digest.size` the same in blocks of `size` rows of another one (`formats.row_blocks`), and
+`digest` names a pattern, `:digest.size` the same in blocks of `size` rows of another one (`schedule.row_blocks`), and
 `@d1c0` the same entries in another format (here csc); letters of kinds are `LevelKind.letters`. `gather` and `scatter`
 permute values from the pattern to that format and back. A process that has the patterns can make any of these arrays.
 
