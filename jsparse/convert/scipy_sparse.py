@@ -72,7 +72,7 @@ def to_scipy(tensor: SparseTensor) -> sparray:
     """
     check_leaves(tensor, "A in A.to_scipy")
     if isinstance(tensor.values, jax.core.Tracer):
-        raise DTypeError(f"Expected values that are known, but those of {tensor!r} are traced. Convert outside jit.")
+        raise DTypeError(f"Expected known values, but {tensor!r} has traced ones. Convert outside jit.")
     tensor = tensor.static()
     assert isinstance(tensor.pattern, Pattern)
     values = np.array(tensor.values)

@@ -62,7 +62,7 @@ def converted(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
     if values.dtype.kind == "c" and target.kind != "c":
         if values.imag.any():
             raise DTypeError(
-                f"Expected real numbers for {target}, but those of {shortened(str(path), 200)} have imaginary parts. "
+                f"Expected real numbers for {target}, but {shortened(str(path), 200)} has imaginary parts. "
                 f"Pass dtype='complex64', and take A.map(jnp.real) if that is meant."
             )
         values = values.real
@@ -71,7 +71,7 @@ def converted(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
     if not _kept(values, found):
         other = "" if target == np.float32 else "Pass dtype='float32'. "
         raise DTypeError(
-            f"Expected numbers that fit {target}, but those of {shortened(str(path), 200)} are {values.dtype} from "
+            f"Expected numbers that fit {target}, but {shortened(str(path), 200)} has {values.dtype} from "
             f"{shortened(values.min())} to {shortened(values.max())}. {other}For 64 bits, set "
             f"jax.config.update('jax_enable_x64', True)."
         )

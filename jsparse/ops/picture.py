@@ -68,7 +68,7 @@ def _static(drawn: Drawn) -> Pattern:
     if isinstance(drawn, Pattern):
         return drawn
     if not drawn.concrete:
-        raise PatternError(f"Expected index arrays that are known, but those of {drawn!r} are traced.")
+        raise PatternError(f"Expected known index arrays, but {drawn!r} has traced ones.")
     return drawn.to_static()
 
 

@@ -272,7 +272,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         """
         if not self.concrete:
             raise PatternError(
-                f"Expected index arrays that are known, but those of {self!r} are traced. Call validate() outside jit, "
+                f"Expected known index arrays, but {self!r} has traced ones. Call validate() outside jit, "
                 f"or set config.bounds = 'check'."
             )
         for type_, arrays in [(self.type, self.arrays), *((other.type, other.arrays) for other in self.derived)]:

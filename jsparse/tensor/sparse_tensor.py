@@ -281,7 +281,7 @@ class SparseTensor(Valued, UnsupportedOperations):
             return self
         if not self.pattern.concrete:
             raise PatternError(
-                f"Expected index arrays that are known, but those of {self!r} are traced. Make the tensor static "
+                f"Expected known index arrays, but {self!r} has traced ones. Make the tensor static "
                 f"outside jit, or keep it dynamic."
             )
         pattern = self.pattern.to_static()

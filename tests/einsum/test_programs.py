@@ -81,13 +81,13 @@ def test_the_persistent_cache_of_jax(tmp_path):
     program = (
         PRODUCT
         + """
-    import jax.monitoring, jsparse.primitives.execute
+    import jax.monitoring, jsparse.primitives.kernel
     from jsparse.compiler.runtime import kernel_call as runtime
     events, asked = [], []
     jax.monitoring.register_event_listener(lambda name, **_: events.append(name))
     jsparse.base._native.set_resolver(lambda *request: (asked.append(request[0]), runtime.resolve(*request)))
     if sys.argv[1] == "unbound":
-        jsparse.primitives.execute.bind = lambda call: type("Unbound", (), {"check_operands": lambda *_: None})()
+        jsparse.primitives.kernel.bind = lambda call: type("Unbound", (), {"check_operands": lambda *_: None})()
     check(*program(A, X))
     print(events.count("/jax/compilation_cache/cache_hits"), len(asked))
     """

@@ -165,7 +165,7 @@ def test_nothing_has_an_element_for_each_entry() -> None:
         (lambda q, k, v, p: (q, k[:, :-1], v, p), "values like keys and a mask"),
         (lambda q, k, v, p: (q, k, v, np.ones((6, 6))), "a Pattern or a SparseTensor"),
         (lambda q, k, v, p: (q, k[:, :5], v[:, :5], p), "a mask"),
-        (lambda q, k, v, p: (q[:3], k[:2], v[:2], p), "divides that of query heads"),
+        (lambda q, k, v, p: (q[:3], k[:2], v[:2], p), "divide the number of query heads"),
     ],
 )
 def test_shapes_that_do_not_fit(change: Any, message: str) -> None:

@@ -148,7 +148,7 @@ def test_it_is_one_kernel_without_arrays_of_entries():
         (lambda q, k, v: (q[:1], k, v), "equal axes in front"),
         (lambda q, k, v: (q, k[..., :2], v), "a key like the query"),
         (lambda q, k, v: (q, k, v[:, 1:]), "a value like the key"),
-        (lambda q, k, v: (q[:, :, :3], k[:, :, :2], v[:, :, :2]), "divides that of query heads"),
+        (lambda q, k, v: (q[:, :, :3], k[:, :, :2], v[:, :, :2]), "divide the number of query heads"),
         (lambda q, k, v: (q[:, 1:], k, v), r"a mask of shape \(10, 9\), or \(4, 10, 9\)"),
         (lambda q, k, v: (q, k, v, np.zeros((T, 7), np.float32)), r"a bias that broadcasts to \(2, 4, 11, 9\)"),
         (lambda q, k, v: (q, k, v, np.zeros((3, 1, 1, 1, 1), np.float32)), "a bias that broadcasts"),

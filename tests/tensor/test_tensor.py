@@ -160,7 +160,7 @@ def test_to_scipy_refuses(dense):
         asarray(np.ones(())).to_scipy()
     with pytest.raises(DTypeError, match="scipy.sparse can hold, but got bfloat16"):
         asarray(dense).astype(jnp.bfloat16).to_scipy()
-    with pytest.raises(DTypeError, match="those of SparseTensor.* are traced. Convert outside jit"):
+    with pytest.raises(DTypeError, match="SparseTensor.* has traced ones. Convert outside jit"):
         jax.jit(lambda A: A.to_scipy().nnz)(asarray(dense))
 
 

@@ -81,7 +81,7 @@ def checked_pattern(mask: PatternLike, query: Array, key: Array, value: Array) -
         raise ShapeError(f"Expected a key like the query and a value like the key, but got {shapes}.")
     heads, shared = query.shape[-2], key.shape[-2]
     if not shared or heads % shared:
-        raise ShapeError(f"Expected a number of key heads that divides that of query heads, but got {shapes}.")
+        raise ShapeError(f"Expected the number of key heads to divide the number of query heads, but got {shapes}.")
     whole = (heads, query.shape[-3], key.shape[-3])
     if pattern is None or tuple(mask.shape) not in (whole, whole[1:]):
         raise ShapeError(f"Expected a mask of shape {whole[1:]}, or {whole} with one for each head, but got {shapes}.")

@@ -95,7 +95,7 @@ def _check(
     if not fits or tuple(mask.shape[-2:]) != (q.shape[-2], k.shape[-2]):
         raise ShapeError(f"Expected keys like queries, values like keys and a mask (n, m), but got {shapes}.")
     if q.ndim > 2 and (not k.shape[-3] or q.shape[-3] % k.shape[-3]):
-        raise ShapeError(f"Expected a number of key heads that divides that of query heads, but got {shapes}.")
+        raise ShapeError(f"Expected the number of key heads to divide the number of query heads, but got {shapes}.")
     if mask.ndim == 3 and (q.ndim < 3 or mask.shape[0] != q.shape[-3]):
         raise ShapeError(f"Expected a head of queries for each pattern of the mask, but got {shapes}.")
 

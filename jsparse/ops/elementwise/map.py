@@ -60,7 +60,8 @@ def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
         if not on_one_pattern(first, x):
             raise PatternError(
                 f"Expected the tensors of {what} to have the same stored entries, in one format, but got {first!r} and "
-                f"{x!r}. Take values on the entries of A by B.restrict(A), or on those of both by restricting to A + B."
+                f"{x!r}. Take values on the entries of A by B.restrict(A), or on the entries of both by restricting to "
+                "A + B."
             )
         values.append(x.values)
     return values

@@ -171,7 +171,7 @@ def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
     tensor = as_tensor(a, "nonzero")
     if not is_known(tensor.values):
         raise PatternError(
-            f"Expected values that are known, but those of {tensor!r} are traced, and so is the number of nonzeros. "
+            f"Expected known values, but {tensor!r} has traced ones, so the number of nonzeros is unknown. "
             f"Call nonzero outside jit, or take all stored entries by A.to_coords()."
         )
     coords, values = tensor.to_coords()
