@@ -127,18 +127,18 @@ def out_format(text: str) -> str | None:
 
 def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tuple[str, Any]]:
     """The name of each candidate, and a context in which it is chosen. They are sorted by estimated cost."""
-    from jsparse.compiler.schedule import search
+    from jsparse.compiler.schedule import candidates
+    from jsparse.compiler.schedule.cheapest import candidate_name, plan_as
     from jsparse.compiler.schedule.cost import Prices
-    from jsparse.compiler.schedule.select import candidate_name, plan_as
 
     kernels = jsparse.explain(text, *operands, out_format=out_format(text)).kernels
     kernel = next(kernel for kernel in kernels if kernel.plan is not None and kernel.plan.patterns)
     given, patterns = kernel.plan.given, tuple(walk.stored for walk in kernel.work.spec.walks)
-    stands_innermost = search._stands_innermost
-    search._stands_innermost = lambda *_: False  # includes loops without lanes
+    stands_innermost = candidates._stands_innermost
+    candidates._stands_innermost = lambda *_: False  # includes loops without lanes
     prices = Prices(patterns)
-    priced = [(prices.of(c), n, c) for n, c in enumerate(search.candidates(given, patterns))]
-    search._stands_innermost = stands_innermost
+    priced = [(prices.of(c), n, c) for n, c in enumerate(candidates.candidates(given, patterns))]
+    candidates._stands_innermost = stands_innermost
     for number, (cost, _, candidate) in enumerate(sorted(priced, key=lambda entry: entry[:2])):
         plan = plan_as(candidate, cost, patterns)
         first = " sums first" * candidate.sums_in_lanes

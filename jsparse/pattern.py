@@ -8,8 +8,8 @@ Each function gives a static `Pattern` with exactly the entries that its docstri
 
 from jsparse.ops.patterns.bands import causal, strided, window
 from jsparse.ops.patterns.blocks import block_diagonal, butterfly, random_blocks
-from jsparse.ops.patterns.made import RUNS
-from jsparse.ops.patterns.whole import from_mask, full, global_
+from jsparse.ops.patterns.construction import RUNS
+from jsparse.ops.patterns.masks import from_mask, full, global_
 
 __all__ = [
     "RUNS",

@@ -14,7 +14,7 @@ from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, one_of
-from jsparse.ops.indexing.points import at_coords, coords, locate
+from jsparse.ops.indexing.at_coords import at_coords, coords, locate
 from jsparse.ops.reductions import reductions
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor

@@ -16,7 +16,7 @@ from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.graph.coalescing import REDUCE, merged
 from jsparse.graph.graphs import Graph, as_graph, one_of
-from jsparse.ops.indexing.points import coords
+from jsparse.ops.indexing.at_coords import coords
 from jsparse.primitives.host import is_on_host, is_rare, on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 

@@ -12,7 +12,7 @@ from jsparse.errors import PatternError, ShapeError, represented
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, as_graph, like
 from jsparse.graph.negatives import negative_sampling
-from jsparse.ops.indexing.points import locate
+from jsparse.ops.indexing.at_coords import locate
 from jsparse.ops.surgery.prune import prune
 from jsparse.tensor.sparse_tensor import SparseTensor
 

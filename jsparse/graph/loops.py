@@ -11,7 +11,7 @@ from jsparse.graph.graphs import Graph, as_graph, like, one_of
 from jsparse.ops.building.filled import eye
 from jsparse.ops.elementwise.binary import maximum
 from jsparse.ops.elementwise.bounded import add
-from jsparse.ops.indexing.points import coords
+from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.surgery.prune import prune
 from jsparse.tensor.sparse_tensor import SparseTensor
 

@@ -14,7 +14,7 @@ from jsparse.graph.absent import Blocks, absent, absent_pairs
 from jsparse.graph.batching import GraphBatch
 from jsparse.graph.graphs import Graph, as_graph, index_arrays
 from jsparse.graph.loops import add_self_loops, symmetrize
-from jsparse.ops.indexing.points import coords
+from jsparse.ops.indexing.at_coords import coords
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 

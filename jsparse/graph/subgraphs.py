@@ -14,8 +14,8 @@ from jsparse.convert.coordinate_creation import from_coords
 from jsparse.convert.dynamic_creation import index_numbers
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
+from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.indexing.gathered import gathered
-from jsparse.ops.indexing.points import coords
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor

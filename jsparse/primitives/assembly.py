@@ -24,10 +24,10 @@ from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar
-from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
 from jsparse.primitives.padding import true_count
 from jsparse.primitives.routine import array_results, run_or_bind
 from jsparse.primitives.spec import PatternAccess, stored_patterns
+from jsparse.primitives.storage_order import bound_names, index_arrays, static_patterns
 from jsparse.settings import config
 
 SORT = 25.0  # the cost of sorting one coordinate tuple, in multiply-adds

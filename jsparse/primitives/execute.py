@@ -37,9 +37,9 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.primitives.assembly import assemble_with, assembly_order, ordered_assembly, plan_assembly
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.kernel import call_kernel
-from jsparse.primitives.movement import bound_names, static_patterns, stored_in, value_permutations
 from jsparse.primitives.padding import nan_where, overflow
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec, problem_of
+from jsparse.primitives.storage_order import bound_names, static_patterns, stored_in, value_permutations
 from jsparse.settings import config
 
 SEGMENT = Format.of("(i) -> (i : compressed(nonunique))", 1)

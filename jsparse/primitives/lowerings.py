@@ -175,7 +175,7 @@ ONCE: dict[Primitive, Callable[..., Any]] = {
 Most calls may have a new pattern, and a program for each would take long to compile."""
 
 IN_PLACE = (einsum_p, fused_p, routine_p)
-"""The primitives whose lowering asks where their operands come from (`layouts.py`)."""
+"""The primitives whose lowering asks where their operands come from (`free_transposes.py`)."""
 
 
 def _by_platform(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> Any:

@@ -22,9 +22,9 @@ from jsparse.compiler.signature import element_code, encoded
 from jsparse.errors import DTypeError, LeafError, LinearityError
 from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
+from jsparse.primitives.free_transposes import after_transposes, transposed
 from jsparse.primitives.host import is_on_host, run_routine
 from jsparse.primitives.kernel import custom_call, run_call
-from jsparse.primitives.layouts import after_transposes, transposed
 from jsparse.settings import config
 
 Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype

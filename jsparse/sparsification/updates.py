@@ -22,7 +22,7 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.formats import Pattern
-from jsparse.ops.indexing.points import locate
+from jsparse.ops.indexing.at_coords import locate
 from jsparse.sparsification.deferred import dense, known_number
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule

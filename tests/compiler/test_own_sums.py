@@ -18,7 +18,7 @@ from jsparse.compiler.scalar import Apply
 from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.schedule import transformed
-from jsparse.compiler.schedule.sharing import shared_loops
+from jsparse.compiler.schedule.shared_loops import shared_loops
 from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError

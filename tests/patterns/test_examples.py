@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "patterns.md"
 PICTURES = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("module", ["bands", "blocks", "whole"])
+@pytest.mark.parametrize("module", ["bands", "blocks", "masks"])
 def test_docstrings(module):
     found = import_module(f"jsparse.ops.patterns.{module}")
     results = doctest.testmod(found, extraglobs={"jsparse": jsparse, "jax": jax})

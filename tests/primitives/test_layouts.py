@@ -13,7 +13,7 @@ import pytest
 
 import jsparse
 from jsparse.nn import linear
-from jsparse.primitives import movement
+from jsparse.primitives import storage_order
 
 BATCH, IN, HIDDEN = 256, 320, 384
 Model = Callable[..., Any]
@@ -22,7 +22,7 @@ Model = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _moves_by_the_routine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of these sizes are large enough for the routine."""
-    monkeypatch.setattr(movement, "LARGE", 1 << 16)
+    monkeypatch.setattr(storage_order, "LARGE", 1 << 16)
 
 
 def kernels() -> tuple[list[np.ndarray], list[jsparse.SparseTensor]]:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse.primitives import movement
-from jsparse.primitives.movement import stored_in
+from jsparse.primitives import storage_order
 from jsparse.primitives.routine import swapped
+from jsparse.primitives.storage_order import stored_in
 
 DTYPES = ["bool", "int8", "uint16", "float16", "bfloat16", "int32", "float32", "float64", "complex64", "complex128"]
 SHAPES = [(1, 1), (16, 16), (17, 33), (1, 300), (300, 1), (200, 131), (0, 5), (5, 0), (3, 40, 50), (2, 3, 70, 9)]
@@ -53,13 +53,13 @@ def test_a_batch_is_one_call():
 @pytest.mark.parametrize("order", [(0,), (0, 1), (1, 0), (0, 2, 1), (1, 2, 0), (2, 0, 1), (2, 1, 0), (0, 2, 3, 1), ()])
 @pytest.mark.parametrize("large", [False, True])
 def test_any_order(order, large, monkeypatch):
-    monkeypatch.setattr(movement, "LARGE", 0 if large else 1 << 30)
+    monkeypatch.setattr(storage_order, "LARGE", 0 if large else 1 << 30)
     x = numbers(tuple(range(3, 3 + len(order))), "float32")
     np.testing.assert_array_equal(stored_in(x, order), np.transpose(x, order))
 
 
 def test_xla_transposes_nothing_large(monkeypatch):
-    monkeypatch.setattr(movement, "LARGE", 1 << 16)
+    monkeypatch.setattr(storage_order, "LARGE", 1 << 16)
     rng = np.random.default_rng(0)
     A = jsparse.asarray(
         np.where(rng.random((300, 400)) < 0.02, rng.integers(1, 5, (300, 400)), 0).astype(np.float32), "csr"

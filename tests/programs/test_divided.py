@@ -21,7 +21,7 @@ import jsparse
 from jsparse import Pattern
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.compiler.schedule import Plan, search
+from jsparse.compiler.schedule import Plan, candidates
 from jsparse.compiler.semiring import SEMIRINGS
 
 COUNT, BATCH = amount(20, 160), 20
@@ -52,9 +52,9 @@ def _divided(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gener
     """The plan of a random candidate that divides segments; None if no candidate does."""
     known, found = tuple(patterns), list[Plan]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "LEAST_TILES", 1)
-        patch.setattr(search, "PANELS", (1, 2, 5))
-        for chosen in search.candidates(problem, known):
+        patch.setattr(candidates, "LEAST_TILES", 1)
+        patch.setattr(candidates, "PANELS", (1, 2, 5))
+        for chosen in candidates.candidates(problem, known):
             plan = planned(chosen, known)
             if can_split(plan):
                 plan = replace(plan, schedule=changed(plan.schedule, "parallelize", race="split"))

@@ -24,7 +24,7 @@ from jsparse.compiler.schedule.gathers import extent, itemsize, mostly_read_befo
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.machine import NEAREST_BYTES
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.schedule.sharing import is_full, is_sum
+from jsparse.compiler.schedule.shared_loops import is_full, is_sum
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.reorder import Reorder

@@ -21,13 +21,13 @@ from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.loops.nest import assignments
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.blocks import in_blocks, is_dense_sum
+from jsparse.compiler.schedule.cheapest import plan
 from jsparse.compiler.schedule.cost import CHUNK_WORK, grain_of, walked_weight
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import Stored, with_innermost
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.select import plan
-from jsparse.compiler.schedule.sharing import is_sum, shared_loops
+from jsparse.compiler.schedule.shared_loops import is_sum, shared_loops
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
 from jsparse.compiler.schedule.transformations.specialize import Specialize
@@ -53,7 +53,7 @@ rows save more than a separate function of the result costs: 1.4 at 80 % zeros, 
 def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Schedule, ...]:
     """The cheapest schedule of each statement, as patterns and dense tensors are stored.
 
-    Where all statements can share loops (`sharing.py`), they do; or panels of the innermost one (`blocks.py`).
+    Where all statements can share loops (`shared_loops.py`), they do; or panels of the innermost one (`blocks.py`).
     """
     shared = shared_loops(problem)
     numbers = range(len(problem.statements))

@@ -18,7 +18,7 @@ from jsparse.nn.convolutions.gin import check_widths, first, rest, two_layers
 from jsparse.nn.layer import Arrays, Layer, Parameter, pair
 from jsparse.nn.operands import Features, check_same_features, operands, pattern_of_graph, sparse_graph, unrounded_sums
 from jsparse.ops.einsum import einsum
-from jsparse.ops.indexing.points import coords
+from jsparse.ops.indexing.at_coords import coords
 from jsparse.primitives.map_values import NEUTRAL
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor

@@ -17,7 +17,7 @@ from jsparse.nn.layer import Layer, check_sizes
 from jsparse.nn.operands import dense_array, floating, pattern_of_graph, plus_bias, product, wide
 from jsparse.ops.attention.dropout import check_rate
 from jsparse.ops.elementwise.bounded import add
-from jsparse.ops.indexing.points import coords
+from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.patterns.bands import window
 from jsparse.ops.reductions.softmax import softmax
 from jsparse.ops.surgery.prune import prune

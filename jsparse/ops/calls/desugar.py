@@ -18,9 +18,9 @@ from jsparse.formats import Pattern
 from jsparse.notation import Access, Product
 from jsparse.notation.statement import Call, Statement
 from jsparse.notation.terms import base_and_exponent
+from jsparse.ops.calls.evaluation import Points, conditional, evaluated
 from jsparse.ops.calls.operands import Operands, Place, operands_of
 from jsparse.ops.calls.places import Places, same_pattern
-from jsparse.ops.calls.points import Points, conditional, evaluated
 from jsparse.planning.signature import OutFormat
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.entrywise import compiled

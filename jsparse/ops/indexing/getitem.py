@@ -17,8 +17,8 @@ from jsparse.base.limits import checked_nse
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Pattern
+from jsparse.ops.indexing.at_coords import elements_at
 from jsparse.ops.indexing.index import read_index
-from jsparse.ops.indexing.points import elements_at
 from jsparse.ops.indexing.select import ones_on, select
 from jsparse.ops.relocation.operands import as_axis
 from jsparse.tensor.leaves import check_leaves

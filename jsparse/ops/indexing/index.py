@@ -17,8 +17,7 @@ from jsparse.base.arrays import Array, is_integer
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_constant
 from jsparse.errors import NotYetSupportedError, ShapeError, shortened
-from jsparse.ops.indexing.selection import Label, Selection
-from jsparse.ops.indexing.selector import Strided
+from jsparse.ops.indexing.selection import Label, Selection, Strided
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 Shape: TypeAlias = tuple[int, ...]

@@ -15,13 +15,12 @@ from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
 from jsparse.formats.dynamic import core_type, extended_type
+from jsparse.ops.indexing.at_coords import elements_at
 from jsparse.ops.indexing.gathered import gathered
 from jsparse.ops.indexing.index import Index
-from jsparse.ops.indexing.points import elements_at
-from jsparse.ops.indexing.selection import Label, Selection
-from jsparse.ops.indexing.selector import Strided
+from jsparse.ops.indexing.selection import Label, Selection, Strided
 from jsparse.ops.indexing.static import select_static
-from jsparse.ops.indexing.tables import check_capacity, named, select_by_tables
+from jsparse.ops.indexing.traced import check_capacity, named, select_by_tables
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor

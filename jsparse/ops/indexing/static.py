@@ -15,12 +15,11 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Format, Pattern
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, LevelKind
-from jsparse.ops.indexing.entries import Entries, selected_entries
 from jsparse.ops.indexing.gathered import Positions, as_array
 from jsparse.ops.indexing.links import Block, kept_pointers
 from jsparse.ops.indexing.matches import joint_keys, matches
-from jsparse.ops.indexing.selection import Selection
-from jsparse.ops.indexing.selector import Listed, Selector, Strided
+from jsparse.ops.indexing.selection import Listed, Selection, Selector, Strided
+from jsparse.ops.indexing.static_entries import Entries, selected_entries
 from jsparse.ops.relocation.formats import remaining_format
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from jsparse.formats import Pattern
 from jsparse.formats.progressions import Progressions
-from jsparse.ops.patterns.made import RUNS, FormatLike, as_count, made, row_numbers, sizes
+from jsparse.ops.patterns.construction import RUNS, FormatLike, as_count, made, row_numbers, sizes
 
 
 def window(

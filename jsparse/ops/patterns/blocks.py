@@ -11,7 +11,7 @@ from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
-from jsparse.ops.patterns.made import FormatLike, as_count, made, row_numbers, sizes
+from jsparse.ops.patterns.construction import FormatLike, as_count, made, row_numbers, sizes
 
 
 def block_diagonal(

@@ -16,15 +16,15 @@ from jsparse.base.memo import remembered_of
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.select import plan
-from jsparse.compiler.schedule.sharing import is_sum, shared_loops
+from jsparse.compiler.schedule.cheapest import plan
+from jsparse.compiler.schedule.shared_loops import is_sum, shared_loops
 from jsparse.compiler.schedule.statements import wide_accumulation_schedules, with_lanes_innermost
 from jsparse.compiler.statement import Statement
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.translate import Chain, Result, translated
 from jsparse.primitives.kernel import call_kernels
-from jsparse.primitives.movement import bound_names, index_arrays, static_patterns, stored_in
 from jsparse.primitives.padding import nan_where, overflow
+from jsparse.primitives.storage_order import bound_names, index_arrays, static_patterns, stored_in
 from jsparse.settings import config
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered_of
-from jsparse.compiler.schedule.sharing import shared_loops
+from jsparse.compiler.schedule.shared_loops import shared_loops
 from jsparse.compiler.schedule.statements import shares_cheaply, with_lanes_innermost
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.equations import VIEWS

@@ -15,7 +15,7 @@ from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.build import check_nse
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
-from jsparse.ops.patterns.made import FormatLike, as_count, exactly, made, row_numbers, sizes
+from jsparse.ops.patterns.construction import FormatLike, as_count, exactly, made, row_numbers, sizes
 from jsparse.planning.signature import is_sparse
 
 

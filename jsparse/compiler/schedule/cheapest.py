@@ -9,15 +9,15 @@ from math import inf, prod
 from typing import TypeAlias
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.closing import closed
+from jsparse.compiler.schedule.candidates import candidates, default_lanes
 from jsparse.compiler.schedule.cost import Cost, Prices
 from jsparse.compiler.schedule.gathers import kept_as_stored
+from jsparse.compiler.schedule.last_steps import closed
 from jsparse.compiler.schedule.layout import Stored, layout_of, names_of, reordered, with_innermost
 from jsparse.compiler.schedule.machine import WRITTEN_OUT
 from jsparse.compiler.schedule.plan import Candidates, Plan
 from jsparse.compiler.schedule.row_blocks import RowBlocks, asked_blocks, in_blocks, paying_blocks, with_block_loop
 from jsparse.compiler.schedule.schedule import Schedule, check_step
-from jsparse.compiler.schedule.search import candidates, default_lanes
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize

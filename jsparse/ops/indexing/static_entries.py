@@ -17,7 +17,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.formats import Level, Pattern
 from jsparse.ops.indexing.gathered import Positions, as_array, concatenated, count, taken
 from jsparse.ops.indexing.links import Block, Link, Segments, kept_pointers
-from jsparse.ops.indexing.selector import Selector, Strided
+from jsparse.ops.indexing.selection import Selector, Strided
 
 
 @dataclass(frozen=True)

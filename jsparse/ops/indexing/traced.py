@@ -1,0 +1,220 @@
+"""Selections by traced indices: one coordinate of a static pattern, or einsums with index relations.
+
+*One coordinate* of the outermost level of a static pattern: in every level below, its positions are one range. So its
+index arrays are slices of the pattern's, of constant length, and nothing is assembled. A row of a mask is taken in this
+way at each step of a decoder.
+
+*Index tables*, or any index of a dynamic pattern: `A[rows]` is Σ_i S(n, i) · A(i, j) with S(n, rows[n]) = 1, which is
+the statement `C[n, j] = A[rows[n], j]`. So derivatives, batches and overflow work as in einsums, and an index out of
+range contributes nothing. The tables are operands of a compiled program, which serves all tables of their shape.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.memo import remembered
+from jsparse.errors import PatternError
+from jsparse.formats import DynamicType, Format, Pattern, default_format
+from jsparse.formats.dynamic import core_type
+from jsparse.ops.evaluate import evaluate
+from jsparse.ops.indexing.matches import joint_keys
+from jsparse.ops.indexing.selection import Selection
+from jsparse.ops.relocation.formats import remaining_format
+from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
+from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
+
+Range = tuple[Any, Any]
+"""The first position in a level, and the number of positions; both are traced integers."""
+
+
+def longest_segment(pattern: Pattern, selection: Selection) -> int | None:
+    """The most slots below one coordinate of the dimension from which a single traced integer selects.
+
+    None unless that dimension has the outermost level of a static pattern, and the level is dense.
+    """
+    outer = pattern.format.levels[0]
+    if list(selection.tables) != [outer.dim] or selection.points != 1 or not outer.kind.is_full:
+        return None
+    return _longest(pattern)[-1]
+
+
+def select_segment(tensor: SparseTensor, selection: Selection, format: Format, nse: int) -> SparseTensor | None:
+    """The entries below the coordinate that a single traced integer selects; none if it is out of range.
+
+    Args:
+        format: of the result.
+        nse: the capacity of the result.
+
+    Returns None where `longest_segment` does, and where the result has other levels or a smaller capacity.
+    """
+    pattern = tensor.pattern
+    if not isinstance(pattern, Pattern) or longest_segment(pattern, selection) is None:
+        return None
+    levels = pattern.format.levels
+    kept = levels if selection.table_shape else levels[1:]
+    if format.is_dense or [(x.kind, x.unique) for x in format.levels] != [(x.kind, x.unique) for x in kept]:
+        return None
+    type_ = dynamic_type(selection.shape, format, nse)
+    capacities = core_type(type_).capacities[bool(selection.table_shape) :]
+    if any(most > held for most, held in zip(_longest(pattern), capacities, strict=False)):
+        return None
+    (table,) = selection.tables.values()
+    arrays, (first, count) = _arrays(pattern, type_, table.reshape(()))
+    made = DynamicPattern(type_, arrays)
+    values: Any = tensor.values  # None for the tensor of ones that stands for a pattern
+    if values is not None:
+        slots = jnp.arange(type_.nse, dtype=first.dtype)
+        where = jnp.where(slots < count, first + slots, pattern.nse)
+        values = jnp.asarray(values).at[where].get(mode="fill", fill_value=0)
+    return SparseTensor._unchecked(values, made)
+
+
+@remembered(maxsize=256)
+def _longest(pattern: Pattern) -> tuple[int, ...]:
+    """The most positions below one coordinate of the outermost level, which is dense, in each level below it, and at
+    last in the slots."""
+    found, bounds = list[int](), np.arange(pattern.shape[pattern.format.levels[0].dim] + 1)
+    stored = iter(pattern.arrays)
+    for level in pattern.format.levels[1:]:
+        own = list(islice(stored, len(level.kind.arrays)))
+        if level.kind.has_pointers:
+            bounds = own[0][bounds].astype(np.int64)
+        elif level.kind.is_full:
+            bounds = bounds * pattern.shape[level.dim]
+        found.append(int(np.diff(bounds).max(initial=0)))
+    return (*found, found[-1] if found else 1)
+
+
+def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[jax.Array, ...], Range]:
+    """The index arrays of the entries below coordinate `at` of the outermost level, and the range of their slots."""
+    extent = pattern.shape[pattern.format.levels[0].dim]
+    inside = (at >= 0) & (at < extent)
+    first = jnp.where(inside, at, 0).astype(type_.index_dtype)
+    count = inside.astype(type_.index_dtype)
+    found, lengths = list[jax.Array](), iter(type_.array_lengths)
+    stored = iter(_padded(pattern, type_.array_lengths))
+    for level in pattern.format.levels[1:]:
+        size = pattern.shape[level.dim] if level.kind.is_full else 1
+        below: Range = (first * size, count * size)
+        for role in level.kind.arrays:
+            array, length = jnp.asarray(next(stored)), next(lengths)
+            if role == "pointers":
+                part = jax.lax.dynamic_slice(array, (first,), (length,))
+                end = array[first + count]
+                found.append((jnp.minimum(part, end) - part[0]).astype(type_.index_dtype))
+                below = part[0], end - part[0]
+                continue
+            begin, used = below if role == "coordinates" else (first, count)
+            part = jax.lax.dynamic_slice(array, (begin,), (length,))
+            found.append(jnp.where(jnp.arange(length) < used, part, 0).astype(type_.index_dtype))
+        first, count = below
+    return tuple(found), (first, count)
+
+
+@remembered(maxsize=64)
+def _padded(pattern: Pattern, lengths: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """The index arrays of a pattern, long enough for a slice of the given length from any position."""
+    ends = (a[-1:] if len(a) else np.zeros(1, a.dtype) for a in pattern.arrays)
+    return tuple(np.append(a, np.repeat(e, n)) for a, e, n in zip(pattern.arrays, ends, lengths, strict=True))
+
+
+def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None) -> SparseTensor:
+    """The selected entries of a tensor, on a dynamic pattern with a capacity of `nse`.
+
+    All dimensions without an index table are whole. Raises PatternError if `nse` is None and nothing bounds the number
+    of entries.
+    """
+    format = remaining_format(tensor.format, selection.parts, selection.tables)
+    arrays = {f"t{dim}": table if table.ndim else table[None] for dim, table in selection.tables.items()}
+    values: object = tensor.values  # None for a pattern, which is selected as a tensor without values
+    if format.is_dense and values is None:
+        format = default_format(len(selection.shape))  # a pattern of dense levels alone cannot lack entries
+    if format.is_dense:
+        return dense_levels(_taken(tensor, arrays, text=_statement(selection), format="dense", nse=None), format)
+    capacity = _bound(tensor, selection) if nse is None else nse
+    segment = select_segment(tensor, selection, format, capacity)
+    if segment is not None:
+        return segment
+    made: SparseTensor = _taken(tensor, arrays, text=_statement(selection), format=format, nse=capacity)
+    return made
+
+
+@partial(jax.jit, static_argnames=("text", "format", "nse"))
+def _taken(
+    tensor: SparseTensor, arrays: dict[str, Any], text: str, format: Format | str, nse: int | None
+) -> SparseTensor | jax.Array:
+    operand = tensor.pattern if tensor.values is None else tensor
+    made = evaluate(text, A=operand, **arrays, out_format=format, nse=nse)
+    if isinstance(made, SparseTensor) and not made.is_dynamic:  # it is known to be empty
+        return made.dynamic(nse)
+    return made
+
+
+def _statement(selection: Selection) -> str:
+    """The statement of a selection. An index table of rank 0 has one axis, which is summed."""
+    axes = ", ".join(f"n{axis}" for axis in range(max(len(selection.table_shape), 1)))
+    source = [f"t{d}[{axes}]" if d in selection.tables else f"i{d}" for d in range(len(selection.extents))]
+    target = [f"n{n}" if kind == "table" else f"i{n}" for kind, n in selection.labels]
+    return f"C[{', '.join(target)}] = A[{', '.join(source)}]"
+
+
+def _bound(tensor: SparseTensor, selection: Selection) -> int:
+    """The most slots that can be selected. Raises PatternError if nothing bounds them."""
+    if not selection.strided:
+        return selection.points
+    if selection.points <= 1:
+        return tensor.nse if tensor.is_dynamic else _most_slots(tensor, selection)
+    if selection.is_known and tensor.is_dynamic and _is_distinct(selection):
+        return tensor.nse
+    why = "are traced" if not selection.is_known else "repeat coordinates of a tensor with a dynamic pattern"
+    raise PatternError(
+        f"Expected nse=, the capacity of the result, for a selection from {named(tensor)} by arrays of indices that "
+        f"{why}, since its number of entries is known at run time only. Write A.take(indices, axis, nse=...)."
+    )
+
+
+def _is_distinct(selection: Selection) -> bool:
+    """Whether known index tables select no point twice."""
+    listed = selection.listed()
+    keys = joint_keys(listed, listed, [selection.extents[dim] for dim in sorted(selection.tables)])[0]
+    return len(np.unique(keys)) == len(keys)
+
+
+def _most_slots(tensor: SparseTensor, selection: Selection) -> int:
+    """The most slots of a static pattern that share a coordinate: the least such number over the indexed dimensions."""
+    assert isinstance(tensor.pattern, Pattern)
+    segment = longest_segment(tensor.pattern, selection)
+    if segment is not None:
+        return segment
+    rows, nse = tensor.pattern.rows(), tensor.nse
+    counts = [
+        np.bincount(rows[dim]) if tensor.shape[dim] <= 4 * nse + 64 else np.unique(rows[dim], return_counts=True)[1]
+        for dim in selection.tables
+    ]
+    return min(int(count.max(initial=0)) for count in counts)
+
+
+def named(tensor: SparseTensor) -> str:
+    """A tensor in a message; its pattern, if it stands for that alone."""
+    return repr(tensor.pattern if tensor.values is None else tensor)
+
+
+def check_capacity(made: SparseTensor, source: SparseTensor) -> None:
+    """Raise PatternError if a known result has more entries than its capacity, unless its source overflowed already."""
+    if not isinstance(made.pattern, DynamicPattern):
+        return
+    overflowed = made.pattern.overflowed
+    if isinstance(overflowed, jax.core.Tracer) or not np.any(overflowed) or np.any(source.overflowed):
+        return
+    count = int(np.max(made.pattern.count))
+    raise PatternError(
+        f"Expected at most nse={made.nse:,} entries in a selection from {named(source)}, but there are {count:,}. Pass "
+        f"nse={count} or more."
+    )
