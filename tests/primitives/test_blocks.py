@@ -402,7 +402,7 @@ def test_entries_are_sorted_by_their_targets():
         (PatternAccess(("i", "j"), type_),),
         (("i", 3), ("j", 4), *((v, 2) for v in "kln")),
     )
-    entries = blocks.Entries.of(stream_of(spec.walks[0], 0, arrays), block_product(spec))
+    entries = blocks.SortedEntries.of(stream_of(spec.walks[0], 0, arrays), block_product(spec))
     same(entries.pointers, [0, 2, 2, 3, 4])
     same(entries.slots[:4], [0, 4, 1, 3])
     assert sorted(entries.slots.tolist()) == list(range(12))

@@ -71,7 +71,7 @@ class BlockProduct:
             _grouped(factors[1 - self.number], other.before, (self.sources, self.outer, self.summed)),
             _grouped(values, labels, ((SLOTS,), *inner)),
             is_transposed,
-            Entries.of(stream_of(self.spec.walks[0], 0, arrays), self),
+            SortedEntries.of(stream_of(self.spec.walks[0], 0, arrays), self),
             self.spec.dtype_of(factors),
         )
 
@@ -108,7 +108,7 @@ class Blocks:
     x: jax.Array
     values: jax.Array
     is_transposed: bool
-    entries: Entries
+    entries: SortedEntries
     dtype: np.dtype
 
     @property
@@ -119,7 +119,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, eq=False)
-class Entries:
+class SortedEntries:
     """The entries of a pattern, sorted by their targets. Those that do not count come last.
 
     Attributes:
@@ -135,7 +135,7 @@ class Entries:
     targets: Array
 
     @staticmethod
-    def of(rows: Stream, product: BlockProduct) -> Entries:
+    def of(rows: Stream, product: BlockProduct) -> SortedEntries:
         """The entries of a stream. They are numpy's if the stream is known while a program is traced."""
         count, xp = product.size(product.targets), np if rows.is_known else jnp
         sizes = dict(product.spec.sizes)
@@ -146,7 +146,7 @@ class Entries:
         ordered = targets[slots]
         pointers = xp.searchsorted(ordered, xp.arange(count + 1, dtype=np.int32))
         found = (pointers, slots, sources[slots], xp.minimum(ordered, count - 1))
-        return Entries(*(x.astype(np.int32) for x in found))
+        return SortedEntries(*(x.astype(np.int32) for x in found))
 
 
 def block_product(spec: Spec) -> BlockProduct | None:

@@ -72,8 +72,8 @@ registers, where others need atomic additions."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The axes of a term's array, once those that rows index stand in front.
+class AxisOrder:
+    """The axes of an array, once those that rows index stand in front.
 
     Attributes:
         indexed: the axes that rows index.
@@ -86,13 +86,13 @@ class Layout:
     axes: tuple[int, ...]
 
     @staticmethod
-    def of(term: ArrayAccess, sparse: frozenset[IndexVar]) -> Layout:
-        """The layout of a term. `sparse` are the index variables of the patterns."""
+    def of(term: ArrayAccess, sparse: frozenset[IndexVar]) -> AxisOrder:
+        """The order for an access. `sparse` are the index variables of the patterns."""
         slots: tuple[Label, ...] = () if term.on is None else (term.on,)
         labels = (*term.before, *slots, *term.behind)
         first = [n for n, label in enumerate(labels) if isinstance(label, int) or label in sparse]
         rest = [n for n in range(len(labels)) if n not in first]
-        return Layout(tuple(labels[n] for n in first), tuple(str(labels[n]) for n in rest), (*first, *rest))
+        return AxisOrder(tuple(labels[n] for n in first), tuple(str(labels[n]) for n in rest), (*first, *rest))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class Factor:
     """A factor with its indexed axes in front."""
 
     array: Any
-    layout: Layout
+    layout: AxisOrder
 
     def of_rows(self, rows: Stream) -> Any:
         """Its elements for each row, with shape (rows, dense…); (dense…) if rows do not index it."""
@@ -133,7 +133,7 @@ class Sum:
 
     spec: Spec
     factors: tuple[Factor, ...]
-    target: Layout
+    target: AxisOrder
     dtype: np.dtype
     dense: tuple[IndexVar, ...]
     in_order: bool
@@ -367,16 +367,16 @@ def sum_of(
     factors = tuple(_factor(x, term, spec, sparse) for x, term in zip(arrays, spec.factors, strict=True))
     used = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
     named = [v for v, _ in spec.sizes if v not in sparse and v in used]
-    target = Layout.of(spec.result, sparse)
+    target = AxisOrder.of(spec.result, sparse)
     return Sum(spec, factors, target, spec.dtype_of(arrays), tuple(named), in_order, may_be_long, machine)
 
 
 def _factor(x: Any, term: ArrayAccess, spec: Spec, sparse: frozenset[IndexVar]) -> Factor:
-    layout = Layout.of(term, sparse)
+    layout = AxisOrder.of(term, sparse)
     x = jnp.transpose(unflattened(x, term, spec), layout.axes)
     if len(set(layout.dense)) < len(layout.dense):  # a diagonal
         letters, outer = {v: n for n, v in enumerate(layout.dense)}, len(layout.indexed)
         kept, front = tuple(dict.fromkeys(layout.dense)), [100 + n for n in range(outer)]
         x = jnp.einsum(x, [*front, *(letters[v] for v in layout.dense)], [*front, *(letters[v] for v in kept)])
-        layout = Layout(layout.indexed, kept, layout.axes)
+        layout = AxisOrder(layout.indexed, kept, layout.axes)
     return Factor(x, layout)
