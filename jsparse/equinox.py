@@ -132,7 +132,7 @@ def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
 
 
 def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A function that compares marks with those in a file, and reads other leaves by `read`."""
+    """A function that reads a leaf of a file: it compares a digest with the tensor's, and reads others by `read`."""
 
     def loaded(file: Any, x: Any) -> Any:
         if not isinstance(x, _Mark):

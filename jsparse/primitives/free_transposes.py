@@ -27,7 +27,9 @@ MOST = 256  # the most values that are traced back
 
 
 def after_transposes(ctx: Any, operand: Any) -> bool:
-    """Whether a value comes from swaps or transposes by elementwise operations only. Then swaps become transposes.
+    """Whether only elementwise operations stand between swaps or transposes and a value.
+
+    If so, the swaps become transposes, which XLA removes together with the one that follows the value.
 
     Args:
         ctx: the context of a lowering rule.

@@ -48,7 +48,7 @@ def in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
 
 
 def _is_one(values: Any, pointers: Any) -> bool:
-    """Whether these are known values on a single pattern, not on a batch."""
+    """Whether values and pointers are known, and belong to one pattern and not to a batch of them."""
     return np.ndim(values) == np.ndim(pointers) == 1 and is_on_host(values, pointers)
 
 

@@ -120,7 +120,7 @@ def _sample(pattern: Pattern, count: int) -> np.ndarray:
 
 
 def _stores(pattern: Pattern, sought: Mapping[int, np.ndarray]) -> np.ndarray:
-    """Whether a pattern stores an entry at each sought coordinate tuple, given as one array for each dimension."""
+    """Whether a pattern stores an entry at each of some points. `sought` has their coordinates in each dimension."""
     rows, (outermost, *dims) = pattern.rows(), pattern.format.order
     start, stop = _segments(rows[outermost], sought[outermost])
     for dim in dims:  # entries are sorted by one level after the other
