@@ -2,9 +2,12 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import pytest
 
 import jsparse
 from jsparse import explain
+from jsparse.compiler.kernel import interpret
 
 MASK = jsparse.pattern.window(32, 4)
 Q, K, V = jax.random.normal(jax.random.key(0), (3, 32, 8))
@@ -41,3 +44,24 @@ def test_what_is_not_fused_is_shown_as_it_is():
     (kernel,) = explain(together)(V).kernels
     assert kernel.fused is None
     assert kernel.plan is not None
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_rows_of_temporaries_are_cleared_entry_by_entry(monkeypatch, is_dynamic):
+    """A row of a temporary on another pattern has room for all columns, but only its own entries are written."""
+    stores = []
+    store = interpret._Machine.store
+    monkeypatch.setattr(interpret._Machine, "store", lambda *args: (stores.append(0), store(*args)))
+
+    def count(n):
+        A = jsparse.asarray(np.eye(n, dtype=np.float32))
+        B = jsparse.asarray(np.eye(n, k=1, dtype=np.float32) - 2 * np.eye(n, dtype=np.float32))
+        A, B = (A.dynamic(), B.dynamic()) if is_dynamic else (A, B)
+        stores.clear()
+        with jsparse.config(backend="interpret"):
+            found = jsparse.fuse(lambda A, B: jsparse.einsum("ij->i", jsparse.maximum(A, B)))(A, B)
+        np.testing.assert_array_equal(found, np.where(np.arange(n) < n - 1, 2, 1))
+        return len(stores)
+
+    few, many = count(50), count(100)
+    assert 100 <= many < 2.5 * few

@@ -89,12 +89,14 @@ class Array:
 
     Attributes:
         axes: for each kept axis its number, its first coordinate and its stride.
-        length: the number of elements.
+        length: the number of elements that it has room for.
+        used: the number of elements from the first one on that belong to the present iteration.
         clamps: whether addresses have to be kept inside, because coordinates may be anything.
     """
 
     axes: tuple[tuple[int, Expr, Expr], ...]
     length: Expr
+    used: Expr
     clamps: bool = False
 
 

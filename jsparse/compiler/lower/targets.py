@@ -31,7 +31,7 @@ def cleared(clear: Clear, scope: Scope) -> Stmt:
     """Set elements of the target to zero, in parallel where there may be many."""
     array = scope.arrays.get(clear.target.tensor)
     if array is not None:
-        return _zeros(clear, scope, const(0), array.length)
+        return _zeros(clear, scope, const(0), array.used)
     if clear.unused:
         return _unused(clear, scope)
     size = scope.storage.size_of(clear.target)

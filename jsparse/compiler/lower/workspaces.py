@@ -49,12 +49,14 @@ def _array(workspace: ArrayWorkspace, scope: Scope) -> tuple[list[Stmt], Array]:
     prelude: list[Stmt] = []
     axes: list[tuple[int, Expr, Expr]] = []
     stride: Expr = const(1)
+    used: Expr = stride
     types = scope.storage.problem.type_of[workspace.name].axes
     for number in reversed(workspace.axes):
         axis = types[number]
         first: Expr = const(0)
         panel = _panel(axis, workspace, scope)
         extent: Expr
+        count: Expr | None = None
         if panel is not None:
             first, extent = panel.start, const(panel.size)
         elif isinstance(axis, Dense):
@@ -65,9 +67,12 @@ def _array(workspace: ArrayWorkspace, scope: Scope) -> tuple[list[Stmt], Array]:
                 here = scope.fresh("first")
                 prelude.append(Let(here, _first(axis, workspace.below, scope)))
                 first = here
+                count = _count(axis, workspace.below, here, scope) if number == workspace.axes[0] else None
         axes.append((number, first, stride))
+        used = mul(stride, extent if count is None else count)
         stride = mul(stride, extent)
-    return prelude, Array(tuple(axes), stride, _may_leave(workspace, scope))
+    leaves = _may_leave(workspace, scope)
+    return prelude, Array(tuple(axes), stride, stride if leaves else used, leaves)
 
 
 def _may_leave(workspace: ArrayWorkspace, scope: Scope) -> bool:
@@ -119,6 +124,22 @@ def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
     if below.panel:
         return walk.leaf(walk.full_entry(scope.panels[name].start).positions.first, below.level + 1)
     return walk.leaf(scope.positions[axis.pattern, below.level].first, below.level + 1)
+
+
+def _count(axis: Positions, below: LevelIteration, first: Expr, scope: Scope) -> Expr | None:
+    """The number of the pattern's positions below the present position of a level; None if it takes a walk to know.
+
+    An upper bound (`_most`) is all coordinates of the levels below, or all positions: far more than a row has.
+    """
+    if below.panel:
+        return None
+    position = scope.positions[axis.pattern, below.level]
+    repeats = scope.storage.problem.patterns[axis.pattern].repeats(below.level)
+    if position.present is not None or (repeats and position.stop is None):
+        return None
+    stop = add(position.first, const(1)) if position.stop is None else position.stop
+    walk = LevelWalk(scope, below, scope.storage.problem.level_variables[axis.pattern][below.level])
+    return sub(walk.leaf(stop, below.level + 1), first)
 
 
 def address_in(array: Array, coordinates: Sequence[Expr]) -> Expr:
