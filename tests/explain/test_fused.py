@@ -47,19 +47,25 @@ def test_what_is_not_fused_is_shown_as_it_is():
 
 
 @pytest.mark.parametrize("is_dynamic", [False, True])
-def test_rows_of_temporaries_are_cleared_entry_by_entry(monkeypatch, is_dynamic):
+@pytest.mark.parametrize("format", ["csr", "(i, j, k) -> (i : dense, j : dense, k : compressed)"])
+def test_rows_of_temporaries_are_cleared_entry_by_entry(monkeypatch, format, is_dynamic):
     """A row of a temporary on another pattern has room for all columns, but only its own entries are written."""
-    stores = []
+    stores, indices = [], "ij" if format == "csr" else "ijk"
     store = interpret._Machine.store
     monkeypatch.setattr(interpret._Machine, "store", lambda *args: (stores.append(0), store(*args)))
 
+    def maxima(A, B, U):
+        return jsparse.einsum(f"{indices}->i", jsparse.maximum(A.restrict(U), B.restrict(U)))
+
     def count(n):
-        A = jsparse.asarray(np.eye(n, dtype=np.float32))
-        B = jsparse.asarray(np.eye(n, k=1, dtype=np.float32) - 2 * np.eye(n, dtype=np.float32))
+        shape = (n, *[1] * (len(indices) - 2), n)
+        A = jsparse.asarray(np.eye(n, dtype=np.float32).reshape(shape), format)
+        B = jsparse.asarray((np.eye(n, k=1) - 2 * np.eye(n)).astype(np.float32).reshape(shape), format)
         A, B = (A.dynamic(), B.dynamic()) if is_dynamic else (A, B)
+        U = A + B
         stores.clear()
         with jsparse.config(backend="interpret"):
-            found = jsparse.fuse(lambda A, B: jsparse.einsum("ij->i", jsparse.maximum(A, B)))(A, B)
+            found = jsparse.fuse(maxima)(A, B, U)
         np.testing.assert_array_equal(found, np.where(np.arange(n) < n - 1, 2, 1))
         return len(stores)
 

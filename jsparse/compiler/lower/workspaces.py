@@ -71,8 +71,7 @@ def _array(workspace: ArrayWorkspace, scope: Scope) -> tuple[list[Stmt], Array]:
         axes.append((number, first, stride))
         used = mul(stride, extent if count is None else count)
         stride = mul(stride, extent)
-    leaves = _may_leave(workspace, scope)
-    return prelude, Array(tuple(axes), stride, stride if leaves else used, leaves)
+    return prelude, Array(tuple(axes), stride, used, _may_leave(workspace, scope))
 
 
 def _may_leave(workspace: ArrayWorkspace, scope: Scope) -> bool:
