@@ -1,8 +1,8 @@
 """The level functions of each kind of level, by which loops and interpreters walk it.
 
-See Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). Loops walk a level by its
-positions, each of which has a coordinate (`segment`). Only a full level is walked by its coordinates: the position is
-parent * extent + coordinate. `entries` is the same walk on numpy arrays.
+See Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). Loops run
+over the positions of a level, and `segment` gives the coordinate of each position. Over a full level they run over
+coordinates, and compute the position as parent * extent + coordinate. `entries` is the same walk on numpy arrays.
 """
 
 from __future__ import annotations

@@ -20,5 +20,6 @@ __all__ = [
     "derived_format",
 ]
 
-for name in ("level", "levels.compressed", "levels.dense", "levels.range", "levels.singleton"):
-    sys.modules[f"{__name__}.{name}"] = levels  # pickles of version 0.1.0 look up levels and their kinds by these names
+# Pickles of version 0.1.0 look up levels and their kinds by these names.
+_MOVED = ("level", "levels.compressed", "levels.dense", "levels.range", "levels.singleton")
+sys.modules.update({f"{__name__}.{moved}": levels for moved in _MOVED})

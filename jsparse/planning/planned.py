@@ -2,9 +2,9 @@
 
 Operands are checked, and converted to what the primitives take. Operands of equal signatures share one plan.
 
-`jsparse.config.log_compiles` asks for a message when a statement is planned for operands that are new to it. What
-differs from earlier operands says why JAX makes a program anew. Its own messages (`jax_log_compiles`) list the shapes
-of leaves, in which two static patterns with as many entries look the same.
+`jsparse.config.log_compiles` asks for a message when a statement is planned for operands that are new to it. The
+message says how they differ from earlier operands, so that a user sees why JAX compiles another program. JAX's own
+messages (`jax_log_compiles`) list the shapes of leaves, which are equal for two static patterns with as many entries.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _message(text: str, found: Operands, before: Operands | None) -> str:
     if before is None:
         return f"{shown}, for the first time."
     if before == found:
-        return f"{shown}, as before: another argument or function made JAX trace anew."
+        return f"{shown}, as before: JAX traced it again because of another argument or function."
     changes = {name: x.differences(before[name]) for name, x in found.items() if x != before[name]}
     told = (f"{name} differs in {', '.join(fields)} from {before[name]}" for name, fields in changes.items())
     entries = any(found[name].content and {*fields} <= {"nse", "content"} for name, fields in changes.items())

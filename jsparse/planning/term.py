@@ -198,10 +198,15 @@ class Term:
             return None
         return replace(spec.with_dtype(self.dtypes.computed, self.factor_dtypes), schedule=self.schedule)
 
+    @property
+    def _is_walked(self) -> bool:
+        """Whether a pattern is walked. If none is, XLA computes the product of promoted operands."""
+        return bool(self.walked(self.on))
+
     @cached_property
     def operand_dtypes(self) -> tuple[np.dtype | None, ...]:
         """The dtype of each factor before its prereduction; None for a bare pattern."""
-        dtypes, is_walked = self.dtypes, bool(self.walked(self.on))
+        dtypes, is_walked = self.dtypes, self._is_walked
         return tuple(
             None if x.is_bare else dtypes.operand_dtype(x.dtype) if is_walked else dtypes.promoted
             for x in self.operands
@@ -210,7 +215,7 @@ class Term:
     @cached_property
     def prereductions(self) -> tuple[str | None, ...]:
         """The subscripts of each factor's prereduction; None if it has none."""
-        if not self.walked(self.on):
+        if not self._is_walked:
             return (None,) * len(self.operands)
         return tuple(self.prereduction(n)[1] for n in range(len(self.operands)))
 

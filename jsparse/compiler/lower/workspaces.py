@@ -126,7 +126,7 @@ def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
 
 
 def _count(axis: Positions, below: LevelIteration, first: Expr, scope: Scope) -> Expr | None:
-    """The number of the pattern's positions below the present position of a level; None if it takes a walk to know.
+    """The number of the pattern's positions below the present position of a level; None if only a walk would tell.
 
     An upper bound (`_most`) is all coordinates of the levels below, or all positions: far more than a row has.
     """
