@@ -49,6 +49,16 @@ def check_column_parallel(kind, format):
     np.testing.assert_array_equal(jax.jit(jax.vmap(shard, (None, 0)))(A, stacked), jnp.stack([D @ X, 2 * D @ X]))
 
 
+def check_conversions_stay_on_all_devices():
+    """Outside jit, too: what numpy does at once for an array on one device would leave the others without it."""
+    mesh = jax.make_mesh((jax.device_count(),), ("d",), axis_types=(AxisType.Auto,))
+    A = Case("ij,jk->ik", "csr").tensor()
+    values = jax.device_put(A.values, NamedSharding(mesh, WHOLE))
+    for found in (A.with_values(values).asformat("csc"), A.with_values(values).T.asformat("csr")):
+        assert found.values.devices() == values.devices()
+    np.testing.assert_array_equal(A.with_values(values).asformat("csc").todense(), A.todense())
+
+
 @pytest.mark.parametrize("kind, format", [(AxisType.Auto, "coo"), (AxisType.Explicit, "csr")])
 def test_one_device(kind, format):
     check_column_parallel(kind, format)
@@ -59,10 +69,11 @@ def test_two_devices(tests_folder):
         import sys
         sys.path.insert(0, sys.argv[1])
         import jax
-        from einsum.test_sharding import AxisType, check_column_parallel
+        from einsum.test_sharding import AxisType, check_column_parallel, check_conversions_stay_on_all_devices
         assert jax.device_count() == 2
         check_column_parallel(AxisType.Auto, "csr")
         check_column_parallel(AxisType.Explicit, "csr")
+        check_conversions_stay_on_all_devices()
     """)
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}

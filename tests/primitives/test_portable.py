@@ -160,6 +160,13 @@ def test_static_patterns_that_have_nothing_in_common():
 # ---- semirings and dtypes
 
 
+def test_a_join_may_have_as_many_rows_as_an_operand_though_it_has_others():
+    a, b = np.diag(np.arange(1, 5, dtype=np.float32)), np.zeros((4, 3), np.float32)
+    b[[0, 2], :2] = [[1, 2], [3, 4]]  # two entries meet one of `a`, or none does
+    check = of("ij,jk->ik", jsparse.asarray(a), jsparse.asarray(b), out_format="dense")
+    np.testing.assert_array_equal(check, a @ b)
+
+
 @pytest.mark.parametrize("semiring", ["min_plus", "max_plus", "max_times"])
 def test_minima_and_maxima(semiring):
     d, x = draw(5, 7, density=0.3), whole(7, 3)

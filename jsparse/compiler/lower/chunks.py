@@ -75,13 +75,14 @@ def in_chunks(
 
 
 def _before(chunk: ir.Expr, chunks: ir.Expr, whole: ir.Expr) -> ir.Expr:
-    """⌊chunk · whole / chunks⌋, the share of `whole` that belongs to the chunks before this one.
+    """The share of `whole` that belongs to the chunks before this one.
 
-    The product may exceed 64 bits. With whole = chunks · q + r it is chunk · q + ⌊chunk · r / chunks⌋, which does not.
+    With whole = chunks · q + r each chunk has q, and the first r chunks have 1 more. Nothing here exceeds 64 bits, as
+    the product chunk · whole may.
     """
     each = floor_div(whole, chunks)
     rest = sub(whole, mul(each, chunks))
-    return add(mul(chunk, each), floor_div(mul(chunk, rest), chunks))
+    return mul(chunk, each) if rest == const(0) else add(mul(chunk, each), minimum(chunk, rest))
 
 
 def lower_bound(
@@ -94,11 +95,11 @@ def lower_bound(
     lo + ⌈left / 2⌉ - 1. If `reaches` holds there, n is at most that position, else it is in the half above. Both
     halves fit in ⌊left / 2⌋ positions after their first one.
     """
-    lo, left, half = scope.fresh("lo"), scope.fresh("left"), scope.fresh("half")
-    reached = reaches(sub(add(lo, half), const(1)))
+    lo, left, half, tested = scope.fresh("lo"), scope.fresh("left"), scope.fresh("half"), scope.fresh("tested")
     body = block(
         ir.Let(half, sub(left, floor_div(left, const(2)))),
-        ir.Set(lo, ir.Select(reached, lo, add(lo, half))),
+        ir.Let(tested, sub(add(lo, half), const(1))),
+        ir.Set(lo, ir.Select(reaches(tested), lo, add(lo, half))),
         ir.Set(left, sub(left, half)),
     )
     return block(ir.Declare(lo, first), ir.Declare(left, sub(stop, first)), ir.While(less(const(0), left), body)), lo

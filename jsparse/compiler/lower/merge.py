@@ -187,14 +187,16 @@ class _Merge:
             most: list[ir.Stmt] = [ir.Let(greatest, reduce(lambda a, b: ir.Binary("max", a, b), coordinates))]
             body = block(*most, ir.If(ir.Compare("==", least, greatest), body))
             # All coordinates are equal exactly if the least equals the greatest. No coordinate below `greatest` is
-            # common to all levels, so a search may skip to it. `is_long` is set before the loop and does not change.
-            for n, cursor in enumerate(cursors):
-                is_long = self.scope.fresh("long", BOOL)
-                before.append(ir.Let(is_long, self.is_long(cursor, cursors)))
-                search = ir.If(
-                    less(coordinates[n], greatest), self.searched(cursor, coordinates[n], greatest), advance[n]
-                )
-                advance[n] = ir.If(is_long, search, advance[n])
+            # common to all levels, so a search may skip to it. Which segments are searched is decided before the loop:
+            # if none is, each iteration has one branch more, which is always predicted.
+            longs = [self.scope.fresh("long", BOOL) for _ in cursors]
+            before += [ir.Let(long, self.is_long(x, cursors)) for long, x in zip(longs, cursors, strict=True)]
+            searching = [
+                ir.If(both(long, less(coordinate, greatest)), self.searched(cursor, coordinate, greatest), step_on)
+                for long, cursor, coordinate, step_on in zip(longs, cursors, coordinates, advance, strict=True)
+            ]
+            is_searched = reduce(lambda a, b: ir.Binary("|", a, b), list[ir.Expr](longs))
+            advance = [ir.If(is_searched, block(*searching), block(*advance))]
         going = reduce(both, [less(cursor.position, cursor.stop) for cursor in cursors])
         return block(
             *before, ir.While(going, block(*step, ir.Let(least, reduce(minimum, coordinates)), body, *advance))

@@ -18,6 +18,7 @@ from math import inf, log2
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.problem import Dense, Problem
@@ -209,15 +210,21 @@ def read_before(pattern: Stored, level: int) -> float:
 
 @remembered(maxsize=64)
 def _read_before(pattern: Pattern, level: int) -> float:
-    pointers, coordinates = pattern.pointers(level), pattern.coordinates(level)
-    chosen = np.unique(np.linspace(1, max(len(pointers) - 2, 1), PAIRS).astype(np.int64))
-    found = entries = 0
-    for n in chosen if len(pointers) > 2 else ():
-        before = coordinates[pointers[n - 1] : pointers[n]][:LONGEST]
-        here = coordinates[pointers[n] : pointers[n + 1]][:LONGEST]
-        found += len(np.intersect1d(before, here, assume_unique=pattern.format.levels[level].unique))
-        entries += len(here)
-    return found / entries if entries else 0.0
+    pointers, coordinates, stored = pattern.pointers(level), pattern.coordinates(level), pattern.format.levels[level]
+    if len(pointers) < 3:
+        return 0.0
+    chosen = np.unique(np.linspace(1, len(pointers) - 2, PAIRS).astype(np.int64))
+
+    def entries(segments: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The entries of these segments, each as a number that is made of its pair of segments and its coordinate."""
+        bounds = zip(pointers[segments].tolist(), pointers[segments + 1].tolist(), strict=True)
+        found = [coordinates[first : min(stop, first + LONGEST)] for first, stop in bounds]
+        pairs = np.repeat(np.arange(len(found)), [len(one) for one in found])
+        return pairs * pattern.shape[stored.dim] + np.concatenate(found)
+
+    here = entries(chosen)
+    shared = np.intersect1d(entries(chosen - 1), here, assume_unique=stored.unique)  # of all pairs at once
+    return len(shared) / len(here) if len(here) else 0.0
 
 
 MOVE_CALL = 1e4  # a permutation of values to another storage order, however few they are
