@@ -159,6 +159,15 @@ def test_values_are_moved_where_as_many_are_looked_up_in_long_segments() -> None
     assert "store" in str(planned("ij,ji->", A, A).schedule)
 
 
+@pytest.mark.parametrize("shape, text", [((1_000_000, 1_000), "ij,j->i"), ((300_000, 300_000), "ij,i->j")])
+def test_values_far_apart_are_not_moved_for_a_vector(shape, text) -> None:
+    """A move of two million values takes longer than the branches of short rows, or than adding to memory."""
+    rng = np.random.default_rng(4)
+    coords = np.unique(np.stack([rng.integers(0, n, 2_000_000) for n in shape]), axis=1)
+    A = SparseTensor.from_coords(coords, np.ones(coords.shape[1], np.float32), shape, "csr")
+    assert "store" not in str(planned(text, A, np.ones(shape["ij".index(text[3])], np.float32)).schedule)
+
+
 def test_a_move_within_rows_costs_less_than_one_across_them() -> None:
     """A value that stays in its row is read from the nearest cache, so only the last two loops are exchanged."""
     rng, shape = np.random.default_rng(3), (1000, 2000, 3000)
