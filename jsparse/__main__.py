@@ -1,6 +1,6 @@
 """`python -m jsparse info` prints what a bug report needs; `python -m jsparse cache` shows the kernels on disk.
 
-With `--json`, the former prints JSON. With `--clear`, the latter empties the folder.
+`info --json` prints JSON. `cache --clear` empties the folder.
 """
 
 from __future__ import annotations

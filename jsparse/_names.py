@@ -101,7 +101,7 @@ KINDS: dict[str, dict[str, str]] = {
         ),
     },
 }
-"""Kind → file of the package → the names that it defines."""
+"""Kind → module → the names that the module defines, separated by spaces."""
 
 SUBPACKAGES = {
     "pattern": "patterns of attention: windows, causal masks, butterflies and their unions",
@@ -123,7 +123,7 @@ PLACES = {
 
 
 def documentation() -> str:
-    """The names by kind, and the subpackages, for `help(jsparse)`."""
+    """Return a list of the public names by kind, and of the subpackages, for `help(jsparse)`."""
     lines = []
     for kind, places in KINDS.items():
         names = ", ".join(" ".join(places.values()).split())

@@ -1,6 +1,7 @@
 """The systems, the builds of Python and the releases of JAX that this package works with.
 
-It is imported first: other modules need functions of the system and names of JAX that an unsupported one may lack.
+This module is imported first, since other modules use functions of the system and names of JAX that an unsupported
+system or release may lack.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def require_system() -> None:
 
 
 def require_jax() -> None:
-    """Raise ImportError if JAX is too old. A newer release may work, and pip's requirements exclude it."""
+    """Raise ImportError if JAX is too old. A release after `NEWEST` may work; only pip's requirements exclude it."""
     import jax  # noqa: PLC0415  a system that is refused may be one without JAX
 
     if jax.__version_info__ < OLDEST:

@@ -41,15 +41,15 @@ def tree_serialise_leaves(
 
         >>> jsparse.equinox.tree_serialise_leaves("model.eqx", model)
 
-    The leaves of a static tensor are its values alone. The digest says which pattern they belong to, so that they are
-    not read into a tensor on another pattern with as many entries. For a dynamic pattern, the digest covers shape,
-    format and capacity: its index arrays are leaves in the file.
+    The only leaf of a static tensor is its values. The digest identifies the pattern to which the values belong, so
+    that they are not read into a tensor on another pattern with as many entries. For a dynamic pattern, the digest
+    covers shape, format and capacity, since the index arrays are leaves in the file.
 
     Args:
         path_or_file: a path, to which ".eqx" is added if it has no suffix, or a binary file.
         pytree: the pytree.
-        filter_spec, is_leaf: as in `equinox.tree_serialise_leaves`; they decide how other leaves are written, and the
-            leaves of tensors.
+        filter_spec, is_leaf: as in `equinox.tree_serialise_leaves`. They decide how all leaves are written, including
+            the leaves of tensors, but not how digests are written.
     """
     eqx.tree_serialise_leaves(path_or_file, _marked(pytree), jax.tree.map(_writing, filter_spec), is_leaf)
 
@@ -66,8 +66,9 @@ def tree_deserialise_leaves(
 
     Args:
         path_or_file: a path, to which ".eqx" is added if it has no suffix, or a binary file.
-        like: a pytree of that structure, whose leaves may be shapes. Its tensors have the patterns that were saved;
-            dynamic ones have their shape, format and capacity, and get the index arrays of the file.
+        like: a pytree of the same structure, whose leaves may be shapes. Static tensors in it have the patterns that
+            were saved. Dynamic tensors have the shape, format and capacity that were saved, and get the index arrays
+            from the file.
         filter_spec, is_leaf: as in `equinox.tree_deserialise_leaves`.
 
     Raises PatternError for a tensor whose pattern (if dynamic: whose shape, format or capacity) differs from the saved
@@ -113,14 +114,14 @@ def _marked(tree: Any) -> Any:
 
 
 def _digest(tensor: SparseTensor) -> str:
-    """A digest of the pattern's static part: of a static pattern, of all of it; of a dynamic one, of its types."""
+    """A digest of the static part of a pattern: all of a static pattern, or the types of a dynamic pattern."""
     pattern = tensor.pattern
     derived = [other.type.digest for other in pattern.derived] if isinstance(pattern, DynamicPattern) else []
     return "-".join([pattern.digest, *derived])
 
 
 def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """A function that writes marks, and other leaves by `write`."""
+    """Return a function that writes the digests of marks, and writes other leaves by `write`."""
 
     def written(file: Any, x: Any) -> None:
         if isinstance(x, _Mark):
@@ -132,7 +133,7 @@ def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
 
 
 def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A function that reads a leaf of a file: it compares a digest with the tensor's, and reads others by `read`."""
+    """Return a function that reads a leaf. It compares a digest with the tensor's, and reads other leaves by `read`."""
 
     def loaded(file: Any, x: Any) -> Any:
         if not isinstance(x, _Mark):
@@ -156,7 +157,7 @@ def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The first error of the chain from which Equinox raised errors that name a path."""
+    """Return the original error, from which Equinox raised a chain of errors that name a path."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

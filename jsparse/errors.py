@@ -30,12 +30,12 @@ LINE = 100  # the characters of a long text that a message shows around an error
 
 
 def represented(x: object, limit: int = 80) -> str:
-    """The `repr` of an object, shortened. It is the type's name if `repr` fails."""
+    """Return the shortened `repr` of an object, or the name of its type if `repr` fails."""
     return shortened(_shown(repr, x), limit)
 
 
 def shortened(text: object, limit: int = 80) -> str:
-    """A text, or an object's `str`, in at most `limit` characters: the middle of a longer one is left out."""
+    """Shorten a text, or the `str` of an object, to at most `limit` characters, by leaving out the middle."""
     shown = text if isinstance(text, str) else _shown(str, text)
     if len(shown) <= limit:
         return shown
@@ -129,7 +129,7 @@ class FormatError(JsparseError, ValueError):
 
 
 class FileFormatError(JsparseError, ValueError):
-    """A file of a tensor is damaged, or does not follow its format. The message names the file, and a text file's line.
+    """A file of a tensor is damaged, or does not follow its format. The message names the file and, in text, the line.
 
     >>> Path("graph.mtx").write_text("3 3 1")
     5
@@ -179,7 +179,7 @@ class SemiringError(JsparseError, ValueError):
 
 
 class ScheduleError(JsparseError, ValueError):
-    """The text of a schedule has a line that is no step, or a step is illegal on the loops that it is applied to.
+    """The text of a schedule has a line that is no step, or a step is illegal on the loops to which it is applied.
 
     >>> jsparse.einsum("ij,j->i", A, x, schedule=jsparse.Schedule().vectorize("k"))
     Traceback (most recent call last):
@@ -206,7 +206,7 @@ class DTypeError(JsparseError, TypeError):
 
 
 class IntegerRangeError(DTypeError, OverflowError):
-    """An integer is out of the range of the dtype that it is converted to.
+    """An integer is out of the range of the dtype to which it is converted.
 
     >>> jsparse.asarray([[1, 300]], dtype="int8")
     Traceback (most recent call last):

@@ -85,7 +85,7 @@ class SparseLinearOperator(lx.AbstractLinearOperator):  # type: ignore[misc]  # 
         return jax.ShapeDtypeStruct(self.matrix.shape[1:], self.matrix.dtype)
 
     def out_structure(self) -> jax.ShapeDtypeStruct:
-        """The shape (m,) and the dtype of its products."""
+        """The shape (m,) and the dtype of the vectors that the operator returns."""
         return jax.ShapeDtypeStruct(self.matrix.shape[:1], self.matrix.dtype)
 
 
@@ -126,7 +126,7 @@ def _is_symmetric(operator: SparseLinearOperator) -> bool:
 
 
 def _has_tag(*tags: object) -> Callable[[SparseLinearOperator], bool]:
-    """A check that an operator has one of these tags."""
+    """Return a function that checks whether an operator has one of these tags."""
     return lambda operator: not operator.tags.isdisjoint(tags)
 
 

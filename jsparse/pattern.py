@@ -1,4 +1,4 @@
-"""Patterns of attention and of weights. A pattern is an operand of `einsum`, and its `out_format`.
+"""Patterns of attention and of weights. A pattern can be an operand of `einsum`, and its `out_format`.
 
     >>> P = jsparse.pattern.window(1024, 32) | jsparse.pattern.global_(1024, 2)
 

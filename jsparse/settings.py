@@ -24,7 +24,7 @@ from jsparse.errors import ConfigError, represented
 __all__ = ["PORTABLE", "Config", "Settings", "clear_cache", "config", "logged"]
 
 PORTABLE = "xla"
-"""The backend without kernels of our own."""
+"""The backend whose programs have XLA operations in place of kernels of jsparse."""
 
 CHOICES = {"bounds": ("clamp", "check"), "backend": (*BACKENDS, PORTABLE), "blocks": (PORTABLE, "pallas")}
 
@@ -69,13 +69,13 @@ def _flag(value: object, shown: str) -> bool:
 
 @dataclass
 class _Logged:
-    """What is logged."""
+    """The settings of logging."""
 
     log_compiles: bool = False
 
 
 logged = _Logged()
-"""What this process logs. Reading it here takes less time than `config.log_compiles`."""
+"""The settings of what this process logs. Access to them takes less time than `config.log_compiles`."""
 
 PROCESS: dict[str, tuple[object, Callable[[Any, str], Any]]] = {
     "cache_dir": (location, _path),
@@ -83,7 +83,7 @@ PROCESS: dict[str, tuple[object, Callable[[Any, str], Any]]] = {
     "log_compiles": (logged, _flag),
     "progress": (progress, _flag),
 }
-"""The settings of the whole process, which change no program: the object that has each, and the check of its value."""
+"""Name of a setting of the process, which changes no program → the object that has it, and the check of its value."""
 
 TRACED = tuple(field.name for field in fields(Settings))
 NAMES = (*TRACED, *PROCESS)
@@ -97,35 +97,35 @@ class Config:
         ...     y = A @ x
 
     Settings take effect at the next call, also for functions that are jitted already: JAX keeps a program for each
-    value of `bounds`, `backend` and `blocks`. All others belong to the whole process: they change no program, and can
-    be assigned but not set inside a `with` block. All settings are read from the environment at import, as
-    JSPARSE_BOUNDS=check.
+    value of `bounds`, `backend` and `blocks`. All other settings belong to the entire process: they change no program,
+    and can be assigned but not set for a `with` block. All settings are read at import from environment variables such
+    as JSPARSE_BOUNDS=check.
 
     Attributes:
-        bounds: the treatment of dynamic tensors' index arrays in programs. "clamp" (the default): kernels stay within
-            their arrays whatever these hold, and entries out of range contribute nothing. The result of invalid arrays
-            (unsorted ones, say) is undefined. "check": each operation checks the arrays in full, and fails if they are
-            invalid. That costs about as much as reading them a few times.
+        bounds: how programs treat the index arrays of dynamic tensors. "clamp" (the default): kernels stay within
+            their arrays whatever the index arrays hold, and entries out of range contribute nothing. The result of
+            invalid (for example, unsorted) index arrays is undefined. "check": each operation checks the index arrays
+            in full, and fails if they are invalid. That costs about as much as reading them a few times.
         backend: how kernels run. "llvm" (the default): as machine code for this CPU. "interpret": Python executes them,
             statement by statement, thousands of times slower; compare with it where machine code is in doubt. The
             extension's routines and XLA's computations run as always. "xla": programs have XLA operations in place of
-            kernels, as on all platforms other than CPU (docs/concepts/platforms.md). What is known while a program is
-            traced, such as the pattern of a product, is computed by machine code all the same.
+            kernels, as on all platforms other than CPU (docs/concepts/platforms.md). Results that are known while a
+            program is traced, such as the pattern of a product, are still computed by machine code.
         blocks: how programs for CUDA and TPUs multiply patterns of dense blocks by arrays. "xla" (the default): by XLA
-            operations, as on all platforms other than CPU. "pallas": by a kernel of jsparse, where the blocks are of
-            sizes that it takes (docs/concepts/platforms.md). The kernels were never run on a device.
+            operations, as on all platforms other than CPU. "pallas": by a kernel of jsparse, if the kernel supports
+            the sizes of the blocks (docs/concepts/platforms.md). The kernels were never run on a device.
         cache_dir: the folder in which compiled kernels are kept for later processes (docs/concepts/cache.md): an
             absolute path, by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel
-            creates it. Only this user may be able to write to it, since it holds machine code. None or "" (also in
-            the environment): kernels are kept in memory only.
+            creates the folder. No other user may have write access, since the folder holds machine code. None or ""
+            (also in the environment): kernels are kept in memory only.
         cache_bytes: the most bytes of all files in the folder, by default 256 MiB. The least recently used files are
             removed.
-        log_compiles: log each statement that is planned for shapes, formats or patterns that are new to it, and what
-            differs from those before, as warnings of the logger "jsparse". So it says which pattern made JAX compile a
+        log_compiles: log each statement that is planned for new shapes, formats or patterns, and how these differ from
+            the earlier ones, as warnings of the logger "jsparse". The log thus says which pattern made JAX compile a
             program again (docs/concepts/static_or_dynamic.md). By default it is False. Statements that JAX traces again
             for the same operands are logged as information.
-        progress: show a line on stderr while kernels are compiled, tensors are converted and files are read, once that
-            has taken two seconds. By default it is True. Nothing is shown where stderr is not a terminal.
+        progress: show a line on stderr while kernels are compiled, tensors are converted or files are read, as soon as
+            the work has taken two seconds. By default it is True. Nothing is shown where stderr is not a terminal.
 
     Raises ConfigError for an unknown value, AttributeError for an unknown setting.
     """
@@ -166,7 +166,7 @@ class Config:
 
     @property
     def generator(self) -> str:
-        """The name of the code generator of kernels. Where programs have none, kernels still run on the host."""
+        """The name of the code generator of kernels. The host runs kernels even if programs have no kernels."""
         return FALLBACK if self.is_portable else self.backend
 
     def __call__(self, **changes: str) -> AbstractContextManager[None]:
@@ -198,7 +198,7 @@ class Config:
 
 
 def _assign(name: str, value: object, shown: str) -> None:
-    """Set a setting of the whole process. Raises ConfigError for a wrong value, which it calls `shown`."""
+    """Assign a setting of the process. Raises ConfigError for a wrong value; the message calls the setting `shown`."""
     owner, checked = PROCESS[name]
     setattr(owner, name, checked(value, shown))
 

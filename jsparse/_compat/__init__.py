@@ -1,6 +1,6 @@
-"""Wrappers of JAX's names that are not public. No other package uses such names.
+"""Wrappers of JAX names that are not public. No other subpackage uses such names.
 
-What `jax.extend` has comes from where JAX defines it: that package also imports all of Pallas.
+Names that `jax.extend` exports are imported from the modules that define them: `jax.extend` imports all of Pallas.
 """
 
 from jax._src.core import Literal, Primitive

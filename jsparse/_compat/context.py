@@ -1,4 +1,4 @@
-"""What JAX does at the moment: traces, meshes, settings that are part of the key of jitted functions, and forks."""
+"""The current state of JAX: traces, meshes, settings that are part of the key of jitted functions, and forks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from jsparse.errors import JsparseError
 def output_aval(
     shape: Sequence[int], dtype: np.dtype, operands: Sequence[jax.core.ShapedArray]
 ) -> jax.core.ShapedArray:
-    """The abstract value of a result: replicated over the operands' mesh, and varying over their manual axes.
+    """The abstract value of a result: replicated over the operands' mesh, and varying over the operands' manual axes.
 
-    Without operands it is the abstract value of a constant.
+    Without operands, the result is the abstract value of a constant.
 
     Raises ShapeError if the result is too large for memory.
     """
@@ -78,9 +78,9 @@ def varying_like(x: jax.Array, shape: Sequence[int], dtype: np.dtype) -> jax.Sha
 
 
 def function_of_jax_numpy() -> str | None:
-    """The name of the jax.numpy function that is checking its operands, in the frame that called the caller.
+    """The name of the jax.numpy function whose check of operands has called the caller of this function.
 
-    The result is "" if the name is not known, and None if no such function is.
+    The result is "" if the name is not known, and None if no check of jax.numpy has made that call.
     """
     frame: FrameType | None = sys._getframe(2)
     found = None
@@ -92,7 +92,7 @@ def function_of_jax_numpy() -> str | None:
 
 
 def trace_state() -> Any:
-    """The trace that operations belong to now, to be compared with the trace at another time."""
+    """A token of the current trace. Tokens are compared, to see whether two moments belong to the same trace."""
     return get_opaque_trace_state(convention="flax")
 
 
@@ -102,10 +102,10 @@ def is_eager() -> bool:
 
 
 def handed_over(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | None) -> list[jax.Array]:
-    """`jax.device_put` of arrays that nothing else refers to, so that jax may share their memory.
+    """Put arrays on a device like `jax.device_put`. Nothing else may refer to them, since JAX may share their memory.
 
     Args:
-        sharding: the place that the results are committed to; None for the default device.
+        sharding: the sharding to which the results are committed; None for the default device.
 
     On the default device this takes a tenth of the time of `jax.device_put`.
     """
@@ -122,8 +122,8 @@ def handed_over(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | 
 
 
 def mesh_of_trace() -> jax.sharding.AbstractMesh:
-    """The mesh that operations are on at the moment, by `shard_map` or by the types of operands. A jaxpr that is traced
-    now refers to this mesh, so that it cannot be evaluated on another one."""
+    """The mesh of current operations, which `shard_map` or the types of operands set. A jaxpr that is traced now
+    refers to this mesh, so the jaxpr cannot be evaluated on another mesh."""
     return jax.sharding.get_abstract_mesh()
 
 
@@ -131,7 +131,7 @@ T = TypeVar("T")
 
 
 class Context(Generic[T]):
-    """A setting that is part of the key of jitted functions: each value has traces of its own.
+    """A setting that is part of the key of jitted functions: JAX traces a function separately for each value.
 
     Values are hashable and compared by equality.
     """
@@ -151,7 +151,7 @@ class Context(Generic[T]):
         return manager
 
     def set_global(self, value: T) -> None:
-        """Set the global value, for all threads. Open `with` blocks keep their own value."""
+        """Set the global value, for all threads. Open `with` blocks keep the values that they set."""
         # Up to JAX 0.10.0 only the wrapped object has the method.
         config = self._config if hasattr(self._config, "set_global") else self._config._obj
         config.set_global(value)
@@ -168,8 +168,8 @@ def make_context(default: T) -> Context[T]:
 def _mark_fork() -> None:
     """In a process that was forked after JAX started, make every lowering of a program fail.
 
-    XLA verifies, compiles and loads programs by its threads. A forked process has none of them, so it would wait
-    forever.
+    XLA verifies, compiles and loads programs in its threads. A forked process has none of these threads, so it would
+    wait forever.
     """
     if backends_are_initialized():
         jax.monitoring.register_scalar_listener(_refuse_program)

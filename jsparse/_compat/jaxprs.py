@@ -1,4 +1,4 @@
-"""Jaxprs: their evaluation, their parts, and where they were traced."""
+"""Operations on jaxprs: evaluate them, split them, and find the source lines that were traced."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from jsparse.base.arrays import Array
 
 
 def evaluated(closed: ClosedJaxpr, args: Sequence[Array]) -> list[jax.Array]:
-    """The results of a closed jaxpr."""
+    """Evaluate a closed jaxpr. Returns its results."""
     return eval_jaxpr(closed.jaxpr, closed.consts, *args)
 
 
 def without_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The closed jaxpr with its constants as further, last arguments."""
+    """Turn the constants of a closed jaxpr into arguments after the other arguments."""
     if not closed.consts:
         return closed
     count = len(closed.in_avals)
@@ -44,7 +44,7 @@ def jaxprs_in(params: dict[str, Any]) -> Iterable[Jaxpr]:
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """The numbers of constants and of carries among the operands of a scan. Its other operands follow these."""
+    """The number of constants and the number of carries of a scan. These are the first operands of the scan."""
     if "num_consts" in params:  # up to JAX 0.10
         return params["num_consts"], params["num_carry"]
     constants, carries, _ = params["ft_in"].unpack()
@@ -52,13 +52,13 @@ def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
 
 
 def live_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
-    """The jaxpr of a closed jaxpr, without equations that no result depends on. XLA does not run them either."""
+    """The jaxpr of a closed jaxpr without dead equations: no result depends on them, and XLA does not run them."""
     live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     return live
 
 
 def without_dead_equations(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The closed jaxpr without equations that no result depends on."""
+    """Remove dead equations from a closed jaxpr: equations on which no result depends."""
     live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     return closed.replace(jaxpr=live)
 
@@ -66,7 +66,7 @@ def without_dead_equations(closed: ClosedJaxpr) -> ClosedJaxpr:
 def sub_jaxpr(
     jaxpr: Jaxpr, equations: Sequence[JaxprEqn], invars: Sequence[Var], outvars: Sequence[Var | Literal]
 ) -> ClosedJaxpr:
-    """The closed jaxpr of some equations of a jaxpr, without those that no result depends on."""
+    """Make a closed jaxpr from some equations of a jaxpr, without equations on which no result depends."""
     whole = jaxpr.replace(constvars=[], invars=list(invars), outvars=list(outvars), eqns=list(equations))
     live, _ = partial_eval.dce_jaxpr(whole, [True] * len(whole.outvars), instantiate=True)
     return ClosedJaxpr(live, ())
@@ -79,23 +79,23 @@ def used_arguments(closed: ClosedJaxpr) -> list[bool]:
 
 
 def equation_results(jaxpr: Jaxpr, equation: JaxprEqn, operands: Sequence[Array]) -> list[jax.Array]:
-    """The results of one equation of a jaxpr for these operands. Functions with custom derivatives keep them."""
+    """Evaluate one equation of a jaxpr on these operands. A function with custom derivatives keeps its derivatives."""
     given = {v: x for v, x in zip(equation.invars, operands, strict=True) if not isinstance(v, Literal)}
     alone = jaxpr.replace(constvars=[], invars=list(given), outvars=equation.outvars, eqns=[equation])
     return eval_jaxpr(alone, (), *given.values())
 
 
 def closed(jaxpr: Any) -> ClosedJaxpr:
-    """A closed jaxpr as it is; a jaxpr, which has to be without constants, as a closed jaxpr."""
+    """Convert a jaxpr without constants to a closed jaxpr; return a closed jaxpr as it is."""
     return jaxpr if hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
 
 
 def literal(v: Any) -> np.generic | np.ndarray:
-    """The number of a literal, as a numpy scalar or array of its dtype."""
+    """The value of a literal, as a numpy scalar or array of the literal's dtype."""
     return np.asarray(v.val, v.aval.dtype)[()]
 
 
 def traceback_frames(equation: JaxprEqn) -> list[tuple[str, int, str]]:
-    """File, line and function of each call that led to an equation while it was traced, the innermost first."""
+    """The file, line and function of each call that was active when an equation was traced, the innermost first."""
     traceback = equation.source_info.traceback
     return [(x.file_name, x.line_num, x.function_name) for x in traceback.frames] if traceback else []

@@ -1,4 +1,4 @@
-"""Lowering rules, and operations of the programs that they make."""
+"""Lowering rules, and helpers for the programs that lowering rules emit."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ def register_lowering(
 ) -> None:
     """Register the lowering `rule(ctx, *operands, **params)`, which makes MLIR operations.
 
-    With None as its platform, the rule serves the platforms that have no rule of their own. A rule that is called
-    `in_place` is called for each equation, and sees the operations that make its operands. Any other rule is called
-    once for all equations that are alike.
+    If `platform` is None, the rule serves every platform without a rule. If `in_place` is true, the rule is called for
+    each equation, and sees the operations that compute the operands. Otherwise equal equations share one call.
     """
     mlir.register_lowering(primitive, rule, platform=platform, cacheable=not in_place)
 
 
 def platforms_of(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
-    """The platforms that a rule lowers for."""
+    """The platforms for which a rule is called to lower."""
     return tuple(ctx.platforms or ctx.module_context.platforms)
 
 
@@ -41,9 +40,9 @@ def lower_by_platform(
     *operands: Any,
     **params: Any,
 ) -> Any:
-    """Lower by the rule of each platform that `ctx` lowers for; `rules[None]` serves platforms without a rule.
+    """Lower by the rule of each platform of `ctx`; `rules[None]` serves platforms without a rule.
 
-    Several rules become the branches of one operation.
+    If several rules apply, they become the branches of one operation.
     """
     own = {platform: rule for platform, rule in rules.items() if platform is not None}
     # A rule that is not cached gets a tuple, which JAX cannot add to a list.
@@ -52,7 +51,7 @@ def lower_by_platform(
 
 
 def program_of(ctx: mlir.LoweringRuleContext) -> object:
-    """An object that all rules which lower one program have in common, and that goes with the program's context."""
+    """An object that identifies the program being lowered, and that lives as long as the program's lowering context."""
     return ctx.module_context.shape_poly_state
 
 
@@ -65,17 +64,17 @@ def lower_as(function: Callable[..., Any], multiple_results: bool = False) -> Ca
 def keep_alive(ctx: mlir.LoweringRuleContext, kept: object) -> None:
     """Keep an object alive for as long as the executable that is being lowered.
 
-    Exported programs keep nothing alive, because JAX does not serialize programs that do.
+    Exported programs keep nothing alive, because JAX cannot serialize programs that keep objects alive.
     """
     if not is_for_export(ctx):
         ctx.module_context.add_keepalive(kept)
 
 
 def named_operation(name: str) -> AbstractContextManager[object]:
-    """Inside the block, operations get that name after the names of the scopes around them.
+    """Name the operations of the block: `name` follows the names of the scopes around the block.
 
-    XLA makes the name of an instruction of it, with a letter `_` for each one that names cannot have, and profilers
-    show that. It keeps the whole text as the operation's `op_name`, where `/` separates scopes.
+    XLA derives the name of an instruction from it, which profilers show: `_` replaces each character that instruction
+    names cannot have. XLA keeps the full text as the operation's `op_name`, where `/` separates scopes.
     """
     text = name.translate(_NAMES)
     text = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
@@ -97,7 +96,7 @@ def is_for_export(ctx: mlir.LoweringRuleContext) -> bool:
 
 
 def register_dtype_for_export(dtype: Any) -> None:
-    """Let `jax.export` write and read arrays of a dtype of keys. Nothing happens without flatbuffers."""
+    """Let `jax.export` write and read arrays of a dtype of random keys. Without flatbuffers, do nothing."""
     try:
         from jax._src.export import serialization  # noqa: PLC0415
     except ImportError:
@@ -110,7 +109,7 @@ _KIND = 120  # JAX counts its dtypes from 0, and files have a signed byte
 
 
 def shared_constants(ctx: mlir.LoweringRuleContext, name: str, arrays: Sequence[np.ndarray]) -> list[ir.Value]:
-    """Arrays as constants of the program that is being lowered. It contains them once, in a function of that name."""
+    """Make arrays constants of the program being lowered, which contains them once, in a function of that name."""
     module = ctx.module_context
     types = [ir.RankedTensorType.get(x.shape, mlir.dtype_to_ir_type(x.dtype)) for x in arrays]
     if name not in module.symbol_table:
@@ -125,7 +124,7 @@ def shared_constants(ctx: mlir.LoweringRuleContext, name: str, arrays: Sequence[
 def replace_cpu_lowering(
     primitive: Primitive, make: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[[], None]:
-    """Replace the CPU lowering rule of JAX's own primitive by `make(rule)`. Returns a function that undoes it."""
+    """Replace the CPU lowering rule of a JAX primitive by `make(rule)`. Returns a function that restores the rule."""
     own = _platform_specific_lowerings["cpu"]
     before = own.get(primitive)
     register_lowering(primitive, make((before or _lowerings[primitive]).rule), "cpu")

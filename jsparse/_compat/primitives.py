@@ -1,4 +1,4 @@
-"""Primitives: how they are made, run outside of any transformation, and differentiated."""
+"""Functions that make primitives, run primitives outside of any transformation, and register their rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jsparse.base.memo import remembered
 EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are kept for calls outside jit
 
 LOWERINGS = "jsparse.primitives.lowerings"
-"""The module of all lowerings. It imports the compiler, so it is imported when a primitive is first applied."""
+"""The module of all lowerings. It imports the compiler, so its import waits until a primitive is first applied."""
 
 Zero = ad.Zero
 
@@ -30,7 +30,7 @@ is_undefined = ad.is_undefined_primal
 
 
 def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_results: bool = False) -> Primitive:
-    """Make a primitive. Outside of any transformation it runs as a compiled program of its own."""
+    """Make a primitive. Outside of any transformation, each call runs as a separate compiled program."""
 
     def abstract_value(*operands: object, **params: object) -> object:
         import_module(LOWERINGS)
@@ -47,15 +47,15 @@ _once: dict[Primitive, Callable[..., Any]] = {}
 
 
 def run_once(primitive: Primitive, function: Callable[..., Any]) -> None:
-    """Outside of any transformation, call `function` the first time that a program is needed, and do not compile it.
+    """Outside of any transformation, run the first call with given parameters by `function`, without a program.
 
-    If `function` returns None, the program is compiled and runs. Later calls use the program.
+    If `function` returns None, a program is compiled and runs instead. Later calls use a program.
     """
     _once[primitive] = function
 
 
 def run_directly(primitive: Primitive, function: Callable[..., Any]) -> None:
-    """Outside of any transformation, call `function` instead of a program. If it returns None, the program runs."""
+    """Outside of any transformation, run every call by `function`. If `function` returns None, a program runs."""
     compiled = primitive.impl
 
     def run(*operands: Any, **params: Any) -> Any:
@@ -66,20 +66,20 @@ def run_directly(primitive: Primitive, function: Callable[..., Any]) -> None:
 
 
 def cache_weakly(*types: type) -> None:
-    """Make JAX's cache of abstract values (2,048 calls) refer weakly to parameters of these classes."""
+    """Make JAX's cache of abstract values (2,048 calls) hold weak references to parameters of these classes."""
     weakref_cache_key_types.update(types)
 
 
 @dataclass(slots=True)
 class _EagerProgram:
-    """A program that is compiled when it is called, and whether it was needed before."""
+    """A program that is compiled at its first call, and a flag: whether a call has asked for the program before."""
 
     program: Callable[..., Any]
     again: bool = False
 
 
 def _compiled(primitive: Primitive) -> Callable[..., Any]:
-    """A function that applies a primitive as a compiled program of its own."""
+    """Make a function that applies a primitive as a separate compiled program."""
 
     @remembered(maxsize=EAGER_PROGRAMS)
     def compiled(**params: Any) -> _EagerProgram:
@@ -112,16 +112,17 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
 
 
 def apply_compiled(primitive: Primitive) -> Callable[[], None]:
-    """Make JAX's own primitive run as a compiled program outside of jit. Returns a function that undoes it."""
+    """Make a JAX primitive run as a compiled program outside of jit. Returns a function that restores the primitive."""
     before = primitive.impl
     primitive.def_impl(_compiled(primitive))
     return lambda: setattr(primitive, "impl", before)
 
 
 def with_checkpoint_name(x: jax.Array, name: str) -> jax.Array:
-    """Attach a checkpoint name, as `jax.ad_checkpoint.checkpoint_name` does, with a transpose rule.
+    """Attach a checkpoint name, as `jax.ad_checkpoint.checkpoint_name` does, and allow transposition.
 
-    JAX has no such rule. In a linear function, such as the derivative of a primitive, the cotangent gets no name.
+    JAX has no transpose rule for names, which linear functions need, such as the derivative of a primitive. The rule
+    that is added here gives the cotangent no name.
     """
     _transpose_names()
     return checkpoint_name(x, name)
@@ -149,7 +150,7 @@ def register_transpose(primitive: Primitive, rule: Callable[..., Any]) -> None:
 
 
 def _placed_as(cotangent: Any, operand: Any) -> Any:
-    """The cotangent with the sharding of its operand, which is part of the type on a mesh of explicit axes."""
+    """Give a cotangent the sharding of its operand. On a mesh with explicit axes, the sharding is part of the type."""
     if cotangent is None or type(cotangent) is Zero or not is_undefined(operand):
         return cotangent
     own, wanted = jax.typeof(cotangent).sharding, operand.aval.sharding
@@ -161,7 +162,7 @@ def register_split(primitive: Primitive, is_split: Callable[..., bool], function
     """Let partial evaluation trace `function` instead of the primitive when `is_split(known, **params)` is true.
 
     `known` has a bool for each operand. JAX then computes the equations of `function` whose inputs are known, and
-    leaves the others in the residual program.
+    leaves the other equations in the residual program.
     """
 
     def rule(trace: Any, *tracers: Any, **params: Any) -> Any:
@@ -179,7 +180,7 @@ def register_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:
 
 
 def add_tangents(tangents: Sequence[Any], primal: Any) -> Any:
-    """The sum of tangents. Without tangents it is a symbolic zero for `primal`."""
+    """Add tangents. Without tangents, the sum is a symbolic zero for `primal`."""
     if not tangents:
         return ad.Zero(jax.typeof(primal).to_tangent_aval())
     total = tangents[0]

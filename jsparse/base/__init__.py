@@ -1,1 +1,1 @@
-"""Helpers for all other packages: memos, size limits, checks of arrays, the machine. They know no tensor, no format."""
+"""Helpers for all other packages: memos, size limits, checks of arrays, the machine. None uses tensors or formats."""

@@ -1,4 +1,4 @@
-"""Checks and conversions of the caller's arrays and dtypes, to numbers that JAX has in the machine's byte order."""
+"""Checks of the caller's arrays and dtypes, and conversions to dtypes of JAX in the machine's byte order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jsparse.base.limits import check_constant
 from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, represented, shortened
 
 Array: TypeAlias = jax.Array | np.ndarray
-"""An array of JAX, or one of numpy whose elements are known while a program is traced, too."""
+"""An array of JAX, or a numpy array, whose elements are known even while a program is traced."""
 
 PyTree: TypeAlias = Any
 """Any pytree: trees of parameters, gradients and states have no narrower type in JAX."""
@@ -25,12 +25,12 @@ _ALIGNMENT = 64
 
 
 def native(x: np.ndarray) -> np.ndarray:
-    """The array aligned and in the machine's byte order, as JAX and the extension require; copied only if necessary."""
+    """Return the array, or a copy that is aligned and in the machine's byte order, as JAX and the extension require."""
     return x if x.dtype.isnative and x.flags.aligned else x.astype(x.dtype.newbyteorder("="))
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A new array without contents, aligned as buffers of XLA are, so that jax can take it without a copy."""
+    """Allocate an uninitialized array, aligned like buffers of XLA, so that jax can use it without a copy."""
     size = dtype.itemsize * prod(shape)
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
@@ -38,7 +38,7 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def copy_on_device(x: np.ndarray) -> jax.Array:
-    """The jax array with the contents of a numpy array, whose memory the caller may still write to.
+    """Copy a numpy array to a jax array. The caller may still write to the memory of the numpy array.
 
     `jnp.array` would compile a program for each shape.
     """
@@ -48,7 +48,7 @@ def copy_on_device(x: np.ndarray) -> jax.Array:
 
 
 def raw_bytes(x: Any) -> np.ndarray:
-    """The bytes of an array in row-major order, as a vector of uint8. Raises DeletedArrayError if it has none."""
+    """The bytes of an array in row-major order, as a vector of uint8. Raises DeletedArrayError for a deleted array."""
     check_alive(x, "an array to pickle or to save")
     return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
 
@@ -60,13 +60,13 @@ def is_integer(dtype: Any) -> bool:
 
 @lru_cache(maxsize=256)
 def is_number(dtype: Any) -> bool:
-    """Whether a dtype is one of the numbers or bool, in any byte order: of 8 bits or more, floats of 16 or more."""
+    """Whether a dtype is bool, or of numbers with at least 8 bits (floats: at least 16), in any byte order."""
     inexact = isinstance(dtype, np.dtype) and bool(jnp.issubdtype(dtype, jnp.inexact))
     return _is_wide(dtype, 16) if inexact else _is_wide(dtype, 8) if is_integer(dtype) else dtype == np.bool_
 
 
 def _is_wide(dtype: np.dtype, bits: int) -> bool:
-    """Whether a number of a dtype has so many bits. The 4 bits of an int4 take a byte in memory."""
+    """Whether a number of a dtype has at least `bits` bits. An int4 has 4 bits, although it takes a byte in memory."""
     return int((jnp.iinfo if is_integer(dtype) else jnp.finfo)(dtype).bits) >= bits
 
 
@@ -88,10 +88,10 @@ def check_numbers(dtype: Any, expected: str) -> None:
 
 
 def host_array(x: Any, expected: str, dtype: np.dtype | None = None) -> np.ndarray:
-    """Convert `x` to a numpy array, from which `cast` makes one of a requested `dtype`.
+    """Convert `x` to a numpy array, which `cast` can then convert to a requested `dtype`.
 
-    Raises DTypeError, with `expected` in its message, unless it holds numbers; also for masked arrays, since a masked
-    element has no number. Raises IntegerRangeError for Python's numbers out of the range of a requested integer dtype.
+    Raises DTypeError, with `expected` in its message, unless `x` holds numbers, and for masked arrays, since masked
+    elements are no numbers. Raises IntegerRangeError for Python numbers out of the range of a requested integer dtype.
     """
     _check_readable(x, expected)
     try:
@@ -105,9 +105,9 @@ def host_array(x: Any, expected: str, dtype: np.dtype | None = None) -> np.ndarr
 
 
 def _listed(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
-    """The array of a list, or of a Python number. The numbers may have the range of the requested dtype.
+    """Convert a list or a Python number to an array. Numbers may have the full range of the requested dtype.
 
-    Raises OverflowError for an integer beyond it.
+    Raises OverflowError for an integer beyond that range.
     """
     if found.dtype == object and found.size and all(isinstance(n, int | float | complex) for n in found.flat):
         wide = np.dtype(np.int64) if dtype is None else dtype  # some integer fits no dtype of numpy
@@ -117,9 +117,9 @@ def _listed(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
 
 
 def cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The array in a dtype; the array itself if it has that dtype. Every number is rounded once, and bool is `x != 0`.
+    """Cast an array to a dtype, or return it if it has that dtype. Every number is rounded once; bool is `x != 0`.
 
-    Other conversions to integers follow numpy and jnp, whatever the width of JAX's numbers.
+    Conversions to integers follow numpy and jnp, whether JAX's numbers have 32 or 64 bits.
     """
     if x.dtype == dtype:
         return x
@@ -128,7 +128,7 @@ def cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _odd_float32(x: np.ndarray) -> np.ndarray:
-    """Numbers of 64 bits in float32, rounded to odd: where the result is inexact, its last bit is 1.
+    """Round numbers of 64 bits to float32, and to odd: the last bit of an inexact result is 1.
 
     So a number between two numbers of bfloat16 stays on the same side of their midpoint. A second rounding, by numpy's
     own cast, then gives the result of a single rounding from 64 bits (Boldo and Melquiond, 2008).
@@ -144,12 +144,12 @@ def _odd_float32(x: np.ndarray) -> np.ndarray:
 
 
 def device_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None, fresh: bool = False) -> jax.Array:
-    """The jax array of a numpy array, in its dtype or a requested one; of 32 bits if x64 is off.
+    """Convert a numpy array to a jax array of the same or a requested dtype, narrowed to 32 bits if x64 is off.
 
-    The cast is numpy's, from all of the array's bits: JAX would first cut these to 32.
+    numpy casts from all bits of the array, whereas JAX would first cut them to 32.
 
     Args:
-        fresh: nothing else refers to the memory, so that jax may share it.
+        fresh: whether nothing else refers to the memory, so that jax may share it.
 
     Raises IntegerRangeError if 32 bits do not hold an integer for which no narrower dtype is requested.
     """
@@ -160,7 +160,7 @@ def device_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None, fr
 
 
 def checked_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
-    """The array. Raises IntegerRangeError unless all of its integers fit an integer dtype `target`."""
+    """Return the array. Raises IntegerRangeError unless all of its integers fit the integer dtype `target`."""
     if x.dtype != target and x.dtype.kind in "iu" and target.kind in "iu" and x.size:
         found, range_ = (int(x.min()), int(x.max())), np.iinfo(target)
         if found[0] < range_.min or found[1] > range_.max:
@@ -172,7 +172,7 @@ def checked_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
 
 
 def check_python_int(x: Any, expected: str) -> Any:
-    """The number. Raises IntegerRangeError, as jnp does, for a Python int that JAX's widest integers do not hold."""
+    """Return `x`. Raises IntegerRangeError, as jnp does, for a Python int that JAX's widest integers do not hold."""
     widest = np.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
     if type(x) is int and not widest.min <= x <= widest.max:
         raise IntegerRangeError(f"Expected {expected}, but {represented(x)} does not fit {widest.dtype}. Pass a float.")
@@ -221,8 +221,8 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
 
     Args:
         expected: the expectation that messages state.
-        shared: whether jnp.asarray decides if the result shares memory with `x`. Otherwise the result has memory of its
-            own, and no program is compiled for the shape of a numpy array.
+        shared: whether the result may share memory with `x`, as jnp.asarray decides. Otherwise the result is a copy,
+            and no program is compiled for the shape of a numpy array.
 
     Raises DTypeError unless `x` holds numbers, NotYetSupportedError for a symbolic shape.
     """

@@ -1,9 +1,9 @@
 """`dataclass` as in the standard library, for classes that are cheap to make.
 
-The standard library compiles six methods of each frozen class from text, which took longer than all else that `import
-jsparse` did. Here frozen classes share the functions that compare, hash, show and freeze. Only `__init__` is compiled
-from text, when a class makes its first object or somebody asks for its signature. `dataclasses.fields` and `replace`,
-pickles and `match` see no difference, and type checkers see the decorator of the standard library.
+The standard library compiles six methods of each frozen class from text, which took longer than the rest of `import
+jsparse`. Here frozen classes share the functions that compare, hash, show and freeze. Only `__init__` is compiled from
+text, when a class makes its first object or somebody asks for its signature. `dataclasses.fields` and `replace`,
+pickles and `match` work as usual, and type checkers see the decorator of the standard library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _dataclass(
     slots: bool = False,
     **options: bool,
 ) -> type | Callable[[type], type]:
-    """Make a class a dataclass, by the options of `dataclasses.dataclass`. Without `frozen`, that one makes it."""
+    """Make a class a dataclass, with the options of `dataclasses.dataclass`, to which it leaves mutable classes."""
 
     def made(class_: type) -> type:
         if not frozen or order:
@@ -62,7 +62,7 @@ else:
 
 
 def _comparison(class_: type) -> dict[str, Method]:
-    """`__eq__` and `__hash__`, by the fields that are compared."""
+    """Return `__eq__` and `__hash__`, which use the fields that are compared."""
     names = [field.name for field in dataclasses.fields(class_) if field.compare]
     key: Callable[[object], tuple[object, ...]]
     match names:
@@ -106,7 +106,7 @@ def _restore(self: Any, state: list[object]) -> None:
 
 
 class _Init:
-    """Stands for the `__init__` of a class until somebody looks it up: then it is compiled, and takes this place."""
+    """The placeholder for the `__init__` of a class. The first lookup compiles the `__init__`, which replaces this."""
 
     __slots__ = ("class_",)
 
@@ -120,7 +120,7 @@ class _Init:
 
 
 class _Factory:
-    """Stands for the default of an argument that is made for each object."""
+    """The placeholder for a default value that is made anew for each object."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -130,7 +130,7 @@ _FACTORY = _Factory()
 
 
 def _init_of(class_: type) -> Method:
-    """A function that sets all fields, and calls `__post_init__` if there is one."""
+    """Compile an `__init__` that sets all fields, and calls `__post_init__` if there is one."""
     names: dict[str, Any] = {"_set": object.__setattr__, "_factory": _FACTORY}
     positional: list[str] = []
     named: list[str] = []

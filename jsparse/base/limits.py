@@ -24,7 +24,7 @@ MOST_COUNTED = 2**60
 """The most bytes of an array that XLA does not store, or that has no elements. XLA adds up their bytes, too."""
 
 _SMALL = 2**30
-"""The bytes of an array that every machine has memory for."""
+"""The bytes of an array that fits the memory of every machine."""
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -60,7 +60,7 @@ def check_constant(shape: Sequence[Any], what: str) -> None:
 
 
 def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: int = MOST_BYTES) -> None:
-    """Raise ShapeError if an array of that shape has more than `most` bytes, or by default than there is memory.
+    """Raise ShapeError if an array of that shape exceeds `most` bytes or, by default, the memory of the machine.
 
     Raises NotYetSupportedError as `check_constant` does.
 

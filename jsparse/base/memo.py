@@ -1,10 +1,10 @@
 """Memos: caches whose keys contain patterns, and that keep no pattern alive for long.
 
-Plans, statements and compiled programs are cached by their arguments, which contain patterns. A pattern may have
+Plans, statements and compiled programs are cached by their arguments, which contain patterns. A pattern may take
 gigabytes, so an entry is removed as soon as the last tensor on one of its patterns dies. An *owner* detects that: all
-tensors on the same index arrays refer to one owner, and nothing else does. Patterns in an entry's key without a living
-tensor, such as patterns of index tables, are *loose*, and are kept up to a number of bytes. Results that are computed
-from a jaxpr are removed with the jaxpr.
+tensors on the same index arrays refer to one owner, and nothing else does. A pattern in the key of an entry is *loose*
+if no tensor on it is alive, as with the pattern of an index table. Loose patterns are kept up to a number of bytes.
+Results that are computed from a jaxpr are removed with the jaxpr.
 
 Properties that are computed once (`lazy`) keep their value in the object itself. Locks are free in a forked process.
 """
@@ -26,7 +26,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 
 def held_over_forks(lock: L) -> L:
-    """Let a fork wait for a lock. Otherwise a thread that the new process lacks might hold it there forever."""
+    """Let a fork wait for a lock. Otherwise the new process might inherit a held lock without the holding thread."""
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
     return lock
 
@@ -82,11 +82,11 @@ class Owned:
         raise NotImplementedError
 
     def nbytes(self) -> int:
-        """The size of the arrays."""
+        """The size of the arrays in bytes."""
         raise NotImplementedError
 
     def owner(self) -> Owner:
-        """The owner, to which a tensor refers for as long as the tensor lives. It is made if there is none."""
+        """Return the owner, and make it if there is none. A tensor refers to the owner as long as the tensor lives."""
         found = self.living_owner()
         if found is None:
             found = _owners.setdefault(self.identity(), Owner())
@@ -175,10 +175,10 @@ class Memo(Generic[P, R]):
 
 
 class WeakMemo(Generic[P, R]):
-    """A function of an object, and of other arguments that are hashable, with a cache of all results.
+    """A function of an object and of other, hashable arguments, with a cache of all results.
 
-    The results are removed with the object, so none may refer to it. Such an object is a jaxpr whose parameters have
-    patterns.
+    The results are removed when the object dies, so no result may refer to the object. For example, the object is a
+    jaxpr whose parameters contain patterns.
     """
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -201,7 +201,7 @@ class WeakMemo(Generic[P, R]):
 
 
 def remembered_of(function: Callable[P, R]) -> WeakMemo[P, R]:
-    """Decorate a function with a memo whose results are removed with the first argument."""
+    """Decorate a function with a memo whose results are removed when the first argument dies."""
     return WeakMemo(function)
 
 
@@ -219,8 +219,8 @@ def forget_everything() -> None:
 class lazy(Generic[T]):  # noqa: N801
     """A property that is computed at its first use, and then is an attribute.
 
-    It is `functools.cached_property` without a lock, which takes most of the time of a small property before Python
-    3.12. Two threads may both compute the value, so it has to depend on the object alone.
+    It is `functools.cached_property` without the lock that, before Python 3.12, takes most of the time of a small
+    property. Two threads may both compute the value, so it has to depend on the object alone.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

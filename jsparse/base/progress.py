@@ -1,9 +1,9 @@
 """Progress on the terminal: a line on stderr once work has taken two seconds.
 
-Work reports itself by `working`, and its steps by the function that this yields. The clock is read at these moments, so
-short work shows nothing and starts no thread. Only work that says that it is long, since one call of the extension or
-of LLVM does all of it, starts a timer. Pieces of work that follow each other closely, such as the kernels of one
-program, count as one. The line is erased when a piece of work ends.
+Work is reported by `working`, and steps of the work by the function that `working` yields. Only these calls read the
+clock, so short work shows nothing and starts no thread. Work that declares itself long, because one call of the
+extension or of LLVM does all of it, starts a timer. Pieces of work that follow each other closely, such as the kernels
+of one program, count as one. The line is erased when a piece of work ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EVERY = 0.1  # seconds between two changes of a line
 
 
 class _Progress(threading.local):
-    """The state of a thread's work. `since` is the start of the first of the pieces that count as one."""
+    """The state of the work of a thread. `since` is the start of the first piece, if several pieces count as one."""
 
     is_working = False
     since = last = float("-inf")
@@ -40,7 +40,7 @@ _own = _Progress()
 
 @contextmanager
 def working(what: str, total: int | None = None, is_long: bool = False) -> Iterator[Callable[[int], None]]:
-    """Show `what` is done in the block, if it takes long. Yields a function that takes what is done of `total` so far.
+    """Show, if the block takes long, that it does `what`. Yields a function that takes how much of `total` is done.
 
     Args:
         is_long: the block may take seconds without a step.
@@ -67,7 +67,7 @@ def working(what: str, total: int | None = None, is_long: bool = False) -> Itera
 
 
 def _ignored(done: int) -> None:
-    """The step of work that shows nothing."""
+    """Take a step of work that is not shown."""
 
 
 def _is_terminal() -> bool:
@@ -78,7 +78,7 @@ def _is_terminal() -> bool:
 
 
 class _Line:
-    """A line of text, or, where the total is known and tqdm is installed, its bar."""
+    """A line of text, or a progress bar of tqdm if the total is known and tqdm is installed."""
 
     def __init__(self, what: str, total: int | None, since: float) -> None:
         self.what, self.total, self.since = what, total, since
@@ -88,7 +88,7 @@ class _Line:
         self.lock = threading.Lock()
 
     def step(self, done: int) -> None:
-        """Note what is done, and show it if it is time to."""
+        """Record the work done so far, and show it if enough time has passed."""
         now, self.done = time.perf_counter(), done
         if now - self.since > AFTER and now - self.changed > EVERY:
             self.changed = now
@@ -109,7 +109,7 @@ class _Line:
             _write(f"\r\x1b[Kjsparse: {self.what[:100]} ({time.perf_counter() - self.since:.0f} s{part})")
 
     def erase(self) -> None:
-        """Remove the line. It is not shown any more."""
+        """Remove the line, and do not show it again."""
         with self.lock:
             self.is_over = True
             if self.bar is not None:

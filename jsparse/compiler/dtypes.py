@@ -47,12 +47,12 @@ def accumulator(*dtypes: str) -> str:
 
 
 def unrounded(dtype: str) -> str:
-    """The dtype of intermediate results for a result of `dtype`, wide enough that only the result is rounded."""
+    """Return the dtype in which to compute a result of `dtype`, wide enough that only the final result is rounded."""
     return accumulator(dtype) if dtype in NARROW_FLOATS else dtype
 
 
 def part(dtype: str) -> str:
-    """The dtype of the real and the imaginary part of a complex dtype; a real dtype itself."""
+    """Return the dtype of the real and imaginary parts of a complex dtype. A real dtype is returned unchanged."""
     return _PARTS.get(dtype, dtype)
 
 
@@ -69,7 +69,7 @@ def as_dtype(number: complex, dtype: np.dtype) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a value in KernelIR: a number of a numpy dtype, or a vector of them. A scalar has 0 lanes.
+    """The type of a value in KernelIR: a scalar of a numpy dtype (0 lanes), or a vector of such scalars.
 
     Arithmetic is on int32, int64, uint32, uint64, float32 and float64; other dtypes are only loaded, cast and stored. A
     bool is one bit in a register and a byte in memory.
@@ -83,17 +83,17 @@ class Type:
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point number with arithmetic."""
+        """Whether the type is a float with arithmetic: float32 or float64."""
         return self.dtype in ("float32", "float64")
 
     @property
     def is_narrow_float(self) -> bool:
-        """Whether it is a floating-point number without arithmetic."""
+        """Whether the type is a float without arithmetic: float16 or bfloat16."""
         return self.dtype in NARROW_FLOATS
 
     @property
     def is_signed(self) -> bool:
-        """Whether an integer has a sign."""
+        """Whether the type is a signed integer."""
         return self.dtype.startswith("int")
 
     @property

@@ -1,8 +1,8 @@
-"""The level functions of each kind of level, by which loops and interpreters walk it.
+"""Level functions: for each kind of level, the functions with which loops and interpreters walk such a level.
 
 See Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). Loops run
 over the positions of a level, and `segment` gives the coordinate of each position. Over a full level they run over
-coordinates, and compute the position as parent * extent + coordinate. `entries` is the same walk on numpy arrays.
+coordinates, and compute the position as parent * extent + coordinate. `entries` does the same walk on numpy arrays.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON, LevelKin
 
 @dataclass(frozen=True, slots=True)
 class PositionRange:
-    """The positions `first <= p < stop` of a level at the present coordinates; only `first` if `stop` is None.
+    """The positions `first <= p < stop` of a level at the current coordinates; only `first` if `stop` is None.
 
-    `present` is the condition that there are any; None if there certainly are. Below an absent level, all levels are
-    absent.
+    `present` is the condition under which such positions exist; None if they always exist. If a level has none, all
+    levels below it have none.
     """
 
     first: Expr
@@ -34,12 +34,12 @@ class PositionRange:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The positions `first <= p < stop` of a level below the present position of the level above.
+    """The positions `first <= p < stop` of a level below the current position of the level above.
 
     Attributes:
-        prelude: statements that compute them.
-        coordinate: position → coordinate, inside the segment.
-        position: the inverse of `coordinate`, if it takes no search; then any coordinate may be given.
+        prelude: statements that compute the values that the other fields use, such as the bounds.
+        coordinate: maps a position inside the segment to its coordinate.
+        position: the inverse of `coordinate`, which accepts any coordinate; None if the inverse takes a search.
     """
 
     first: Expr
@@ -53,49 +53,49 @@ class LevelView(Protocol):
     """A level of a pattern inside a kernel, as level functions see it."""
 
     def load(self, role: str, index: Expr) -> Expr:
-        """An element of the level's index array of that role, as a 64-bit integer."""
+        """Load an element of the level's index array with this role, as a 64-bit integer."""
 
     def extent(self) -> Expr:
         """The size of the level's dimension."""
 
     def clamped(self, position: Expr) -> Expr:
-        """A position that was read from memory: inside the level's capacity if the pattern is dynamic."""
+        """Clamp a position that was read from memory to the level's capacity, if the pattern is dynamic."""
 
     def limited(self, first: Expr, stop: Expr) -> tuple[Expr, Expr]:
-        """The part of a segment that belongs to the present chunk of a parallel loop."""
+        """Restrict the bounds of a segment to the current chunk of a parallel loop."""
 
     def fresh(self, base: str) -> Var:
-        """A new name."""
+        """Return a variable with a new name, which begins with `base`."""
 
 
 class LevelFunctions(ABC):
-    """The walk of loops over the levels of one kind."""
+    """The functions with which loops walk levels of one kind."""
 
     @abstractmethod
     def entries(
         self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
     ) -> Iterator[tuple[int, int]]:
-        """The coordinates and the positions below the positions `first <= p < stop` of the level above. `arrays` are
-        the level's index arrays; positions from dynamic arrays stay below `capacity`."""
+        """Yield the (coordinate, position) pairs below the positions `first <= p < stop` of the level above. `arrays`
+        are the level's index arrays. Positions from dynamic arrays stay below `capacity`."""
 
     def segment(self, level: LevelView, above: PositionRange) -> Segment:
-        """The positions below the present position of the level above. Full levels have none: loops run over their
-        coordinates."""
+        """Return the segment below the current position of the level above. Full levels have no segments: loops run
+        over their coordinates."""
         raise NotImplementedError(f"{type(self).__name__} has no segments")
 
     @abstractmethod
     def below(self, level: LevelView, position: Expr) -> Expr:
-        """The number of positions of this level below all positions of the level above before `position`."""
+        """Count the positions of this level that lie below the positions of the level above before `position`."""
 
 
 def pointed_segment(
     level: LevelView, above: PositionRange, more: Sequence[tuple[Var, Expr]] = ()
 ) -> tuple[Var, Var, list[Stmt]]:
-    """The first position and the end of the segment below the present position of the level above, and statements
+    """Return variables for the bounds of the segment below the current position of the level above, and statements
     that set them.
 
-    If that position is absent, nothing is loaded, and the segment is empty. The names in `more` get their values in the
-    same place, or 0 if the position is absent.
+    If that position is absent, nothing is loaded, and the segment is empty. The statements also set the variables in
+    `more` to their values, or to 0 if the position is absent.
     """
     first, stop = level.fresh("first"), level.fresh("stop")
     here, below = level.load("pointers", above.first), level.load("pointers", add(above.first, const(1)))
@@ -109,7 +109,7 @@ def pointed_segment(
 
 
 def pointed_position(pointers: np.ndarray, parent: int, capacity: int) -> int:
-    """A pointer as loops use it: clamped to the capacity."""
+    """Return the pointer of the position `parent`, clamped to the capacity as in loops."""
     return min(max(int(pointers[parent]), 0), capacity)
 
 
@@ -144,7 +144,7 @@ class _CompressedFunctions(LevelFunctions):
 
 
 class _SingletonFunctions(LevelFunctions):
-    """Each position of the level above has one position here, with the same number, so loops run over these."""
+    """Each position of the level above has one position here, with the same index. Loops run over these positions."""
 
     def entries(
         self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None

@@ -23,13 +23,13 @@ class Operation:
 
     Attributes:
         name: the name in expressions, recipes and KernelIR.
-        arity: the number of arguments; the least one of an associative operation.
+        arity: the number of arguments; for an associative operation, the least number.
         meaning: the operation on numpy numbers and arrays of one dtype.
         takes: the kind of the arguments: numbers, floats only, conditions, or "alike" for numbers and conditions.
         gives_condition: whether the result is a condition, whatever the arguments are.
-        is_infix: whether it is printed between its arguments.
-        is_associative: whether it takes more than two arguments.
-        is_function: whether KernelIR has no node of its own for it.
+        is_infix: whether the operation is printed between its arguments.
+        is_associative: whether the operation may take more than two arguments.
+        is_function: whether the operation is a `Call` in KernelIR, which has no special node for it.
         is_narrow: whether arithmetic has to be in float32.
     """
 
@@ -45,12 +45,12 @@ class Operation:
 
 
 def meaning_of(name: str) -> Callable[..., Any]:
-    """The operation of that name on numpy numbers and arrays."""
+    """Return the function that computes the named operation on numpy numbers and arrays."""
     return OPERATIONS[name].meaning
 
 
 def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, computed in float64 and rounded to the dtype of its arguments."""
+    """Wrap a function so that it computes in float64 and rounds its result to the dtype of its arguments."""
 
     def rounded(*arguments: Any) -> Any:
         found = [np.asarray(x) for x in arguments]

@@ -48,7 +48,7 @@ from jsparse.notation.assignment import Access, Assignment, IndexVar
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """The output is the target's values. Its pattern is known, or it is dense."""
+    """The output is the values of the target, which has a known pattern or is dense."""
 
     def __str__(self) -> str:
         return "values"
@@ -70,8 +70,8 @@ class Count:
 class Coordinates(Enum):
     """The layout in which an assembly writes coordinates.
 
-    NONE writes none, COLUMNS writes [dimension][entry], and LEVELS writes [level][item], with an item of an outer level
-    once for all entries below it.
+    NONE writes none, COLUMNS writes [dimension][entry], and LEVELS writes [level][item]. An item of an outer level is
+    written once for all entries below it.
     """
 
     NONE = "none"
@@ -83,8 +83,8 @@ class Coordinates(Enum):
 class Write:
     """The output is the entries that loops reach.
 
-    The operand `starts` has the offset of each chunk's first entry. If coordinates are written, the kernel replaces it
-    by the offset of the chunk's end, and skips a chunk that starts at -1.
+    The operand `starts` has the offset of each chunk's first entry. If coordinates are written, the kernel replaces
+    this offset by the offset of the chunk's end, and skips a chunk that starts at -1.
 
     Attributes:
         coordinates: the layout of the coordinates.
@@ -117,7 +117,7 @@ def write_output(output: OutputKind) -> list[str | bool]:
 
 
 def read_output(value: list[str | bool]) -> OutputKind:
-    """Invert `write_output`. Raises ValueError for anything else."""
+    """Read an output kind that `write_output` has converted. Raises ValueError for any other value."""
     match value:
         case ["compute"]:
             return Compute()
@@ -189,7 +189,7 @@ class PatternType:
         return f"({', '.join(str(level) for level in self.levels)}) {' '.join(extras)}"
 
     def repeats(self, level: int) -> bool:
-        """Whether several positions of `level` may have one coordinate: a nonunique level above a singleton."""
+        """Whether several positions of `level` may have the same coordinate: a nonunique level above a singleton."""
         below = self.levels[level + 1 : level + 2]
         return not self.levels[level].unique and any(b.kind.is_branchless for b in below)
 
@@ -202,7 +202,7 @@ class PatternType:
         return self.capacities[level] if self.capacities else None
 
     def arrays_of(self, level: int, arrays: Sequence[T]) -> Sequence[T]:
-        """The items of `arrays` for this level's index arrays; `arrays` has one for each index array of the pattern."""
+        """Select the items for this level's index arrays; `arrays` has one item for each index array of the pattern."""
         before = sum(len(above.kind.arrays) for above in self.levels[:level])
         return arrays[before : before + len(self.levels[level].kind.arrays)]
 
@@ -211,7 +211,7 @@ class PatternType:
 class TensorType:
     """The storage of a tensor: the dtype of its elements and its storage axes.
 
-    The dimensions of an axis number the indices of the tensor's accesses.
+    Dimension n of an axis stands for the index `indices[n]` of an access to the tensor.
     """
 
     name: str
@@ -228,11 +228,11 @@ class TensorType:
 
     @lazy
     def dense_dims(self) -> tuple[int, ...]:
-        """The dimensions that have a storage axis of their own, in storage order."""
+        """The dimensions with a dense storage axis, in storage order."""
         return tuple(axis.dim for axis in self.axes if isinstance(axis, Dense))
 
     def renumbered(self, numbers: Mapping[int, int]) -> TensorType:
-        """The type where pattern n has the number `numbers[n]`."""
+        """Return the type with pattern n renamed to pattern `numbers[n]`."""
         axes = (replace(a, pattern=numbers[a.pattern]) if isinstance(a, Positions) else a for a in self.axes)
         return replace(self, axes=tuple(axes))
 
@@ -247,16 +247,16 @@ class Problem:
         patterns: the type of each pattern.
         sizes: the size of each index variable; None if it is known only at run time, from the shape of a buffer.
         walks: for each pattern, the index variables of its index arrays' leading axes, then of its levels; by default
-            the variables of the accesses to the tensors on it.
+            the variables of the accesses to the tensors on the pattern.
         output: the kind of output.
         ordered: whether an assembly produces columns in storage order, each once.
         column_dtype: the dtype of coordinates that are written beside values.
-        derived: the index variables that others determine. Each is determined by variables before it.
+        derived: the index variables that other variables determine. Each is determined by variables before it.
         temporaries: the targets that are no results.
 
     Raises ValueError if patterns are not walked as the tensors on them are accessed, if several statements have one
-    target, if a statement reads a target that is not complete, or does not walk the pattern of a tensor, if a temporary
-    is no target, or if derived variables do not give each coordinate of a target once.
+    target, if a statement reads a target that is not complete, or accesses a tensor on a pattern that it does not walk,
+    if a temporary is no target, or if derived variables do not give each coordinate of a target once.
     """
 
     statements: tuple[Statement, ...]
@@ -321,17 +321,17 @@ class Problem:
 
     @lazy
     def target(self) -> Access:
-        """The target of the first statement, which is the only one of an assembly."""
+        """The target of the first statement. An assembly has no other target."""
         return self.statements[0].target
 
     @property
     def terms(self) -> tuple[Statement, ...]:
-        """The terms of an ordered assembly; of any other problem none."""
+        """The terms of an ordered assembly; empty for any other problem."""
         return self.statements if self.ordered else ()
 
     @lazy
     def assignment(self) -> Assignment:
-        """The only statement's target, and what it reads. In an assembly nothing is read."""
+        """The target and the reads of the only statement. An assembly reads nothing."""
         return Assignment(self.target, ()) if self.is_assembly else self.statement.assignment
 
     @property
@@ -342,7 +342,7 @@ class Problem:
 
     @lazy
     def accesses(self) -> tuple[Access, ...]:
-        """All accesses of all statements, the targets' first, without those inside of indices."""
+        """The accesses of all statements: the targets, then the reads. Accesses inside of indices are left out."""
         return (*(s.target for s in self.statements), *(access for s in self.statements for access in s.reads))
 
     @lazy
@@ -388,7 +388,7 @@ class Problem:
         return self.with_parts(self.target.variables())
 
     def with_parts(self, variables: Iterable[IndexVar]) -> frozenset[IndexVar]:
-        """The given index variables, and the parts of the derived ones among them."""
+        """Return the given index variables, and the parts of the derived variables among them."""
         found = set(variables)
         for derived in reversed(self.derived):
             found.update(part for _, part in derived.parts if derived.var in found)
@@ -396,7 +396,7 @@ class Problem:
 
     @lazy
     def accumulator(self) -> str:
-        """The dtype of arithmetic on values, of all statements."""
+        """The dtype in which all statements compute values."""
         return self.accumulator_of(*self.statements)
 
     def accumulator_of(self, *statements: Statement) -> str:
@@ -405,7 +405,7 @@ class Problem:
         return accumulator(*[types[access.tensor].dtype for s in statements for access in s.assignment.accesses])
 
     def without_derived(self, order: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
-        """The index variables of `order`, each once, with the parts of a derived variable in place of it."""
+        """Replace each derived variable in `order` by its parts. Each index variable occurs once in the result."""
         found: dict[IndexVar, None] = {}
         for var in order:
             derived = self.derivations.get(var)
@@ -438,7 +438,7 @@ class Problem:
         return isinstance(self.output, Compute) or (isinstance(self.output, Write) and self.output.values)
 
     def alone(self, number: int) -> Problem:
-        """One statement as a problem of its own, on its own patterns in their order. Tensors it reads are operands."""
+        """Make a problem of one statement and its patterns, in their order. The tensors that it reads are operands."""
         statement = self.statements[number]
         own = statement.patterns
         numbers = {n: number for number, n in enumerate(own)}
@@ -458,7 +458,7 @@ class Problem:
         )
 
     def variables_of(self, statement: Statement) -> frozenset[IndexVar]:
-        """The index variables of a statement's accesses and patterns, and the parts of the derived ones among them."""
+        """Return the index variables of a statement's accesses and patterns, and the parts of derived variables."""
         return self.with_parts(
             (*statement.assignment.variables(), *(v for n in statement.patterns for v in self.walks[n]))
         )
@@ -479,9 +479,9 @@ class Problem:
         return tuple(found.get(n, ()) for n in range(len(self.patterns)))
 
     def size_source(self, var: IndexVar) -> tuple[str, int]:
-        """A tensor's name and the number of its dense storage axis whose extent is the size of `var`.
+        """Find a dense storage axis whose extent is the size of `var`. Returns the tensor's name and the axis index.
 
-        Temporaries are no source. Raises ValueError if there is no such axis.
+        Temporaries do not count. Raises ValueError if there is no such axis.
         """
         for access in (*self.accesses, *(inner for outer in self.accesses for inner in outer.nested())):
             for number, axis in enumerate(self.type_of[access.tensor].axes):
@@ -500,7 +500,7 @@ def problem_of_product(
     semiring: Semiring = PLUS_TIMES,
     mask: EqualityMask | None = None,
 ) -> Problem:
-    """The problem of one product, on all patterns. `mask` is as in `product_statement`."""
+    """Make a problem of one product, which walks all patterns. `mask` is as in `product_statement`."""
     dtypes = {tensor.name: tensor.dtype for tensor in tensors}
     named = [dtypes[access.tensor] for access in assignment.accesses]
     numbers = range(len(patterns))

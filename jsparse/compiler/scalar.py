@@ -27,7 +27,7 @@ NUMPY: dict[str, Any] = {name: operation.meaning for name, operation in OPERATIO
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Number:
-    """A number; a float may be infinite, NaN or -0.0. Numbers are equal if they are the same, so 0.0 is not -0.0."""
+    """A number; a float may be infinite, NaN or -0.0. In comparisons, NaN equals NaN, and 0.0 differs from -0.0."""
 
     value: float
 
@@ -47,8 +47,8 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operation on scalars. Comparisons give conditions: arguments of `select(condition, then, otherwise)`, `&`, `|`
-    and `not`, or the condition of a statement. `/` and functions such as `exp` are for floats.
+    """An operation on scalars. A comparison gives a condition: an argument of `select(condition, then, otherwise)`, of
+    `&`, `|` or `not`, or the condition of a statement. `/` and functions such as `exp` are for floats.
 
     Raises ValueError for an unknown operation, or a wrong number of arguments.
     """
@@ -69,7 +69,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """A value rounded to a dtype, as a number of the dtype of arithmetic."""
+    """A value that is rounded to `dtype` and then converted back to the dtype of arithmetic."""
 
     value: Scalar
     dtype: str
@@ -80,7 +80,7 @@ class Rounded:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """The value of `body`, in which a local name stands for a value. An inner `Let` may give the name another value."""
+    """The value of `body`, where the name `name` stands for `value`. An inner `Let` may give the name another value."""
 
     name: str
     value: Scalar
@@ -92,7 +92,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """The value that a `Let` around it names."""
+    """A name that stands for the value that an enclosing `Let` gives it."""
 
     name: str
 
@@ -104,7 +104,7 @@ Scalar: TypeAlias = Access | Number | Apply | Rounded | Let | Local
 
 
 def accesses_of(*values: Scalar | None) -> tuple[Access, ...]:
-    """The accesses of expressions, from left to right, without those inside of indices."""
+    """Find the accesses in expressions, from left to right. Accesses inside of indices are left out."""
     found: list[Access] = []
     for value in values:
         match value:
@@ -146,7 +146,7 @@ def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozen
 
 
 def replaced(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
-    """The expression with other expressions in place of accesses."""
+    """Replace accesses in an expression by other expressions."""
     match value:
         case Access():
             return new.get(value, value)
@@ -161,7 +161,7 @@ def replaced(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
 
 
 def product_of(multiply: str, factors: tuple[Scalar, ...], one: float = 1) -> Scalar:
-    """The product of factors by an operation; `one` if there are none."""
+    """Combine factors by the operation `multiply`; return the number `one` if there are no factors."""
     if not factors:
         return Number(one)
     return factors[0] if len(factors) == 1 else Apply(multiply, factors)
@@ -197,8 +197,8 @@ def factors_of(value: Scalar) -> tuple[Access, ...] | None:
 def evaluate(
     value: Scalar, read: Callable[[Access], Any], dtype: np.dtype, names: Mapping[str, Any] | None = None
 ) -> Any:
-    """The value of an expression on numpy numbers or arrays. `read` gives an access's elements in `dtype`, and `names`
-    has the values of local names."""
+    """Evaluate an expression on numpy numbers or arrays. `read` returns the elements of an access in `dtype`, and
+    `names` maps local names to their values."""
     known = {} if names is None else names
     match value:
         case Access():
@@ -219,7 +219,7 @@ def evaluate(
 
 
 def as_stored(exact: Any, dtype: np.dtype) -> Any:
-    """Exact results in the dtype in which they are stored: rounded, wrapped, or whether they are not 0."""
+    """Convert exact results to a stored dtype: floats round, integers wrap, and a bool is true for a nonzero result."""
     with np.errstate(over="ignore"):
         return exact.astype(dtype)
 

@@ -72,20 +72,20 @@ class Semiring:
 
     @property
     def distributes_empty(self) -> bool:
-        """Whether an empty sum, too, may be computed before the product: its zero must be absorbing."""
+        """Whether even an empty sum may be computed before the product: the zero of ⊕ must be absorbing for ⊗."""
         return self.distributes and (self.add, self.multiply) in _ANNIHILATING
 
 
 @dataclass(frozen=True, slots=True)
 class Monoid:
-    """An operation ⊕ with its identity element, the zero of a sum, in the dtype that the sum is stored in."""
+    """An operation ⊕ with its identity element, the zero of a sum, in the dtype in which the sum is stored."""
 
     add: Add = "+"
     zero: float = 0
 
     @staticmethod
     def of(add: Add, dtype: str) -> Monoid:
-        """The operation on a dtype."""
+        """Return the monoid of an operation on a dtype."""
         return Monoid(add, identity(add, dtype))
 
     @property
@@ -107,7 +107,7 @@ SEMIRINGS = {
 
 @dataclass(frozen=True, slots=True)
 class EqualityMask:
-    """A mask: the product of the first `count` factors by `multiply`, in their order, must equal the next factor.
+    """A mask: the first `count` factors, combined by `multiply` in their order, must give the next factor.
 
     Only the factors after these are multiplied into the result.
     """
@@ -121,7 +121,7 @@ class EqualityMask:
 
     @property
     def operands(self) -> int:
-        """The number of factors that are compared."""
+        """The number of factors in the comparison: the multiplied ones and the next one."""
         return self.count + 1
 
 

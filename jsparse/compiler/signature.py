@@ -41,18 +41,18 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class BufferType:
-    """The type of a buffer: the length of each axis, and a numpy dtype's name, or its size in bytes for any dtype."""
+    """The axis lengths and the dtype of a buffer. A size in bytes as the dtype allows every dtype of that size."""
 
     dtype: str | int
     shape: tuple[Length, ...]
 
     def within(self, symbols: str) -> BufferType:
-        """The type with `symbols` as a prefix of its symbols, so that they differ from the symbols of other kernels."""
+        """Prefix the symbols of the type with `symbols`, so that they differ from the symbols of other kernels."""
         shape = (n if n.symbol is None else replace(n, symbol=f"{symbols}{n.symbol}") for n in self.shape)
         return replace(self, shape=tuple(shape))
 
     def batched(self, size: int) -> BufferType:
-        """The type with one more leading axis."""
+        """Return the type with one more leading axis, of length `size`."""
         return replace(self, shape=(Length(size), *self.shape))
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ def fixed(dtype: str | int | np.dtype, *shape: int) -> BufferType:
 
 
 def element_code(dtype: str | int | np.dtype) -> int:
-    """The extension's code for an element type: a number of bytes, plus the dtype's kind times 256 if it matters."""
+    """Return the extension's code for an element type: its size in bytes, plus 256 · kind if the dtype has a name."""
     if isinstance(dtype, int):
         return dtype
     found = np.dtype(dtype)

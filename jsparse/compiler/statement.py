@@ -23,7 +23,7 @@ class Statement:
         target: the access that is written.
         value: the value at a point; None if no values are computed.
         add: the operation ⊕.
-        patterns: the numbers of the patterns that restrict the points.
+        patterns: the indices of the patterns that restrict the points.
         condition: a comparison; None if every point counts.
 
     Raises ValueError for a local name that no `Let` binds.
@@ -47,7 +47,7 @@ class Statement:
 
     @lazy
     def reads(self) -> tuple[Access, ...]:
-        """What is read, from left to right: the condition's accesses, then the value's."""
+        """The accesses that are read, from left to right: those in the condition, then those in the value."""
         return accesses_of(self.condition, self.value)
 
     @lazy
@@ -62,7 +62,7 @@ class Statement:
 
     @lazy
     def sums_first(self) -> bool:
-        """Whether the operation of the product distributes over ⊕, and the zero of ⊕ is absorbing."""
+        """Whether the value is a product whose operation distributes over ⊕, and the zero of ⊕ is absorbing."""
         if self.factors is None:
             return False
         multiply = self.value.operation if isinstance(self.value, Apply) else PLUS_TIMES.multiply
@@ -71,7 +71,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class DerivedVar:
-    """An index variable that others determine: `var = Σ stride · part`, such as `k = 64·k₀ + k₁`.
+    """An index variable that other variables determine: `var = Σ stride · part`, such as `k = 64·k₀ + k₁`.
 
     Points where the sum reaches the variable's size do not count: they are the ragged end of a split.
 
@@ -89,7 +89,7 @@ class DerivedVar:
         return f"{self.var} = {self.sum}"
 
     def is_injective(self, sizes: Mapping[IndexVar, int | None]) -> bool:
-        """Whether different values of the parts give different sums: strides as in a mixed radix number."""
+        """Whether different values of the parts give different sums, as the digits of a mixed-radix number do."""
         found = [(stride, sizes[part]) for stride, part in self.parts]
         known = sorted((stride, size) for stride, size in found if size is not None)
         if len(known) < len(found) or len({part for _, part in self.parts}) < len(self.parts):
@@ -114,7 +114,7 @@ class DerivedVar:
 
 
 def as_added(value: Scalar, monoid: Monoid, stored: str, computed: str) -> Scalar:
-    """The value as ⊕ combines it. A selective ⊕ (min, max) compares values as the target stores them.
+    """Round a value for ⊕ if necessary. A selective ⊕ (min, max) compares values as the target stores them.
 
     Args:
         stored, computed: the names of the target's dtype and of the dtype of arithmetic.

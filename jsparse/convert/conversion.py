@@ -20,15 +20,15 @@ def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None
 
     Args:
         format: a format, or its name or notation, such as "csc" or "(i, j) -> (j : compressed, i : compressed)".
-        nse: for a dynamic tensor, the capacity of the result; by default enough for its present capacity. For a static
-            one, an upper bound that is checked.
+        nse: for a dynamic tensor, the capacity of the result; by default enough for all entries that fit the present
+            capacity. For a static tensor, an upper bound, which is checked.
 
     A dynamic tensor stays dynamic, unless all levels of the format are dense: then there are no index arrays.
 
         >>> A.asformat("csc")
 
-    Shape and dtype stay. Raises FormatError and SubscriptError for the format, PatternError if the entries exceed
-    `nse`.
+    Shape and dtype stay the same. Raises FormatError or SubscriptError for an invalid format, PatternError if the
+    entries exceed `nse`.
     """
     check_leaves(self, "A in A.asformat")
     nse = checked_nse(nse, "asformat")
@@ -59,8 +59,8 @@ def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format | str, nse
 def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
     """Convert to a dynamic pattern with a capacity of `nse` slots, by default the present number of slots.
 
-    The index arrays become leaves of the pytree, so one compiled program serves all tensors of one shape, format and
-    nse.
+    The index arrays become leaves of the pytree, so one compiled program serves all tensors with the same shape,
+    format and nse.
 
         >>> A.dynamic(nse=10_000)
 

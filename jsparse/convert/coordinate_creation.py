@@ -1,4 +1,4 @@
-"""Creation of sparse tensors from coordinates and values, `SparseTensor.from_coords`."""
+"""Creation of sparse tensors from coordinates and values: `SparseTensor.from_coords`."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def from_coords(
     Args:
         coords: integers of any dtype, of shape (ndim, n).
         values: numbers of shape (n,), or one number for all entries, of the dtype that `jnp.asarray` gives it. For
-            dense blocks, numbers of shape (n, ...): their further axes are the last dimensions of the shape, dense
-            levels store these, and `coords` have no rows for them. Values may be traced, and the tensor is
-            differentiable in them.
+            dense blocks, numbers of shape (n, ...): the axes after the first are the last dimensions of the tensor.
+            Dense levels store these dimensions, and `coords` have no rows for them. Values may be traced, and the
+            tensor is differentiable in them.
         shape: the size of each dimension. It is required.
         format: a format, or its name or notation. By default it is coo, followed by the dense levels of blocks; another
             format for blocks has to end in these levels.
-        nse: the capacity in slots, which makes the pattern dynamic. Traced coordinates make it dynamic, too, with a
-            default capacity for n entries.
+        nse: the capacity in slots, which makes the pattern dynamic. Traced coordinates also make it dynamic; the
+            capacity is then n entries by default.
 
     Concrete coordinates without `nse` give a static pattern and have to lie within the shape. In a dynamic pattern,
     coordinates out of range (negative ones included) are padding. If the entries exceed the capacity, a concrete call
-    raises; a traced call gives float values of NaN, and `overflowed`.
+    raises PatternError. In a traced call, float values become NaN, and `overflowed` becomes True.
 
     Raises PatternError (coordinates, capacity, no shape), ShapeError (values), FormatError and SubscriptError (format),
     DTypeError (int64 indices are needed, but x64 is off).
@@ -75,7 +75,7 @@ def from_coords(
 
 
 def _values(values: npt.ArrayLike, coords: Array, sizes: tuple[int, ...]) -> Array:
-    """The values of the entries as an array, numpy's unless they are jax's. A number is repeated for all entries."""
+    """Return the values of the entries as a numpy or jax array. A single number is repeated for every entry."""
     if not isinstance(values, jax.Array):
         values = host_array(values, _NUMBERS) if np.ndim(values) else jax_array(values, _NUMBERS)
     check_numbers(values.dtype, _NUMBERS)
@@ -90,7 +90,7 @@ def _values(values: npt.ArrayLike, coords: Array, sizes: tuple[int, ...]) -> Arr
 
 
 def _layout(format: Format | str | None, ndim: int, inner: int, dynamic: bool) -> Format:
-    """The format, whose last levels are dense levels of the last `inner` dimensions, in their order."""
+    """Return the format, whose last `inner` levels are dense and store the last `inner` dimensions in order."""
     if not 0 < inner < ndim:
         return default_format(ndim) if format is None and not dynamic else Format.of(format or "coo", ndim)
     if format in (None, "coo"):
@@ -105,7 +105,7 @@ def _layout(format: Format | str | None, ndim: int, inner: int, dynamic: bool) -
 
 
 def _check_values(values: Array, count: tuple[int, ...], sizes: tuple[int, ...]) -> None:
-    """Raise ShapeError unless values have the shape `count` and, for blocks, the last dimensions of the tensor."""
+    """Raise ShapeError unless values have the shape `count`, followed by the last dimensions in the case of blocks."""
     axes = values.ndim - 1
     fits = axes < max(len(sizes), 1)
     expected = (*count, *sizes[len(sizes) - axes :]) if fits else f"{shortened(count)} or with fewer axes than {sizes}"

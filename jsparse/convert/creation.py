@@ -60,7 +60,7 @@ def asarray(
             with `n_batch`, is always dynamic (see `jsparse.convert.jax_sparse.from_jax_sparse`). A tensor whose levels
             are all dense is never dynamic, because it has no index arrays.
         nse: the capacity of a dynamic pattern, by default the number of stored entries; a traced dense array requires
-            it. For a static pattern an upper bound that is checked.
+            it. For a static pattern, an upper bound, which is checked.
 
     Raises PatternError (more than `nse` entries; a traced array without `dynamic=True` and `nse=`), FormatError and
     SubscriptError (format), DTypeError (no numbers, a masked array; int64 indices are needed, but x64 is off),
@@ -105,7 +105,7 @@ def _check_is_dense(x: object) -> None:
 
 
 def as_sparse_operand(x: Any, text: str) -> Any:
-    """Convert an operand that is a BCOO, BCSR or scipy.sparse array by `jsparse.asarray`. Others stay as they are.
+    """Convert an operand that is a BCOO, BCSR or scipy.sparse array by `jsparse.asarray`. Return others unchanged.
 
     Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, which are for `jax.vmap`.
     """
@@ -147,7 +147,7 @@ def of_any_array(
 
 
 def _with_capacity(tensor: SparseTensor, dynamic: bool, nse: int | None) -> SparseTensor:
-    """The tensor, made dynamic if `dynamic`, with a capacity of `nse`. A static tensor is checked against `nse`."""
+    """Make a tensor dynamic if `dynamic` is set, with capacity `nse`. For a static result, check `nse` only."""
     if tensor.is_dynamic or (dynamic and not tensor.format.is_dense):
         return tensor if tensor.is_dynamic and nse is None else tensor.dynamic(nse)
     if nse is not None and tensor.nse > nse:
@@ -198,7 +198,7 @@ def _dense_above(layout: Format) -> bool:
 
 
 def _kind(dtype: np.dtype) -> str:
-    """The kind of dtype by which the extension compares elements with zero: -0.0 is zero, NaN is not."""
+    """Return the kind of dtype, which tells the extension how to compare with zero: -0.0 is zero, NaN is not."""
     if dtype == np.bool_ or jnp.issubdtype(dtype, jnp.integer):
         return "integer"
     return "complex" if jnp.issubdtype(dtype, jnp.complexfloating) else "floating"

@@ -39,8 +39,8 @@ def from_coordinate_blocks(
 ) -> SparseTensor:
     """Make a tensor of dense `blocks` of shape (n, ...) at integer `coords` of shape (outer, n).
 
-    The axes of a block are the last dimensions of the tensor, and `coords` address the `outer` first ones. The pattern
-    is static if `coords` are concrete and `dynamic` is False. Coordinates out of range are padding.
+    The axes of a block are the last dimensions of the tensor, and `coords` address the first `outer` dimensions. The
+    pattern is static if `coords` are concrete and `dynamic` is False. Coordinates out of range are padding.
     """
     sizes = tuple(shape)
     outer = len(sizes) - (blocks.ndim - 1)
@@ -67,9 +67,9 @@ def from_coordinate_blocks(
 
 
 def _within(coords: Array, blocks: jax.Array, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
-    """The blocks, and a row of coordinates for each dimension, without entries outside of a tensor of these sizes.
+    """Drop the entries outside of a tensor of these sizes. Returns blocks, and a row of coordinates per dimension.
 
-    Traced entries outside stay, but all of their coordinates become the sizes.
+    Traced entries outside are kept, but each of their coordinates becomes the size of its dimension.
     """
     if isinstance(coords, np.ndarray):
         used = inside(coords, sizes)
@@ -84,9 +84,9 @@ def _within(coords: Array, blocks: jax.Array, sizes: Sequence[int]) -> tuple[Any
 
 
 def given_coordinates(coords: npt.ArrayLike) -> Array:
-    """Coordinates as an array: numpy's, or a traced one, also where a list holds traced rows.
+    """Convert coordinates to a numpy array, or to a traced array if they are traced or a list with traced rows.
 
-    Raises PatternError if they are no array.
+    Raises PatternError if they cannot be converted.
     """
     if isinstance(coords, list | tuple) and any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(coords)):
         try:
@@ -100,8 +100,8 @@ def given_coordinates(coords: npt.ArrayLike) -> Array:
 def index_like(coords: npt.ArrayLike, sizes: tuple[int, ...], n: int | None = None) -> Array:
     """Convert coordinates to int32 or int64 without wrapping: numbers out of range stay out of range.
 
-    Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError if there are
-    not `n` of them; with None, any number will do.
+    Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError unless
+    there are `n` entries. If `n` is None, any number of entries is accepted.
     """
     coords = given_coordinates(coords)
     check_constant(coords.shape, "coordinates")
@@ -120,9 +120,10 @@ def index_like(coords: npt.ArrayLike, sizes: tuple[int, ...], n: int | None = No
 
 
 def index_numbers(x: Any, size: int) -> Array:
-    """Convert integers to int32, or int64 if they are wide, so that integers out of [0, size) stay out of it.
+    """Convert integers to int32 or int64 such that integers outside of [0, size) stay outside.
 
-    Arrays of jax stay arrays of jax; arrays of numpy become int32 unless `size` needs int64.
+    A jax array stays a jax array, and becomes int64 only if its integers have 64 bits. A numpy array becomes int32
+    unless `size` requires int64.
     """
     if isinstance(x, jax.Array):
         if x.dtype.itemsize < 4 or jnp.issubdtype(x.dtype, jnp.unsignedinteger):
@@ -142,11 +143,11 @@ def _block_slots(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> i
 
 
 def from_traced_coords(coords: Array, values: Array, type_: DynamicType) -> SparseTensor:
-    """Make a tensor of that type with `values` of shape (n,) at `coords` of shape (ndim, n), sorted, duplicates summed.
+    """Make a tensor of that type from `values` (n,) at `coords` (ndim, n). Entries are sorted, duplicates are summed.
 
-    Further axes of `values` are the type's last dimensions, which trailing dense levels store in order; `coords` then
-    have fewer rows. Coordinates out of range are padding. The tensor is differentiable in the values. After an overflow
-    float values are NaN; a concrete call raises PatternError instead.
+    If `values` have more axes, the axes after the first are the last dimensions of the type, which trailing dense
+    levels store in order, and `coords` have no rows for them. Coordinates out of range are padding. The tensor is
+    differentiable in the values. After an overflow, float values are NaN; a concrete call raises PatternError instead.
     """
     values = jnp.asarray(values)
     outer = len(type_.shape) - (values.ndim - 1)
@@ -161,7 +162,7 @@ def from_traced_coords(coords: Array, values: Array, type_: DynamicType) -> Spar
 def _assembled(
     coords: Array, values: Array, core: DynamicType, type_: DynamicType, already: DynamicPattern | None = None
 ) -> SparseTensor:
-    """Make a tensor of that type from entries of its core, which lacks the dense levels that store blocks."""
+    """Make a tensor of type `type_` from entries of `core`, the type without the dense levels that store blocks."""
     match assembled_on_host(coords, values, core):
         case int() as count:
             raise _overflow(type_, count * (type_.nse // core.nse if core.nse else 1))
@@ -172,13 +173,13 @@ def _assembled(
 
 
 def from_traced_dense(x: jax.Array, type_: DynamicType) -> SparseTensor:
-    """Make a tensor of that type from the nonzero elements of `x`. It is differentiable on their pattern."""
+    """Make a tensor of that type from the nonzero elements of `x`. It is differentiable in these elements."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
     return _checked(_sampled(x, pattern), pattern)
 
 
 def _sampled(x: jax.Array, pattern: DynamicPattern) -> jax.Array:
-    """The elements of a dense array at the pattern's entries, shape (nse,): the einsum `ij->ij` on that pattern."""
+    """Read the elements of a dense array at the entries of a pattern, by the einsum `ij->ij`. The shape is (nse,)."""
     letters, core = letters_of(x.ndim), core_type(pattern.type)
     stored = tuple(letters[dim] for dim in pattern.format.order)
     walk = PatternAccess(stored[: len(core.shape)], core)
@@ -211,9 +212,9 @@ def assembled(coords: Array, values: Array, type_: DynamicType, already: Dynamic
     """Make a tensor of that type from entries of dynamic patterns, in any order. Duplicates are summed.
 
     Args:
-        coords: (ndim, n) of the index dtype of a pattern. Coordinates out of range are padding.
+        coords: shape (ndim, n), in the index dtype of a pattern. Coordinates out of range are padding.
         values: (n,).
-        already: the pattern that the entries come from. If it has overflowed, the result has overflowed, too.
+        already: the pattern from which the entries come. If it has overflowed, the result has overflowed, too.
 
     Raises PatternError if a concrete count exceeds the capacity.
     """
@@ -221,13 +222,13 @@ def assembled(coords: Array, values: Array, type_: DynamicType, already: Dynamic
 
 
 def converted_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
-    """Convert a dynamic pattern to another format or capacity. If it has overflowed, the result has overflowed, too."""
+    """Convert a dynamic pattern to another format or capacity. An overflowed pattern stays overflowed."""
     made = assemble(expand(pattern.arrays, pattern.type), type_)
     return _checked_pattern(DynamicPattern(type_, made.arrays), pattern)
 
 
 def _whole(pattern: DynamicPattern, format: Format) -> Stored | None:
-    """The entries in use, if the host may read them now, all of them are valid, and a format stores them."""
+    """Return the entries in use; None unless the host can read them now, they are valid and `format` can store them."""
     if not pattern.is_whole or not stores_any(format):
         return None
     try:
@@ -237,7 +238,7 @@ def _whole(pattern: DynamicPattern, format: Format) -> Stored | None:
 
 
 def with_derived(pattern: DynamicPattern) -> DynamicPattern:
-    """The pattern with a transposed index, which stores the entries of its core in the reverse order of levels."""
+    """Add a transposed index to a pattern. It stores the entries of the core with the order of the levels reversed."""
     if pattern.derived:
         return pattern
     core = core_type(pattern.type)
@@ -253,7 +254,7 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
 
 
 def _derived(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -> Derived:
-    """The transposed index of a type for entries that are known, equal to what `assemble` makes."""
+    """Make on the host the transposed index of entries that are known. `assemble` would make the same index."""
     arrays, moved = reordered(whole, type_.format)
     count, dtype = whole.nse, slots_dtype(type_, type_.nse)
     gather, scatter = np.arange(type_.nse, dtype=dtype), np.full(type_.nse, -1, dtype)
@@ -265,13 +266,13 @@ def _derived(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -
 
 
 def _checked(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
-    """Make the tensor, with values of NaN if it overflowed. Raises PatternError if the overflow is known."""
+    """Make the tensor, with NaN values if the pattern overflowed. Raises PatternError if the overflow is known."""
     pattern = _checked_pattern(pattern, already)
     return SparseTensor._unchecked(pattern.poisoned(values), pattern)
 
 
 def _checked_pattern(pattern: DynamicPattern, already: DynamicPattern | None = None) -> DynamicPattern:
-    """The pattern, marked as overflowed if the pattern `already` that it is made from is.
+    """Mark a pattern as overflowed if `already`, the pattern from which it was made, has overflowed.
 
     Raises PatternError if a concrete count exceeds the capacity.
     """
@@ -294,13 +295,13 @@ def _overflow(type_: DynamicType, count: int) -> PatternError:
 def assembled_on_host(
     coords: Array, values: Array, type_: DynamicType
 ) -> tuple[jax.Array, tuple[jax.Array, ...]] | int | None:
-    """The values and index arrays of entries on a pattern of that type, as `assemble` and sums of values give them.
+    """Assemble entries on the host. Returns the values and index arrays that `assemble` and `slot_sums` would compute.
 
     Args:
-        coords: integers of shape (dimensions, n). Those out of range are padding.
+        coords: integers of shape (dimensions, n). Coordinates out of range are padding.
         values: numbers of shape (n, ...).
 
-    Returns only the number of slots if it exceeds the capacity, and None where a program has to assemble the entries.
+    Returns only the number of slots if it exceeds the capacity, and None if a program has to assemble the entries.
     """
     if not is_on_host(coords, values) or not stores_any(type_.format):
         return None
@@ -322,7 +323,7 @@ def assembled_on_host(
 
 
 def stores_any(format: Format) -> bool:
-    """Whether a format can store any set of entries. A unique level above a singleton has one for each coordinate."""
+    """Whether a format can store any set of entries. A unique level above a singleton has one entry per coordinate."""
     return not any(
         level.unique and below.kind.is_branchless
         for level, below in zip(format.levels, format.levels[1:], strict=False)
@@ -330,7 +331,7 @@ def stores_any(format: Format) -> bool:
 
 
 def inside(rows: np.ndarray, sizes: Sequence[int]) -> np.ndarray | None:
-    """The entries whose coordinates lie within a tensor of these sizes; None for all."""
+    """Return the indices of the entries that lie within a tensor of these sizes; None if all of them do."""
     stay: Any = None
     for row, size in zip(rows, sizes, strict=True):
         unsigned = row.view(f"u{row.itemsize}")  # a negative number becomes a large one

@@ -134,7 +134,7 @@ def _check_pointers(pointers: np.ndarray, count: int, kind: str) -> None:
 
 
 def _csr_coordinates(columns: Array, pointers: Array) -> Array:
-    """The coordinates of a BCSR's entries, shape (2, nse). Rows of entries after its last pointer are -1."""
+    """The coordinates of a BCSR's entries, shape (2, nse). Entries after the last pointer get the row -1."""
     traced = isinstance(columns, jax.core.Tracer) or isinstance(pointers, jax.core.Tracer)
     xnp: Any = jnp if traced else np
     columns, pointers = xnp.asarray(columns), xnp.asarray(pointers)
@@ -194,7 +194,7 @@ def to_bcoo(tensor: SparseTensor) -> BCOO:
 
 
 def _block_dims(format: Format) -> int:
-    """The number of last dimensions that the same last levels store, all of them dense and in order."""
+    """Count the last dimensions that trailing dense levels store in the order of the dimensions."""
     inner = 0
     while inner < format.trailing_dense and format.order[format.ndim - 1 - inner] == format.ndim - 1 - inner:
         inner += 1

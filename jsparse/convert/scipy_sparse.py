@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def from_scipy(x: Any, format: Format) -> tuple[Pattern, np.ndarray, bool]:
-    """Convert a scipy.sparse array or matrix to a pattern in a format and its values.
+    """Convert a scipy.sparse array or matrix to a pattern in `format`, and to the values of its slots.
 
     Returns (pattern, values, fresh); `fresh` says that the values are a copy. Unsorted and repeated entries are legal,
     and duplicates are summed.
@@ -67,8 +67,8 @@ def to_scipy(tensor: SparseTensor) -> sparray:
 
         >>> A.to_scipy().tocsc()
 
-    Raises ShapeError for a tensor without dimensions, and before SciPy 1.15 for other ranks than two; DTypeError if the
-    values are traced, or of a dtype that scipy does not support (bfloat16, float16).
+    Raises ShapeError for a tensor without dimensions (before SciPy 1.15, for every rank other than two); DTypeError if
+    the values are traced, or have a dtype that scipy does not support (bfloat16, float16).
     """
     check_leaves(tensor, "A in A.to_scipy")
     if isinstance(tensor.values, jax.core.Tracer):

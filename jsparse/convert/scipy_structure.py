@@ -1,9 +1,10 @@
 """Arrays and matrices of scipy.sparse: how they are recognized, and their checked parts.
 
-The parts are coordinates by dimension, and values. scipy.sparse is slow to load, so it is imported late.
+The parts are an array of coordinates for each dimension, and the values. scipy.sparse is slow to load, so it is
+imported late.
 
-Parts are checked before any of scipy's own conversions run. Those trust the index arrays, which anyone may have
-overwritten, and can crash the process if the arrays are wrong.
+Parts are checked before any conversion of scipy runs. The conversions of scipy trust the index arrays, which anyone may
+have overwritten, and can crash the process if the arrays are wrong.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ _Entries = tuple[Sequence[np.ndarray], np.ndarray]  # coordinates by dimension, 
 
 
 def compressed(x: Any, shape: tuple[int, ...]) -> Compressed:
-    """The checked parts of a csr or csc."""
+    """Return the checked parts of a csr or csc array."""
     rows, columns = (1, *shape)[-2:]  # csr of one dimension is one row
     return Compressed.of(x, rows, columns, 1) if x.format == "csr" else Compressed.of(x, columns, rows, 1)
 
 
 def entries_of(x: Any, shape: tuple[int, ...]) -> _Entries:
-    """The coordinates and values of an array that is neither csr nor csc, in any order, with duplicates."""
+    """Return the coordinates and values of an array that is neither csr nor csc, in any order and with duplicates."""
     return _READERS.get(x.format, _of_others)(x, shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """Checked parts of a csr, csc or bsr."""
+    """The checked parts of a csr, csc or bsr array: pointers, coordinates and values."""
 
     pointers: np.ndarray
     coordinates: np.ndarray
@@ -77,12 +78,12 @@ class Compressed:
         return Compressed(pointers, coordinates, values[:count], not faults)
 
     def copied(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Copies of pointers and coordinates in the index dtype of a pattern."""
+        """Copy the pointers and coordinates, in the index dtype of a pattern of that shape."""
         dtype = index_dtype(shape, [len(self.pointers), len(self.coordinates)])
         return np.array(self.pointers, dtype), np.array(self.coordinates, dtype)
 
     def entries(self, kind: str, shape: Sequence[int]) -> _Entries:
-        """The coordinates of a csr or csc by dimension, and the values."""
+        """Return the coordinates of a csr or csc, one array for each dimension, and the values."""
         if len(shape) == 1:
             return [self.coordinates], self.values
         pointers = self.pointers
@@ -138,7 +139,7 @@ def _of_dia(x: Any, shape: Sequence[int]) -> _Entries:
 
 
 def _converted(make: Callable[..., Any], parts: tuple[np.ndarray, ...], shape: Sequence[int]) -> _Entries:
-    """The entries of checked parts, by scipy's own conversion to coo."""
+    """Return the coordinates and values of checked parts, by the conversion of scipy to coo."""
     try:
         found = make(parts, shape=tuple(shape)).tocoo()
     except (TypeError, ValueError) as error:

@@ -18,10 +18,10 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 def static_tensor(
     rows: Sequence[np.ndarray], values: Any, sizes: tuple[int, ...], layout: Format, expected: str
 ) -> SparseTensor:
-    """Make a static tensor of values of shape (n, ...) at coordinates `rows`, one array (n,) for each dimension.
+    """Make a static tensor from values of shape (n, ...) at coordinates `rows`, arrays (n,) for the first dimensions.
 
-    Further axes of the values are the last dimensions, which dense levels at the end store in order. Duplicates are
-    summed. `expected` is the expectation that error messages about the values state.
+    The axes of the values after the first are the other dimensions, which dense levels at the end store in order.
+    Duplicates are summed. `expected` is the expectation that error messages about the values state.
     """
     outer = len(rows)
     known = is_on_host(values)
@@ -37,7 +37,7 @@ def static_tensor(
 
 
 def _of_own(summed: np.ndarray, values: Array, pattern: Pattern, expected: str) -> SparseTensor:
-    """The tensor of these sums. Nothing else refers to the sums, so jax may share their memory."""
+    """Make the tensor whose values are these sums. Nothing else refers to the sums, so jax may share their memory."""
     if isinstance(values, jax.Array):
         return SparseTensor(on_device([summed], [values])[0], pattern)
     return SparseTensor(device_array(summed, expected, fresh=True), pattern)

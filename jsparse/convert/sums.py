@@ -23,10 +23,10 @@ from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
 
 def scatter_sums(values: Array, coordinates: Sequence[Array], shape: tuple[int, ...]) -> Any:
-    """Add values of shape (n, ...) at coordinates of an array of shape (shape..., ...), initially 0.
+    """Add values of shape (n, ...) at the given coordinates to an array of zeros of shape (shape..., ...).
 
-    Traced coordinates may be out of range, but not negative: values there are dropped. The sum of booleans is their
-    disjunction.
+    Traced coordinates must not be negative. They may exceed the shape, and values there are dropped. The sum of
+    booleans is their disjunction.
     """
     whole = (*shape, *values.shape[1:])
     check_bytes(whole, values.dtype, "the values of all slots", "Use a format with fewer dense levels.")
@@ -48,7 +48,7 @@ def _scattered(values: np.ndarray, coordinates: Sequence[Array], shape: tuple[in
 
 
 def slot_sums(values: Any, made: Assembled, nse: int) -> jax.Array:
-    """The sums of the inputs of each slot, one after the other, for values of shape (inputs, ...)."""
+    """Sum the values (inputs, ...) of the inputs of each slot. The result is a flat array, slot after slot."""
     # The sum is the product M · values with a csr matrix M (nse x inputs) of ones: M[q, k] = 1 if input k belongs to
     # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.
     inputs = values.shape[0]

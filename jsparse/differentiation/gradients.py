@@ -26,44 +26,45 @@ def grad(
     rows: PyTree = None,
     **options: Any,
 ) -> Callable[..., Any]:
-    """Differentiate a function as `jax.grad` does, tensors with dynamic patterns with respect to their values only.
+    """Differentiate a function as `jax.grad` does, with respect to the values only of tensors with dynamic patterns.
 
     `jax.grad` itself refuses such tensors, because their index arrays are integer leaves.
 
         >>> dA = jsparse.grad(lambda A: (A @ x).sum())(A)
 
     The gradient of a SparseTensor, anywhere in the pytree of an argument, is a SparseTensor on the same pattern, and 0
-    in padding. A gradient with a dynamic pattern has a leaf that refuses arithmetic, as a mark. So optimizers, norms
-    and steps raise an error if they are mapped over all leaves, index arrays among them. Apply them to
+    in padding. A gradient with a dynamic pattern has a leaf that refuses arithmetic, as a mark. So an optimizer, a norm
+    or a step raises an error if it is mapped over all leaves, which include index arrays. Apply it to
     `jsparse.values(gradient)`, or with `jsparse.optax.values_only`. `A.with_values(gradient.values)` is a tensor
     without a mark.
 
-    The gradient of a dense table is an array of its shape, however few rows the function reads. With `rows` it is a
-    SparseTensor of the rows that are looked up, by `table[ids]`, `jnp.take`, `jsparse.nn.embedding_bag` and other
-    indexing, in loops, branches and vectorised functions, too:
+    The gradient of a dense table is an array of the table's shape, however few rows the function reads. With `rows` it
+    is a SparseTensor of the rows that the function looks up by `table[ids]`, `jnp.take`, `jsparse.nn.embedding_bag` and
+    other indexing, also in loops, branches and vectorised functions:
 
         >>> table, ids = jnp.ones((1000, 8)), jnp.array([7, 3, 7, 999])
         >>> gradient = jsparse.grad(lambda table: (table[ids] ** 2).sum(), rows=True)(table)
         >>> gradient.shape, gradient.nse, int(gradient.nnz)
         ((1000, 8), 32, 24)
 
-    Lookups of the same row are added up, in float32 for narrower floats. `fun` is then traced, as by `jax.jit`.
+    The gradients of several lookups of a row are summed, in float32 for narrower floats. With `rows`, `fun` is traced
+    as by `jax.jit`.
 
     Args:
-        fun: a function that returns a scalar, or with `has_aux` a pair of a scalar and further results.
-        argnums: the numbers of the positional arguments to differentiate.
+        fun: a function that returns a scalar, or with `has_aux` a pair of a scalar and auxiliary results.
+        argnums: the indices of the positional arguments to differentiate.
         has_aux: as in `jax.grad`.
         rows: which leaves of the argument are tables (rows, ...) whose gradients have rows: a tree of bools that is a
-            prefix of the argument, or a function of the argument that gives one, as Optax's masks are. For a sequence
-            of `argnums` it is a prefix, or a function, of the tuple of these arguments.
+            prefix of the argument, or a function of the argument that returns such a tree, like a mask of Optax. For a
+            sequence of `argnums` it is a prefix, or a function, of the tuple of these arguments.
         options: `holomorphic` and `allow_int` of `jax.grad`.
 
     Gradients have the shapes and dtypes of the arguments. The SparseTensor of rows is dynamic, in the format
     (i : compressed, j : dense), with a capacity for all ids.
 
-    Raises ShapeError if a call has no argument of that number and if `rows` names a leaf that is no table,
-    NotYetSupportedError if `fun` reads such a table otherwise than by looking up rows, TypeError as `jax.grad` does
-    (integer values, say).
+    Raises ShapeError if a call lacks an argument of `argnums`, or if `rows` names a leaf that is not a table,
+    NotYetSupportedError if `fun` reads such a table in another way than by looking up rows, TypeError as `jax.grad`
+    does (for example for integer values).
     """
     differentiated = value_and_grad(fun, argnums, has_aux, rows=rows, **options)
 

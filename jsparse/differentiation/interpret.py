@@ -1,4 +1,4 @@
-"""The interpreter of a jaxpr in which some values are tables, and its rules of loops, branches and calls."""
+"""Interprets a jaxpr in which some values are tables, with rules for loops, branches and calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jsparse.sparsification.origin import UNKNOWN, Origin
 def interpret(
     closed: ClosedJaxpr, inputs: Sequence[Value], reader: Reader, called_from: Origin = UNKNOWN
 ) -> list[Value]:
-    """The results of a closed jaxpr for values that are arrays or tables. `called_from` is the line that calls.
+    """Evaluate a closed jaxpr on arrays and tables. `called_from` is the line of the user's code that calls it.
 
     Raises NotYetSupportedError, with the line of the user's function, for an operation that reads a table in another
     way than by looking up rows.
@@ -44,7 +44,7 @@ def interpret(
 
 
 def arrays(values: Sequence[Value], what: str) -> list[jax.Array]:
-    """The values as arrays; literals become arrays. Raises NotYetSupportedError for a table."""
+    """Convert values, literals among them, to arrays. Raises NotYetSupportedError for a table."""
     for x in values:
         if isinstance(x, Table):
             raise NotYetSupportedError(
@@ -57,9 +57,9 @@ def arrays(values: Sequence[Value], what: str) -> list[jax.Array]:
 def _inside(
     equation: Equation, closed: ClosedJaxpr, reader: Reader, tables: list[int]
 ) -> Callable[[Sequence[Value]], tuple[list[jax.Array], list[jax.Array]]]:
-    """The function of a jaxpr's inputs to its results and the numbers of the rows that it reads.
+    """Return a function from the inputs of a jaxpr to its results, and to the indices of the rows that it reads.
 
-    When it is called, the numbers of their tables are written to `tables`.
+    A call of the function writes the table of each lookup, by its index, to `tables`.
     """
 
     def function(inputs: Sequence[Value]) -> tuple[list[jax.Array], list[jax.Array]]:
@@ -112,7 +112,7 @@ def scanned(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
 
 
 def branched(equation: Equation, reader: Reader, which: Value, *inputs: Value) -> list[Value]:
-    """Run one branch in `jax.lax.switch`. Lookups of the other branches get indices out of range: no rows."""
+    """Run one branch in `jax.lax.switch`. Lookups in the other branches get indices out of range and read no rows."""
     branches = equation.params["branches"]
     tables: list[list[int]] = [[] for _ in branches]
     functions = [_inside(equation, closed, reader, own) for closed, own in zip(branches, tables, strict=True)]

@@ -1,8 +1,8 @@
 """Rules of the primitives that look up rows of a table, and of the primitives that act on each row alone.
 
-A rule gets the places of rows from the reader. So the same rules serve a first pass, which notes the rows that are read
-from the whole table, and the evaluation on these rows alone, where the numbers of rows become places among them. Places
-are in the order of numbers, so coordinates that are sorted and distinct remain so.
+The reader tells a rule the place of each row in `table.rows`. So the same rules serve two passes: the first pass
+records which rows of the complete table are read, and the second pass evaluates on these rows alone, where a row's
+place is its index among them. Places have the order of row indices, so sorted and distinct coordinates remain so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def whole(equation: Equation, *_: object) -> Never:
 
 
 def gathered(equation: Equation, reader: Reader, table: Value, indices: Value) -> jax.Array:
-    """Take rows at an array of indices: whole rows, or some elements of each."""
+    """Take rows at an array of indices: complete rows, or some elements of each row."""
     params = equation.params
     numbers, modes = params["dimension_numbers"], jax.lax.GatherScatterMode
     is_lookup = 0 in numbers.start_index_map and params["slice_sizes"][0] == 1
@@ -53,7 +53,7 @@ def gathered(equation: Equation, reader: Reader, table: Value, indices: Value) -
 
 
 def sliced_at(equation: Equation, reader: Reader, table: Value, *starts: Value) -> jax.Array:
-    """Take one row, or a part of it, at an index, which is clipped to the table."""
+    """Take one row, or a part of the row, at an index that is clipped to the table."""
     first, *others = starts
     if not isinstance(table, Table) or isinstance(first, Table) or equation.params["slice_sizes"][0] != 1:
         whole(equation)
@@ -63,7 +63,7 @@ def sliced_at(equation: Equation, reader: Reader, table: Value, *starts: Value) 
 
 
 def sliced(equation: Equation, reader: Reader, table: Table) -> Table | jax.Array:
-    """Take a range of rows, or of the elements of each row."""
+    """Take a range of rows, or a range of the elements of each row."""
     params, count = equation.params, len(table.rows)
     first, *starts = params["start_indices"]
     limit, *limits = params["limit_indices"]
@@ -77,7 +77,7 @@ def sliced(equation: Equation, reader: Reader, table: Table) -> Table | jax.Arra
 
 
 def of_each_row(equation: Equation, _: Reader, *inputs: Value) -> Table:
-    """Apply an elementwise function of a table and of numbers to its rows: it commutes with lookups."""
+    """Apply an elementwise function of a table and scalars to each row of the table, since it commutes with lookups."""
     tables = [x for x in inputs if isinstance(x, Table)]
     if any(not isinstance(x, Table) and np.ndim(x) for x in inputs) or len({x.number for x in tables}) > 1:
         whole(equation)
@@ -109,7 +109,7 @@ def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
 def _on_places(
     equation: Equation, reader: Reader, spec: Spec, n: int, table: Table, arrays: list[Sequence[jax.Array]]
 ) -> Spec:
-    """The spec where factor `n`, a table, has the rows that are looked up; `arrays` are changed to their places."""
+    """Return the spec in which factor `n` is `table.rows`. Coordinates of rows in `arrays` are replaced by places."""
     if spec.factors[n].on is not None:
         whole(equation)
     row, *features = spec.factors[n].before
@@ -127,7 +127,7 @@ def _on_places(
 def _walk_of_places(
     equation: Equation, reader: Reader, walk: PatternAccess, row: str, table: Table, arrays: Sequence[jax.Array]
 ) -> tuple[PatternAccess, list[jax.Array]]:
-    """The pattern whose coordinates of the variable `row` are places, and its index arrays."""
+    """Return the access to a pattern in which places replace the coordinates of the variable `row`, and its arrays."""
     pattern, format = walk.pattern, walk.pattern.format
     found = [n for n, (level, role) in enumerate(format.arrays) if walk.indices[level] == row and role == "coordinates"]
     if len(found) != walk.indices.count(row) or row in walk.lead:
@@ -143,7 +143,7 @@ def _walk_of_places(
 
 
 Rule = Callable[..., Value]
-"""`rule(equation, reader, *inputs)` gives the result, an array or a table."""
+"""`rule(equation, reader, *inputs)` returns the result, an array or a table."""
 
 _OF_SHAPES = {"broadcast_in_dim", "reshape", "squeeze", "optimization_barrier"}
 

@@ -23,7 +23,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def is_of_rows(pattern: Pattern | DynamicPattern) -> bool:
-    """Whether a dynamic pattern stores whole rows, each once, in their order."""
+    """Whether a dynamic pattern stores complete rows, each row once, in ascending order."""
     return isinstance(pattern, DynamicPattern) and pattern.format == _format(pattern.ndim)
 
 
@@ -32,12 +32,12 @@ def _format(ndim: int) -> Format:
 
 
 def pattern_of_rows(ids: Sequence[jax.Array], shape: Sequence[int]) -> DynamicPattern:
-    """The pattern of the rows with these numbers, of a tensor of that shape.
+    """Build the pattern of the rows `ids` of a tensor with the given shape.
 
     Args:
-        ids: arrays of any shape. Repeated numbers give one row, numbers out of range none.
+        ids: arrays of row indices, of any shape. A repeated index adds one row, an index out of range adds no row.
 
-    The pattern has a capacity for as many rows as there are numbers, or for all rows if these are fewer.
+    The pattern has a capacity for as many rows as there are indices, or for all rows if these are fewer.
     """
     size, *features = shape
     if 0 in shape:
@@ -50,20 +50,20 @@ def pattern_of_rows(ids: Sequence[jax.Array], shape: Sequence[int]) -> DynamicPa
 
 
 def numbers_of_rows(pattern: DynamicPattern) -> jax.Array:
-    """(capacity,) the sorted numbers of the rows that a pattern stores, and in padding the number of all rows."""
+    """Return (capacity,) the sorted indices of the rows that a pattern stores; padding has the number of all rows."""
     pointers, numbers = pattern.arrays
     return jnp.where(jnp.arange(len(numbers), dtype=pointers.dtype) < pointers[-1], numbers, pattern.shape[0])
 
 
 def rows_at(array: jax.Array, numbers: jax.Array) -> jax.Array:
-    """(capacity, ...) the rows of an array with these sorted numbers, 0 in padding."""
+    """Return (capacity, ...) the rows of an array at the sorted indices `numbers`, 0 in padding."""
     flat = array.reshape(len(array), prod(array.shape[1:]))
     found = evaluate("out[p,f] = table[ids[p],f]", table=flat, ids=numbers)
     return found.reshape(len(numbers), *array.shape[1:])
 
 
 def rows_of(tensor: SparseTensor) -> jax.Array:
-    """(capacity, ...) the rows that a tensor stores, 0 in padding."""
+    """Return (capacity, ...) the rows that a tensor stores, 0 in padding."""
     features = tensor.shape[1:]
     return tensor.values.reshape(tensor.nse // max(prod(features), 1), *features)
 
@@ -71,9 +71,9 @@ def rows_of(tensor: SparseTensor) -> jax.Array:
 def value_and_grad_of_rows(
     function: Callable[..., Any], is_table: Sequence[bool], has_aux: bool, **options: Any
 ) -> Callable[..., Any]:
-    """Differentiate a function in all of its arguments, pytrees with tables, as `jax.value_and_grad` does.
+    """Differentiate a function in all arguments, which are pytrees with tables, as `jax.value_and_grad` does.
 
-    `is_table` says for each leaf whether it is a table. The gradient of a table is the SparseTensor of the rows that
+    `is_table` tells for each leaf whether it is a table. The gradient of a table is the SparseTensor of the rows that
     the function looks up. First these rows are found; then the function is differentiated as a function of these rows.
     """
 
@@ -109,7 +109,7 @@ def _known_rows(number: int, table: jax.Array, numbers: jax.Array) -> Table:
 
 
 def _patterns(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[DynamicPattern]:
-    """For each table, the pattern of the rows that a jaxpr looks up. Nothing else of the jaxpr is computed."""
+    """Return for each table the pattern of the rows that a jaxpr looks up. Only the row indices are computed."""
 
     def read(*inputs: Any) -> list[list[jax.Array]]:
         reader, values = Reader(), list(inputs)

@@ -19,7 +19,7 @@ class Table:
     """A table while a jaxpr is interpreted.
 
     Attributes:
-        number: its number among the tables whose gradients have rows.
+        number: the index of the table among the tables whose gradients have rows.
         size: the number of all rows.
         rows: (size, ...) all rows, or (capacity, ...) the rows that are looked up.
         dtype: the dtype that the function sees. Rows of narrow floats are in float32, so that cotangents of the same
@@ -42,7 +42,7 @@ class Table:
         return self.rows.astype(self.dtype)
 
     def with_rows(self, rows: jax.Array) -> Table:
-        """The table with these rows, which a function of each row gave."""
+        """Return the table with rows that a function of each row computed."""
         return Table.of(self.number, self.size, rows)
 
 
@@ -51,12 +51,12 @@ Value: TypeAlias = Table | jax.Array
 
 
 class Reader:
-    """Answers lookups in whole tables, and notes which rows they read.
+    """Answers lookups in complete tables, and records which rows the lookups read.
 
     Attributes:
-        tables: the number of the table of each lookup so far.
-        ids: the numbers of the rows that each lookup reads, arrays of any shape. Numbers out of range read nothing.
-        is_first: whether this pass computes values only to find these numbers; another pass computes the results.
+        tables: the index of the table of each lookup so far.
+        ids: the indices of the rows that each lookup reads, arrays of any shape. Indices out of range read nothing.
+        is_first: whether this pass computes values only to find these indices; another pass computes the results.
     """
 
     is_first = True
@@ -66,16 +66,16 @@ class Reader:
         self.ids: list[jax.Array] = []
 
     def inside(self) -> Reader:
-        """A reader for the jaxpr of a loop, a branch or a checkpoint, whose values stay inside."""
+        """Make a reader for the jaxpr of a loop, a branch or a checkpoint, whose values stay inside."""
         return Reader()
 
     def note(self, tables: Sequence[int], ids: Iterable[jax.Array]) -> None:
-        """Note lookups."""
+        """Record lookups: their tables, and the indices of the rows that they read."""
         self.tables.extend(tables)
         self.ids.extend(ids)
 
     def places(self, table: Table, ids: ArrayLike, is_clipped: bool = False) -> jax.Array:
-        """The places of rows in `table.rows`. Rows out of range have a place after its end, unless they are clipped."""
+        """Find the places of rows in `table.rows`. Unless clipped, a row out of range has a place after the end."""
         numbers = jnp.asarray(index_numbers(jnp.asarray(ids), table.size))
         return self._found(table, jnp.clip(numbers, 0, table.size - 1) if is_clipped else numbers)
 
@@ -84,15 +84,15 @@ class Reader:
         return numbers
 
     def ids_of(self, number: int) -> list[jax.Array]:
-        """The numbers of the rows that lookups in a table read."""
+        """Return the indices of the rows that the lookups in one table read."""
         return [ids for table, ids in zip(self.tables, self.ids, strict=True) if table == number]
 
 
 class Places(Reader):
-    """Answers lookups in the rows that all lookups read together.
+    """Answers lookups in tables that have only the rows that any lookup reads.
 
     Attributes:
-        known: for each table the sorted numbers of these rows; the table's size in padding.
+        known: for each table, the sorted indices of these rows. Padding has the table's size.
     """
 
     is_first = False

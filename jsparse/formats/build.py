@@ -1,6 +1,6 @@
-"""From coordinates to index arrays, and back.
+"""Conversion of coordinates to index arrays, and back.
 
-A pattern is built from sorted coordinates; they are sorted first unless they already are.
+A pattern is built from sorted coordinates. Unsorted coordinates are sorted first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FAR = 2**62  # kFar of csrc/levels/positions.h
 
 
 class OutsideError(Exception):
-    """Some coordinate is outside its dimension."""
+    """A coordinate is outside the bounds of its dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Built:
 
     Inputs with equal coordinates form a group and share a slot. Groups are numbered in storage order. `first` is the
     first input of each group (None: group n is input n), and `group_slots` is the slot of each group (None: group n has
-    slot n). `extra` lists the further inputs of all groups, and `extra_group` the group of each further input.
+    slot n). `extra` lists the inputs that are not the first of their group, and `extra_group` the group of each.
     """
 
     arrays: tuple[np.ndarray, ...]
@@ -54,7 +54,7 @@ class Built:
         return self.first is None and self.group_slots is None
 
     def slots(self) -> np.ndarray:
-        """(count,) int64: the slot of each input."""
+        """The slot of each input, an array (count,) of int64."""
         groups = self.nse if self.group_slots is None else len(self.group_slots)
         of_group = np.arange(groups) if self.group_slots is None else self.group_slots.astype(np.int64)
         if self.first is None:
@@ -66,7 +66,7 @@ class Built:
         return slots
 
     def gather(self) -> np.ndarray:
-        """(nse,) the first input of each slot, or -1 where a slot has no input."""
+        """The first input of each slot, an array (nse,). It is -1 for a slot without inputs."""
         if self.group_slots is None:
             return np.arange(self.nse, dtype=self._slot_dtype()) if self.first is None else self.first
         check_bytes((self.nse,), self._slot_dtype(), "the numbers of all slots", _COMPRESSED)
@@ -75,7 +75,7 @@ class Built:
         return gather
 
     def summed(self, values: np.ndarray) -> np.ndarray:
-        """(nse, ...) the sum of each slot's `values` (count, ...), added in the inputs' order; 0 without an input."""
+        """Sum `values` (count, ...) per slot, in input order. The sums (nse, ...) are 0 for slots without inputs."""
         if self.is_identity:
             return values
         whole = (self.nse, *values.shape[1:])
@@ -102,19 +102,19 @@ def _taken(values: np.ndarray, first: np.ndarray) -> np.ndarray:
 
 
 def sum_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype of sums of values: float64 for floats, also for JAX's narrow floats, whose dtypes have the kind V."""
+    """Return the dtype for sums: float64 for floats (JAX's narrow ones have kind V), complex128, or `dtype` itself."""
     if dtype.kind == "c":
         return np.dtype(np.complex128)
     return np.dtype(np.float64) if dtype.kind in "fV" else dtype
 
 
 def index_dtype(shape: Sequence[int], lengths: Sequence[int]) -> np.dtype:
-    """int32, or int64 if a dimension or one of the `lengths` does not fit int32."""
+    """Return int32, or int64 if a dimension or one of the `lengths` does not fit int32."""
     return np.dtype(np.int32 if max(*shape, *lengths, 0, 0) <= _INT32_MAX else np.int64)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """The array, read-only for good: `setflags` cannot make a view of a read-only buffer writeable."""
+    """Make an array permanently read-only: `setflags` cannot make a view of a read-only buffer writeable."""
     base: Any = array.base
     if isinstance(base, memoryview) and base.readonly:
         return array
@@ -123,7 +123,7 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 
 def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:
-    """`nse`, if the extension counts that far. Raises PatternError otherwise."""
+    """Return `nse`. Raises PatternError if the extension cannot count that many positions."""
     if nse >= _FAR:
         raise PatternError(
             f"Expected fewer than 2**62 positions, but {format.name} of shape {tuple(shape)} needs {nse:.3g}, because "
@@ -178,7 +178,7 @@ def build(
 
 
 def without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> Exception:
-    """The error to raise for lack of memory. It names the pointers below dense levels if these are many."""
+    """Return the error to raise for lack of memory. It mentions the pointers below dense levels if they are many."""
     outer = takewhile(lambda level: level.kind.is_full, format.levels)
     parents = prod(shape[level.dim] for level in outer)
     if parents < _MANY_POINTERS:
@@ -192,10 +192,10 @@ def without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> 
 def build_summed(
     coords: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], format: Format
 ) -> tuple[tuple[np.ndarray, ...], np.ndarray] | None:
-    """The index arrays of `build` and the values of `Built.summed`, made in one pass.
+    """Compute the index arrays of `build` and the values of `Built.summed` in one pass.
 
-    This serves common formats and many unsorted entries. The result is None for other inputs, and for invalid inputs,
-    which `build` reports.
+    This works for common formats and many unsorted entries. The result is None for other inputs, and for invalid
+    inputs, for which `build` raises the error.
     """
     if not coords or len(values) != len(coords[0]):
         return None
@@ -212,7 +212,7 @@ def build_summed(
 
 
 def _sorted_suffix(format: Format, sorted_by: Sequence[int]) -> int:
-    """The number of innermost levels that are in order after a stable sort by the levels above them."""
+    """Count the innermost levels whose order is right after a stable sort by the levels above them."""
     order = list(format.order)
     for known in range(len(order)):
         if [dim for dim in sorted_by if dim not in order[:known]] == order[known:]:
@@ -276,11 +276,12 @@ _MOST = 2**62
 def build_sorted(
     rows: Sequence[np.ndarray], shape: Sequence[int], format: Format
 ) -> tuple[list[np.ndarray], int, np.ndarray | None] | None:
-    """The index arrays of entries, the number of slots, and the slot of each entry (None: entry n has slot n).
+    """Build the index arrays of sorted entries. Returns arrays, number of slots, and the slot of each entry.
 
-    `rows` has one array (n,) for each dimension. The entries are distinct, within the shape, and sorted
-    lexicographically by the dimensions in storage order. The result is None where only the general `build` works: for
-    levels that are neither dense nor have coordinates, and for more positions than int64 counts.
+    None in place of the slots means that entry n has slot n. `rows` has one array (n,) for each dimension. The entries
+    are distinct, within the shape, and sorted lexicographically by the dimensions in storage order. The result is None
+    where only the general `build` works: for levels that are not dense and have no coordinates, and for more than
+    2**62 positions.
     """
     if not all(level.kind.is_full or level.kind.has_coordinates for level in format.levels):
         return None
@@ -307,7 +308,7 @@ def build_sorted(
 
 
 class _Positions:
-    """The position of each entry in a level. If `numbers` is None, all are 0, or with `is_entry` n for entry n."""
+    """The position of each entry in a level. If `numbers` is None: 0, or with `is_entry`, n for entry n."""
 
     def __init__(self, numbers: np.ndarray | None, is_entry: bool = False) -> None:
         self.numbers, self.is_entry = numbers, is_entry
@@ -316,11 +317,11 @@ class _Positions:
         return np.zeros(count, np.int64) if self.numbers is None else self.numbers
 
     def below_dense(self, column: np.ndarray, size: int) -> _Positions:
-        """The positions in a dense level below."""
+        """Return the positions of the entries in a dense level below this level."""
         return _Positions(column if self.numbers is None else self.numbers.astype(np.int64) * size + column)
 
     def starts(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """Whether each entry is the first of its position in a level below, which has these coordinates."""
+        """Whether each entry is the first at its position in a level below this level, given the coordinates there."""
         start = np.zeros(len(columns[0]), np.bool_)
         start[:1] = True
         for key in (*columns, *(() if self.numbers is None else (self.numbers,))):
@@ -328,7 +329,7 @@ class _Positions:
         return start
 
     def pointers(self, parents: int, start: np.ndarray | None, count: int, dtype: np.dtype) -> np.ndarray:
-        """The pointers from `parents` positions to the positions of the level below, which begin where `start` says."""
+        """Return the pointers from `parents` positions to the level below. `start` marks where each position begins."""
         if self.numbers is None:
             return np.array([0, count if start is None else np.count_nonzero(start)], dtype)
         numbers = self.numbers if start is None else self.numbers[start]
@@ -349,7 +350,7 @@ def level_sizes(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarra
 def coordinate_rows(
     shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray], dtype: np.dtype
 ) -> list[np.ndarray]:
-    """The coordinates (`dtype`) of all slots, for each dimension. They may be the index arrays themselves."""
+    """Return the coordinates of all slots, an array of `dtype` per dimension. Some may be index arrays, not copies."""
     if not shape:
         return []
     found = _stored_rows(format, arrays)
@@ -362,7 +363,7 @@ def coordinate_rows(
 
 
 def _stored_rows(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-    """The index array of each dimension of the last chain, which has a coordinate for each slot."""
+    """Map each dimension of the last chain of levels to its index array, which has a coordinate for each slot."""
     last = format.chains[-1]
     if not format.levels[last[0]].kind.has_coordinates:
         return {}

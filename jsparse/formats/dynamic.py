@@ -1,7 +1,7 @@
 """The types of dynamic patterns: shape, format and capacity, which are static.
 
-The last functions give another type for the same index arrays. They do for types what `core_of`, `Pattern.extended` and
-`Pattern.transposed` do for patterns.
+The last three functions return another type for the same index arrays. For types, they are the counterparts of
+`core_of`, `Pattern.extended` and `Pattern.transposed`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jsparse.formats.validate import check_arrays
 
 @dataclass(frozen=True)
 class DynamicType:
-    """A dynamic pattern's shape, format, and capacity `nse` in slots. They fix the lengths of its index arrays."""
+    """The shape, the format and the capacity (`nse` slots) of a dynamic pattern. They fix the lengths of its arrays."""
 
     shape: tuple[int, ...]
     format: Format
@@ -35,7 +35,7 @@ class DynamicType:
 
     @cached_property
     def digest(self) -> str:
-        """A name for this type: a tensor can only have index arrays that were saved for a type of this name."""
+        """A name for this type. Saved index arrays can be restored only into a tensor whose type has the same name."""
         return sha256(f"dynamic {self.shape} {self.format.notation} {self.nse}".encode()).hexdigest()
 
     @cached_property
@@ -64,7 +64,7 @@ class DynamicType:
 
     @cached_property
     def index_dtype(self) -> np.dtype:
-        """int32, or int64 where a dimension or the capacity needs it."""
+        """int32, or int64 if a dimension or the capacity does not fit int32."""
         return index_dtype(self.shape, [self.nse, *self.array_lengths])
 
     @cached_property
@@ -77,8 +77,8 @@ class DynamicType:
     def limit(self) -> tuple[int, int] | None:
         """A pair (array, capacity); None if no level has pointers, so that every slot is in use.
 
-        `array` is the number of the index array whose last element counts the positions in use, `capacity` the largest
-        count that fits.
+        `array` is the index, in the order of `Format.arrays`, of the array whose last element counts the positions in
+        use. `capacity` is the largest count that fits.
         """
         last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
         return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
@@ -127,15 +127,15 @@ class OfDynamicType:
 
 
 def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
-    """The dtype of the numbers of slots, and of the numbers of `inputs` entries that are assigned to slots."""
+    """Return the dtype for indices of slots, and for indices of the `inputs` entries that are assigned to slots."""
     return np.dtype(np.int64 if max(type_.nse, inputs) >= 2**31 - 1 else np.int32)
 
 
 def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[tuple[str, int, np.dtype], ...]:
-    """(description, length, dtype) of each index array of a pattern and of its transposed indices.
+    """Return (description, length, dtype) for each index array of a pattern and of its transposed indices.
 
-    This is the order in which primitives take them. The arrays of a transposed index are followed by the slots that
-    gather values into its order, and by the slots that scatter them.
+    Primitives take the arrays in this order. After the index arrays of a transposed index come the slots that gather
+    values into the order of the transposed index, then the slots that scatter them.
     """
     found = list(type_.index_leaves)
     for other in derived:
@@ -146,12 +146,12 @@ def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[
 
 
 def sufficient_nse(type_: DynamicType, format: Format) -> int:
-    """A capacity in `format` for all entries of a pattern. Each may need its own block of the trailing dense levels."""
+    """Return a capacity in `format` for all entries of a pattern, even if each needs a separate dense block."""
     return type_.nse * prod(type_.shape[dim] for dim in format.trailing_dims)
 
 
 def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
-    """The index arrays of a pattern, padded to a capacity of `nse` slots. Raises PatternError if it has more."""
+    """Pad the index arrays of a pattern to a capacity of `nse` slots. Raises PatternError if it has more slots."""
     if pattern.nse > nse:
         raise PatternError(f"Expected a capacity for the {pattern.nse:,} slots of {pattern!r}, but got nse={nse:,}.")
     return padded_arrays(DynamicType(pattern.shape, pattern.format, nse), pattern.arrays)
@@ -160,11 +160,11 @@ def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
 def padded_arrays(
     type_: DynamicType, arrays: Sequence[np.ndarray], shared: Sequence[np.ndarray] | None = None
 ) -> tuple[np.ndarray, ...]:
-    """New index arrays of a type with the contents of shorter ones.
+    """Pad index arrays to the lengths that a type requires.
 
     Args:
-        shared: the arrays that other objects refer to, by default all; they are copied. Other arrays are used without a
-            copy if they have the right length and dtype.
+        shared: the arrays to which other objects refer, by default all arrays. They are copied. Other arrays are used
+            without a copy if they have the right length and dtype.
     """
     padded = []
     for (_, role), array, length in zip(type_.format.arrays, arrays, type_.array_lengths, strict=True):
@@ -180,7 +180,7 @@ def padded_arrays(
 
 
 def trimmed(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Stored:
-    """The index arrays cut to the entries in use. They are checked, but not copied.
+    """Cut index arrays to the entries in use. The arrays are checked, but not copied.
 
     Raises PatternError for the first fault, and if the pattern overflowed.
     """
@@ -210,7 +210,7 @@ def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
 
 @lru_cache(maxsize=1024)  # planning asks for the core of an operand many times
 def core_type(type_: DynamicType) -> DynamicType:
-    """The type without its trailing dense levels, with dimensions named by level."""
+    """Return the type without its trailing dense levels. Dimension n of the result is level n."""
     kept = type_.format.ndim - type_.format.trailing_dense
     levels, trailing = type_.format.levels[:kept], type_.format.levels[kept:]
     shape = tuple(type_.shape[level.dim] for level in levels)
@@ -220,7 +220,7 @@ def core_type(type_: DynamicType) -> DynamicType:
 
 
 def extended_type(type_: DynamicType, sizes: Sequence[int]) -> DynamicType:
-    """The type with dense levels of `sizes` appended for further dimensions."""
+    """Add last dimensions of these sizes to a type, and dense levels that store them."""
     return DynamicType((*type_.shape, *sizes), type_.format.with_dense(len(sizes)), type_.nse * prod(sizes))
 
 

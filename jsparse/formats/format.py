@@ -31,7 +31,7 @@ class Format:
 
     A singleton has one entry at each position of the level above. A dense level has a position at every coordinate, so
     a singleton below it has an entry at every coordinate. Tensors in general have no entry at some coordinates (see
-    `check_storable`), but a table of integers has one at each: coordinate p leads to table[p].
+    `check_storable`), but a table of integers has one entry at each coordinate p: table[p].
 
     Raises FormatError if a dimension is missing or stored twice, if there are more than `MOST_DIMENSIONS`, or if a
     singleton is outermost.
@@ -65,7 +65,7 @@ class Format:
         object.__setattr__(self, "_hash", None)
 
     def check_storable(self) -> None:
-        """Raise FormatError unless the format can store any set of entries. A singleton below a level with gaps cannot.
+        """Raise FormatError for a singleton below a level with gaps: such a format cannot store every set of entries.
 
         >>> jsparse.Format.of("coo", 3).check_storable()
         """
@@ -171,7 +171,7 @@ class Format:
 
     @property
     def arrays(self) -> tuple[tuple[int, str], ...]:
-        """A pair (level, role) for each index array, outermost level first. A role is "pointers", for example.
+        """A pair (level, role) for each index array, outermost level first. A role is "pointers" or "coordinates", say.
 
         >>> jsparse.Format.of("csr", 2).arrays
         ((1, 'pointers'), (1, 'coordinates'))
@@ -218,7 +218,7 @@ class Format:
         return followed and not self.levels[level].unique
 
     def transposed(self, axes: Sequence[int]) -> "Format":
-        """The format of the transposed tensor, over the same arrays. Its dimension d is this format's `axes[d]`.
+        """The format of the transposed tensor, over the same arrays. Its dimension d is dimension `axes[d]` here.
 
         >>> jsparse.Format.of("csr", 2).transposed((1, 0)).name
         'csc'
@@ -286,7 +286,7 @@ def _of_rank(format: Format, ndim: int) -> Format:
 
 
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """`axes` as a tuple of non-negative ints. Raises FormatError if they are no permutation of `ndim` dimensions."""
+    """Convert `axes` to a tuple of non-negative ints. Raises FormatError unless they permute `ndim` dimensions."""
     try:
         found = tuple(operator.index(axis) for axis in axes)
     except TypeError as error:

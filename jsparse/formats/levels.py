@@ -40,9 +40,9 @@ _Length = TypeVar("_Length", bound=_Extensible)  # a number, or a symbolic lengt
 
 
 class LevelKind(ABC):
-    """A kind of level: its index arrays, and the properties that formats and loops ask for.
+    """A kind of level: its index arrays, and the properties on which formats and loops depend.
 
-    There is one instance of each kind, and `str` gives its word in MLIR's notation of formats.
+    There is one instance of each kind, and `str` returns its word in MLIR's notation of formats.
 
     Attributes:
         name: the word in MLIR's notation.
@@ -95,18 +95,24 @@ class LevelKind(ABC):
 
     @abstractmethod
     def positions(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> int:
-        """The number of positions below `parents` positions, for a dimension of size `extent`. It is -1 if the level's
-        own `arrays` are too short to say."""
+        """The number of positions below `parents` positions, for a dimension of size `extent`.
+
+        It is -1 if the `arrays` of the level are too short to determine it.
+        """
 
     @abstractmethod
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
-        """The largest number of positions that `entries` entries below `parents` positions can have. `last`: no sparse
-        level follows, so positions are counted as entries."""
+        """The largest number of positions that `entries` entries below `parents` positions can have.
+
+        If `last`, no sparse level follows, so positions are counted as entries.
+        """
 
     @abstractmethod
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        """The first fault of the level's own arrays, except for coordinates; None if there is none. The two texts
-        complete the sentence "Expected the {} of level n {}"."""
+        """Describe the first fault of the level's arrays other than coordinates; None if there is none.
+
+        The two texts of the result complete the sentence "Expected the {} of level n {}".
+        """
 
     def __str__(self) -> str:
         return self.name
@@ -171,7 +177,7 @@ class _Compressed(LevelKind):
 
 
 def pointers_fault(parents: int, pointers: np.ndarray) -> tuple[str, str] | None:
-    """The first fault of pointers to the segments below `parents` positions (see `LevelKind.fault`)."""
+    """Describe the first fault of the pointers that delimit the segments of `parents` (see `LevelKind.fault`)."""
     if len(pointers) != parents + 1:
         return "pointers", f"to be {parents + 1} long, one more than its {parents} parents, but got {len(pointers)}"
     if pointers[0] != 0:
@@ -249,7 +255,7 @@ _BY_CODE = {kind.code: kind for kind in KINDS.values()}
 
 
 def kind_of_code(code: int) -> LevelKind | None:
-    """The kind with this number in the extension; None if there is none."""
+    """Return the kind with this code in the extension; None if there is none."""
     return _BY_CODE.get(code)
 
 
@@ -264,7 +270,7 @@ MOST_DIMENSIONS = 64  # the limit of numpy's arrays and of the extension's layou
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A dimension expression. So far there is only one: the coordinate in dimension `dim` itself.
+    """A dimension expression. So far there is only one kind: the coordinate in dimension `dim` itself.
 
     MLIR's sparse encodings have others, such as `d0 floordiv 4` and `d0 mod 4`, for blocks.
 
@@ -287,8 +293,8 @@ class Level:
 
     Args:
         kind: the kind.
-        stores: the expression of the dimensions whose values are the level's coordinates; a number stands for that
-            dimension itself.
+        stores: the expression of the dimensions whose values are the level's coordinates. An integer n stands for the
+            coordinate in dimension n.
         unique: whether no coordinate repeats below one position of the level above.
 
     Raises FormatError for a negative dimension, and for a nonunique level whose kind cannot repeat coordinates.

@@ -1,4 +1,4 @@
-"""The texts of formats: their short names, and MLIR's sparse-tensor notation."""
+"""Parsers of the texts that denote formats: short names, and MLIR's sparse-tensor notation."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _TOKEN = re.compile(r"\s*(->|[A-Za-z_]\w*|\d+|\S)")
 
 
 def read_levels(text: str) -> tuple[Level, ...]:
-    """The levels that a notation such as '(i, j) -> (j : dense, i : compressed)' lists.
+    """Read the levels of a notation such as '(i, j) -> (j : dense, i : compressed)'.
 
     Raises SubscriptError for wrong grammar, with a caret under the word, FormatError for too many dimensions, and
     NotYetSupportedError for levels of later versions.

@@ -54,15 +54,16 @@ class Pattern(Owned, SetOperators):
                [2, 0, 1]], dtype=int32)
 
     Patterns are immutable, interned and picklable, and compared and hashed by content. `arrays` is the flat tuple of
-    the levels' index arrays as `format.arrays` lists them: one-dimensional, contiguous and read-only for good, all
-    int32, or all int64 if a dimension or `nse` does not fit int32.
+    the levels' index arrays as `format.arrays` lists them. All are one-dimensional, contiguous and permanently
+    read-only. All are int32, or all are int64 if a dimension or `nse` does not fit int32.
 
     `Pattern(shape, format, arrays)` copies and checks everything, and raises PatternError for the first fault.
 
     Patterns of one shape are sets of entries: `P | Q`, `P & Q`, `P - Q` and `P ^ Q` are union, intersection, difference
     and symmetric difference. The result has the format of P if that format can store these entries and nothing else. If
-    not, range levels become compressed, and so do dense levels at the end. The operators raise ShapeError for other
-    shapes, DTypeError for operands that are no patterns, and NotYetSupportedError for dynamic ones.
+    not, range levels become compressed, and so do dense levels at the end. The operators raise ShapeError for
+    operands of different shapes, DTypeError for operands that are no patterns, and NotYetSupportedError for dynamic
+    patterns.
     """
 
     __slots__ = ("__weakref__", "_arrays_digest", "_relayouts", "arrays", "digest", "format", "level_sizes", "shape")
@@ -111,7 +112,7 @@ class Pattern(Owned, SetOperators):
         arrays: tuple[np.ndarray, ...],
         arrays_digest: bytes | None = None,
     ) -> Self:
-        """The interned pattern of valid index arrays, which are neither checked nor copied."""
+        """Return the interned pattern with these valid index arrays, which are neither checked nor copied."""
         sizes = level_sizes(shape, format, arrays)
         dtype = _dtype(shape, sizes, arrays)
         if any(array.dtype != dtype for array in arrays):
@@ -147,15 +148,16 @@ class Pattern(Owned, SetOperators):
     def from_coordinates(
         cls, coords: npt.ArrayLike, shape: Sequence[int], format: Format | str = "coo"
     ) -> tuple[Self, np.ndarray]:
-        """The pattern that stores the entries at `coords`, and the slot of each entry.
+        """Make the pattern that stores the entries at `coords`. Returns the pattern and the slot of each entry.
 
             >>> pattern, slots = jsparse.Pattern.from_coordinates([[2, 0], [1, 1]], (3, 2), "csr")
             >>> slots
             array([1, 0])
 
-        `coords` is (ndim, n) of any integer dtype, in any order; entries with equal coordinates share a slot. The slots
-        are (n,) int64. Raises PatternError for coordinates that are no integers, have the wrong shape or are out of
-        bounds, and FormatError if a unique level above a singleton would have to repeat a coordinate.
+        `coords` are integers of shape (ndim, n), of any dtype and in any order. Entries with equal coordinates share a
+        slot. The slots are an array (n,) of int64. Raises PatternError for coordinates that are no integers, have the
+        wrong shape or are out of bounds, and FormatError if a unique level above a singleton would have to repeat a
+        coordinate.
         """
         shape = sizes_of(shape)
         if isinstance(format, str):
@@ -196,7 +198,7 @@ class Pattern(Owned, SetOperators):
     def of_entries(
         cls, rows: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], format: Format
     ) -> tuple[Self, np.ndarray]:
-        """Make a pattern as `from_rows` does, and the values of its slots from the `values` (n,) of the entries.
+        """Make a pattern as `from_rows` does, and compute the values of its slots from `values` (n,) of the entries.
 
             >>> rows, columns, values = np.array([2, 0, 2]), np.array([1, 1, 1]), np.ones(3)
             >>> pattern, sums = jsparse.Pattern.of_entries([rows, columns], values, (3, 2), A.format)
@@ -216,7 +218,7 @@ class Pattern(Owned, SetOperators):
         return pattern, built.summed(values)
 
     def identity(self) -> bytes:
-        """The digest of the index arrays, which transposed and extended patterns share.
+        """The digest of the index arrays. Transposed and extended patterns have the same digest.
 
         >>> A.pattern.identity() == A.T.pattern.identity()
         True
@@ -251,7 +253,7 @@ class Pattern(Owned, SetOperators):
 
     @property
     def index_dtype(self) -> np.dtype:
-        """The dtype of the index arrays: int32, or int64 where a dimension or nse needs it.
+        """The dtype of the index arrays: int32, or int64 if a dimension or nse does not fit int32.
 
         >>> A.pattern.index_dtype
         dtype('int32')
@@ -259,7 +261,7 @@ class Pattern(Owned, SetOperators):
         return self.arrays[0].dtype if self.arrays else index_dtype(self.shape, [self.nse])
 
     def pointers(self, level: int) -> np.ndarray:
-        """The pointers (parents + 1,) of a compressed or range level. Raises PatternError for other levels.
+        """The pointers of a compressed or range level, shape (parents + 1,). Raises PatternError for other levels.
 
         >>> A.pattern.pointers(1).shape
         (1001,)
@@ -267,7 +269,7 @@ class Pattern(Owned, SetOperators):
         return self._stored(level, "pointers")
 
     def coordinates(self, level: int) -> np.ndarray:
-        """The coordinates (positions,) of a compressed or singleton level. Raises PatternError for other levels.
+        """The coordinates of a compressed or singleton level, shape (positions,). Raises PatternError for other levels.
 
         >>> A.pattern.coordinates(1).shape == (A.nse,)
         True
@@ -275,14 +277,14 @@ class Pattern(Owned, SetOperators):
         return self._stored(level, "coordinates")
 
     def rows(self) -> list[np.ndarray]:
-        """The coordinates (nse,) of all slots, for each dimension. They may be the index arrays themselves.
+        """The coordinates of all slots, an array (nse,) for each dimension. Some may be index arrays, not copies.
 
         >>> rows, columns = A.pattern.rows()
         """
         return coordinate_rows(self.shape, self.format, self.arrays, self.index_dtype)
 
     def to_coords(self) -> np.ndarray:
-        """The coordinates (ndim, nse) of all slots in storage order, of the index dtype.
+        """The coordinates of all slots in storage order, an array (ndim, nse) of the index dtype.
 
         >>> A.pattern.to_coords().shape == (2, A.nse)
         True
@@ -290,7 +292,7 @@ class Pattern(Owned, SetOperators):
         return np.stack(self.rows()) if self.shape else np.zeros((0, 1), self.index_dtype)
 
     def transposed(self, axes: Sequence[int]) -> Pattern:
-        """The pattern of the transposed tensor, over the same arrays. Its dimension d is this pattern's `axes[d]`.
+        """The pattern of the transposed tensor, over the same arrays. Its dimension d is dimension `axes[d]` here.
 
         >>> A.pattern.transposed((1, 0)).format.name
         'csc'
@@ -313,7 +315,7 @@ class Pattern(Owned, SetOperators):
         return self.transposed(range(self.ndim)[::-1])
 
     def extended(self, sizes: Sequence[int]) -> Pattern:
-        """This pattern with dense levels of `sizes` appended for further dimensions, over the same arrays.
+        """This pattern with last dimensions of these sizes added, which dense levels store, over the same arrays.
 
         >>> A.pattern.extended((8,)).shape
         (1000, 800, 8)
@@ -372,8 +374,8 @@ class Pattern(Owned, SetOperators):
 def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple[bytes, ...], digest: str) -> Pattern:
     """Make a pattern from its pickle, where vectors are bytes (see `jsparse.tensor.pickled_arrays`).
 
-    It is a plain function because cloudpickle pickles a class method by value, down to the lock of this module. Raises
-    PatternError if the arrays differ from those that were pickled.
+    This is a plain function because cloudpickle pickles a class method by value, down to the lock of this module.
+    Raises PatternError if the arrays differ from those that were pickled.
     """
     if dtype not in ("int32", "int64"):
         raise PatternError(f"Expected index arrays of int32 or int64 in a pickle, but got {dtype!r}.")
@@ -394,7 +396,7 @@ _HASHED_DIRECTLY = 1 << 16  # bytes; for longer arrays an image is hashed: see c
 
 
 def hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:
-    """A digest of the contents of vectors."""
+    """Return a digest of the contents of one-dimensional arrays."""
     hashed = hashlib.sha256()
     for array in arrays:
         array = np.ascontiguousarray(array)
@@ -404,7 +406,7 @@ def hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:
 
 
 def find_pattern(digest: str) -> Pattern | None:
-    """The existing pattern, or core of a pattern, with this digest; None if there is none."""
+    """Find the existing pattern, or the core of an existing pattern, with this digest; None if there is none."""
     found: Pattern | None = _interned.get(digest)
     if found is None:
         living = (reference() for reference in _interned.valuerefs())  # a list: other threads may intern meanwhile
@@ -414,7 +416,7 @@ def find_pattern(digest: str) -> Pattern | None:
 
 
 def core_of(pattern: Pattern) -> Pattern:
-    """The part of a pattern that loops walk: its levels without trailing dense ones, with dimensions named by level.
+    """The part of a pattern that loops walk: all but its trailing dense levels. Dimension n of the core is level n.
 
     A tensor, its logical transposes and its extensions by dense levels share one core.
     """

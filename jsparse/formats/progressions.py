@@ -1,4 +1,4 @@
-"""Coordinates of a last level as arithmetic progressions, from which index arrays follow without a sort.
+"""The coordinates of the last level as arithmetic progressions, from which index arrays are made without a sort.
 
     parent p has the coordinates starts[n, p] + steps[n] * t, for 0 <= t < counts[n, p]
 
@@ -21,12 +21,12 @@ _MOST = 2.0**62
 
 @dataclass(frozen=True, slots=True)
 class Progressions:
-    """The coordinates below each parent.
+    """The coordinates below each parent, as n arithmetic progressions.
 
     Attributes:
-        starts, counts: (n, parents) int64. Each progression ends before the next one of the same parent that is not
-            empty starts.
-        steps: the n steps.
+        starts, counts: (n, parents) int64. Below each parent, every progression ends before the next nonempty
+            progression starts.
+        steps: the steps of the n progressions.
     """
 
     starts: np.ndarray
@@ -35,17 +35,17 @@ class Progressions:
 
     @staticmethod
     def of_runs(starts: np.ndarray, counts: np.ndarray) -> Progressions:
-        """One run of consecutive coordinates below each parent. Counts below 0 stand for 0."""
+        """Make one run of consecutive coordinates below each parent. A negative count stands for 0."""
         return Progressions(starts[None], np.maximum(counts, 0)[None], (1,))
 
     def total(self) -> int:
-        """The number of entries. Raises ShapeError unless int64 counts them."""
+        """The number of entries. Raises ShapeError if there are more than 2**62."""
         if self.counts.sum(dtype=np.float64) > _MOST:
             raise ShapeError("Expected a pattern of at most 2**62 entries, but this one has more. Make it smaller.")
         return int(self.counts.sum())
 
     def compressed(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """The pointers and coordinates of a compressed level, in a pattern of that shape."""
+        """Return the pointers and coordinates of a compressed level, in the index dtype of a pattern of that shape."""
         dtype = self._dtype(shape)
         total = self.total()
         check_memory(
@@ -77,7 +77,7 @@ class Progressions:
         return pointers
 
     def _coordinates(self, total: int, dtype: np.dtype) -> np.ndarray:
-        """Entry number e of a progression that starts with entry f is start + step * (e - f)."""
+        """Compute all coordinates. If entry f is the first of a progression, entry e is at start + step * (e - f)."""
         starts, counts = (_by_parent(x) for x in (self.starts, self.counts))
         steps = np.resize(np.array(self.steps, dtype), len(starts)) if set(self.steps) - {1} else None
         if len(starts) > 1 and not counts.all():

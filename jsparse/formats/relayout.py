@@ -22,13 +22,13 @@ _FEW = 64
 class Relayout(Owning):
     """The movement of the values of `source` to the slots of `target`, which stores at least the same entries.
 
-    Forward, `out[q] = values[gather[q]]` (0 where it is -1) maps (source.nse,) to (target.nse,). The inverse is
-    `out[p] = values[scatter[p]]`, from (target.nse,) to (source.nse,): it undoes the forward movement and drops the
-    target's fill. It is also the transpose of the forward movement, since each slot of the source moves to exactly one
-    slot of the target.
+    Forward, `out[q] = values[gather[q]]` (0 where `gather[q]` is -1) maps (source.nse,) to (target.nse,). The inverse,
+    `out[p] = values[scatter[p]]`, maps (target.nse,) to (source.nse,): it undoes the forward movement and drops the
+    target's fill. The inverse is also the transpose of the forward movement, since each slot of the source moves to
+    exactly one slot of the target.
 
     A relayout is immutable, and compared and hashed by its two patterns. Raises ShapeError if the shapes differ, and
-    PatternError, when an array is first needed, if the target lacks an entry of the source.
+    PatternError, at the first use of an array, if the target lacks an entry of the source.
     """
 
     __slots__ = ("__weakref__", "_gather", "_identity", "_scatter", "source", "target")
@@ -40,7 +40,7 @@ class Relayout(Owning):
     _identity: bool | None
 
     def owned(self) -> tuple[Owned, ...]:
-        """The patterns, to which memos refer weakly."""
+        """The two patterns. Memos refer to them weakly."""
         return self.source, self.target
 
     def __init__(self, source: Pattern, target: Pattern) -> None:
@@ -58,7 +58,7 @@ class Relayout(Owning):
 
     @property
     def gather(self) -> np.ndarray:
-        """(target.nse,) int32 or int64, read-only: the source slot of each target slot, or -1 if it has none."""
+        """The source slot of each target slot, or -1 for fill: a read-only array (target.nse,) of int32 or int64."""
         gather = self._gather
         if gather is None:
             gather = frozen(_native.invert(self.scatter, self.target.nse))
@@ -67,7 +67,7 @@ class Relayout(Owning):
 
     @property
     def scatter(self) -> np.ndarray:
-        """(source.nse,) int32 or int64, read-only: the target slot of each source slot."""
+        """The target slot of each source slot: a read-only array (source.nse,) of int32 or int64."""
         scatter = self._scatter
         if scatter is None:
             scatter = self._made_scatter()
@@ -94,7 +94,7 @@ class Relayout(Owning):
         return frozen(_native.invert(self._gather, self.source.nse))
 
     def _merged_slots(self) -> np.ndarray:
-        """The target slot of each entry of the source, found by merging the entries of both."""
+        """Find the target slot of each source entry, by merging the entries of both patterns."""
         rows = [np.concatenate(pair) for pair in zip(self.target.rows(), self.source.rows(), strict=True)]
         built = build(rows, self.source.shape, _nonrepeating(self.target.format))
         if built.nse != self.target.nse:
@@ -124,7 +124,7 @@ class Relayout(Owning):
 
 
 def relayout_to(pattern: Pattern, format: Format | str) -> Relayout:
-    """The movement of values to the same entries in another format. It is computed once per pattern and format."""
+    """Return the relayout of a pattern to another format. It is computed once for each pattern and format."""
     if format != pattern.format:  # `Format.of` refuses formats that only tables of integers have
         format = Format.of(format, pattern.ndim)
     assert isinstance(format, Format)
@@ -135,7 +135,7 @@ def relayout_to(pattern: Pattern, format: Format | str) -> Relayout:
 
 
 def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:
-    """The transposed index in a storage order, or the pattern itself if it has this order; see `derived_format`."""
+    """Return the transposed index in a storage order (see `derived_format`), or a pattern that is in that order."""
     order = permutation(order, pattern.ndim)
     if order == pattern.format.order:
         return pattern
@@ -143,7 +143,7 @@ def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:
 
 
 def _made(source: Pattern, format: Format) -> Relayout:
-    """The movement of `source`'s values to a new pattern in `format`, which stores as few entries as possible."""
+    """Make the relayout from `source` to a new pattern in `format`, which stores as few entries as possible."""
     if format == source.format:
         return Relayout(source, source)
     arrays, gather = reordered(source, format)
@@ -177,17 +177,17 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
 
 
 def _nonrepeating(format: Format) -> Format:
-    """A format with the same slots that can store any entries: all levels that are not dense become compressed."""
+    """Return a format that has the same slots and can store any entries: all but dense levels become compressed."""
     levels = (level if level.kind.is_full else Level(COMPRESSED, level.dim) for level in format.levels)
     return Format(tuple(levels))
 
 
 def reordered(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
-    """The index arrays of a pattern's entries in another format, and the gather that moves values there.
+    """Store a pattern's entries in another format. Returns the index arrays, and the gather that moves values there.
 
     The gather has the source slot of each target slot, or -1 for fill. It is None if every value stays in its slot.
 
-    Some of the index arrays may be the source's own. Raises FormatError as `build` does.
+    Some of the index arrays may belong to the source. Raises FormatError as `build` does.
     """
     if _is_transposition(source.format, format):
         try:
@@ -200,7 +200,7 @@ def reordered(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarra
 
 
 def _is_transposition(source: Format, target: Format) -> bool:
-    """Whether a conversion groups a matrix's entries by the coordinate of the last level, which becomes dense."""
+    """Whether a conversion groups a matrix's entries by coordinates in the last level, and makes that level dense."""
     kinds = tuple(level.kind for level in target.levels)
     return (
         kinds == (DENSE, COMPRESSED) and source.order == target.order[::-1] and source.levels[-1].kind.has_coordinates

@@ -1,4 +1,4 @@
-"""Static patterns, and types of dynamic ones, as bytes: a JSON header and compressed index arrays, but no code."""
+"""Static patterns, and types of dynamic patterns, as bytes: a JSON header and compressed index arrays, no code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FAULTS = (JsparseError, ArithmeticError, LookupError, RecursionError, TypeError
 
 
 def pattern_bytes(pattern: Pattern) -> bytes:
-    """A pattern as bytes, with its digest."""
+    """Convert a pattern to bytes, which include its digest."""
     header = {
         "shape": pattern.shape,
         "format": pattern.format.notation,
@@ -32,7 +32,7 @@ def pattern_bytes(pattern: Pattern) -> bytes:
 
 
 def read_pattern(data: bytes) -> Pattern:
-    """The pattern of bytes that `pattern_bytes` wrote. Its arrays are checked in full.
+    """Read a pattern from bytes that `pattern_bytes` wrote. Its arrays are checked in full.
 
     Raises PatternError if the bytes are damaged.
     """
@@ -52,12 +52,12 @@ def read_pattern(data: bytes) -> Pattern:
 
 
 def type_bytes(type_: DynamicType) -> bytes:
-    """A type of dynamic patterns as bytes."""
+    """Convert a type of dynamic patterns to bytes."""
     return json.dumps({"shape": type_.shape, "format": type_.format.notation, "nse": type_.nse}).encode()
 
 
 def read_type(data: bytes) -> DynamicType:
-    """The type of bytes that `type_bytes` wrote. Raises PatternError if the bytes are damaged."""
+    """Read a type from bytes that `type_bytes` wrote. Raises PatternError if the bytes are damaged."""
     try:
         header = json.loads(data)
         shape = sizes_of(header["shape"])

@@ -4,9 +4,10 @@ Every set operation says which of three kinds of entries it keeps: entries of th
 and of the second operand alone. All algorithms take time linear in the entries, whatever the formats and dimensions:
 
     runs        if both patterns have a run below each parent, only the ends of the runs are compared
-    filter      if one pattern has runs and none of its own entries is kept, the other's entries are tested one by one
+    filter      if one pattern has runs and no entry of that pattern alone is kept, the entries of the other pattern are
+                tested one by one
     rows        two matrices are merged row by row
-    assembly    otherwise the entries of both are assembled to one pattern, which shows which entries coincide
+    assembly    otherwise all entries are assembled to one pattern, which shows which entries coincide
 
 The result has the first operand's format if that format can store these entries and nothing else. If not, range levels
 become compressed, and so do the dense levels at the end.
@@ -75,7 +76,7 @@ class Stored:
         return runs_of(self.shape, self.format, self.arrays)
 
     def rows(self) -> list[np.ndarray]:
-        """The coordinates of all entries, for each dimension."""
+        """The coordinates of all entries, one array for each dimension."""
         dtype = self.arrays[0].dtype if self.arrays else index_dtype(self.shape, [self.nse])
         check_memory(
             self.nse * dtype.itemsize * len(self.shape),
@@ -86,9 +87,9 @@ class Stored:
 
 
 def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
-    """The entries of a set operation on two patterns of one shape.
+    """Apply a set operation to two patterns of the same shape.
 
-    Raises PatternError if nothing is kept of a pattern without dimensions, which always stores its element.
+    Raises PatternError if the result of patterns without dimensions is empty: such a pattern always has an entry.
     """
     if not first.shape:
         if kept.both:
@@ -105,14 +106,14 @@ def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
 
 
 def _shared_blocks(first: Stored, second: Stored) -> int:
-    """The number of dense levels at the end that both have. The operation then keeps or drops whole blocks."""
+    """Count the dense levels at the end of both patterns. The operation then keeps or drops entire blocks."""
     if first.format.order != second.format.order:
         return 0
     return min(first.format.trailing_dense, second.format.trailing_dense, first.format.ndim - 1)
 
 
 def _core(stored: Stored, blocks: int) -> Stored:
-    """The pattern of blocks, with dimensions named by level."""
+    """Return the pattern of the blocks, without the levels inside blocks. Dimension n of the result is level n."""
     levels = stored.format.levels[: stored.format.ndim - blocks]
     shape = tuple(stored.shape[level.dim] for level in levels)
     format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
@@ -126,7 +127,7 @@ def _with_blocks(core: Stored, like: Stored, blocks: int) -> Stored:
 
 
 def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
-    """The result for two patterns with the same parents and a run below each parent."""
+    """Compute the result for two patterns with the same parents and a run below each parent; None for others."""
     if first.format.order != second.format.order or not (first.has_runs and second.has_runs):
         return None
     found = cut(first.runs, second.runs, kept)
@@ -139,7 +140,7 @@ def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
 
 
 def _filtered(kept: Kept, first: Stored, second: Stored) -> Stored | None:
-    """The result where an operand with runs selects entries of the other, or contains all of them; else None.
+    """Compute the result if an operand with runs selects entries of the other one, or contains them all; else None.
 
     Whether an element lies in a run is found without writing out the run's entries.
     """
@@ -168,7 +169,7 @@ def _inside(stored: Stored, rows: Rows) -> np.ndarray:
 
 
 def _by_rows(kept: Kept, first: Stored, second: Stored) -> Stored | None:
-    """The result for two matrices, merged by rows (or columns), if they have few enough of them for pointers."""
+    """Merge two matrices row by row (or column by column). Returns None for other ranks, and if rows are too many."""
     if len(first.shape) != 2:
         return None
     outer, inner = first.format.order
@@ -181,7 +182,7 @@ def _by_rows(kept: Kept, first: Stored, second: Stored) -> Stored | None:
 
 
 def _in_rows(stored: Stored, format: Format) -> tuple[np.ndarray, np.ndarray]:
-    """The pointers and coordinates of a matrix in a format with a dense and a compressed level."""
+    """Return the pointers and coordinates of a matrix in `format`, which has a dense and a compressed level."""
     if stored.format == format:
         pointers, coordinates = stored.arrays
     elif stored.has_runs and stored.format.order == format.order:
@@ -193,7 +194,7 @@ def _in_rows(stored: Stored, format: Format) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _assembled(kept: Kept, first: Stored, second: Stored) -> Stored:
-    """The result by way of the union, which is assembled in an exact format: one slot for each distinct entry."""
+    """Assemble the union in an exact format, with one slot for each distinct entry, and select the entries to keep."""
     rows = [np.concatenate(pair) for pair in zip(first.rows(), second.rows(), strict=True)]
     format = exact_format(first.format)
     union = build(rows, first.shape, format)
@@ -207,8 +208,8 @@ def _assembled(kept: Kept, first: Stored, second: Stored) -> Stored:
 def _kept_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
     """Whether each entry of the union is kept.
 
-    The first `first_count` inputs are the first operand's. The second operand's inputs repeat the entries that both
-    operands store.
+    The first `first_count` inputs are entries of the first operand, the others are entries of the second operand.
+    Entries that both operands store are inputs twice.
     """
     inputs = np.arange(union.nse) if union.first is None else union.first
     stays = np.where(inputs < first_count, kept.first, kept.second)
@@ -218,7 +219,7 @@ def _kept_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
 
 
 def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
-    """Distinct entries, sorted by the dimensions in `order`, in the first of three formats that stores no others."""
+    """Store distinct entries, sorted by the dimensions in `order`, in the first of three formats that adds none."""
     count = len(rows[0])
     for format in (like.format, without_ranges(like.format), exact_format(like.format)):
         if format.is_dense and prod(like.shape) != count:
@@ -234,7 +235,7 @@ def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
 
 
 def exact_format(format: Format) -> Format:
-    """A format like this one that can store any set of entries, and stores no other entries.
+    """Return a similar format that can store any set of entries, and adds no other entries.
 
     Range levels and the dense levels at the end become compressed, since they also store elements between entries. Only
     if all levels are dense, and there are several, the outermost level stays dense: a dense matrix becomes csr.
@@ -245,12 +246,12 @@ def exact_format(format: Format) -> Format:
 
 
 def without_ranges(format: Format) -> Format:
-    """The format with compressed levels for range levels, and with no unique level above a singleton."""
+    """Make range levels compressed, and unique levels above singletons nonunique."""
     return _storable([COMPRESSED if level.kind.stores_runs else level.kind for level in format.levels], format.levels)
 
 
 def _storable(kinds: list[LevelKind], levels: tuple[Level, ...]) -> Format:
-    """The format of these kinds, with compressed levels for the singletons below levels without coordinates."""
+    """Make a format of these kinds. Singletons below gaps become compressed, levels above singletons nonunique."""
     for n in range(1, len(kinds)):
         if kinds[n].is_branchless and kinds[n - 1].has_gaps:
             kinds[n] = COMPRESSED
@@ -264,11 +265,11 @@ def _storable(kinds: list[LevelKind], levels: tuple[Level, ...]) -> Format:
 
 
 Merged: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Pointers, and coordinates that increase in each row."""
+"""The pointers of the rows of a matrix, and the coordinates, which increase in each row."""
 
 
 def merge_rows(kept: Kept, first: Merged, second: Merged, columns: int) -> Merged:
-    """The rows of the entries that a set operation keeps. `columns` is the size of the inner dimension."""
+    """Merge the rows of two matrices by a set operation. `columns` is the size of the inner dimension."""
     lhs, rhs = (_matrix(rows, columns) for rows in (first, second))
     if kept == Kept(first=True, both=True, second=True):
         found = lhs + rhs
@@ -282,7 +283,7 @@ def merge_rows(kept: Kept, first: Merged, second: Merged, columns: int) -> Merge
 
 
 def _matrix(rows: Merged, columns: int) -> Any:
-    """The matrix that is True at the entries."""
+    """Make the matrix of scipy that is True at the entries."""
     from scipy.sparse import csr_array  # noqa: PLC0415
 
     pointers, coordinates = rows
@@ -292,13 +293,13 @@ def _matrix(rows: Merged, columns: int) -> Any:
 
 
 class Runs(NamedTuple):
-    """For each parent, the run of coordinates from start up to, excluding, stop: two arrays (parents,) int64."""
+    """The run of coordinates below each parent, from its start to before its stop: two arrays (parents,) of int64."""
 
     starts: np.ndarray
     stops: np.ndarray
 
     def contain(self, parents: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
-        """Whether each entry, below a parent and at a coordinate, lies in the parent's run."""
+        """Whether each entry, given by its parent and its coordinate, lies in the run of that parent."""
         dtype = coordinates.dtype  # the dimension fits this dtype, so starts and stops do, too
         inside = coordinates >= self.starts.astype(dtype, copy=False)[parents]
         inside &= coordinates < self.stops.astype(dtype, copy=False)[parents]

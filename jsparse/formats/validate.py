@@ -18,7 +18,7 @@ from jsparse.formats.levels import array_length
 
 
 def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
-    """The rows of the (ndim, n) integers `coords`. Raises PatternError if they have another shape."""
+    """Return the rows of `coords`, which have the shape (ndim, n). Raises PatternError for another shape."""
     given = as_coordinates(coords)
     ndim = len(shape)
     if given.ndim != 2 or given.shape[0] != ndim:
@@ -30,8 +30,11 @@ def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
 
 
 def as_coordinates(coords: Any) -> np.ndarray:
-    """Convert to a numpy array. Raises PatternError if numpy cannot, and for masked arrays, which it would unmask;
-    DeletedArrayError for a deleted array of jax."""
+    """Convert coordinates to a numpy array.
+
+    Raises PatternError if numpy cannot, and for a masked array, whose mask would be lost; DeletedArrayError for a
+    deleted array of jax.
+    """
     check_alive(coords, "an array of coordinates")
     if is_masked(coords):
         raise PatternError("Expected an array of coordinates, but got a masked array of numpy. Leave masked ones out.")
@@ -43,7 +46,7 @@ def as_coordinates(coords: Any) -> np.ndarray:
 
 
 def checked_rows(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The rows as contiguous, aligned int32 or int64, copied if needed. Raises PatternError if they are no integers."""
+    """Convert rows to contiguous, aligned int32 or int64, if necessary. Raises PatternError if they are no integers."""
     return [_as_index(row) for row in rows]
 
 
@@ -74,7 +77,7 @@ LARGEST_SIZE = 2**62  # the limit of the extension's sort
 
 
 def sizes_of(shape: Any) -> tuple[int, ...]:
-    """`shape` as a tuple of ints. Raises PatternError if it is no shape."""
+    """Convert `shape` to a tuple of ints. Raises PatternError if it is not a shape."""
     try:
         sizes = tuple(map(operator.index, shape))
     except TypeError as error:
@@ -85,7 +88,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
 
 
 def checked_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:
-    """`shape` as a tuple of ints. Raises PatternError if it is no shape, or if the format has another rank."""
+    """Convert `shape` to a tuple of ints. Raises PatternError if it is not a shape of the rank of the format."""
     sizes = sizes_of(shape)
     if len(sizes) != format.ndim:
         raise PatternError(
@@ -137,7 +140,7 @@ def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
 
 
 def _as_c(array: np.ndarray, dtype: type) -> np.ndarray:
-    """The array as C code reads it. `np.require` alone takes longer than the check of a small array."""
+    """Convert an array to the form of C code. `np.require` alone takes longer than the check of a small array."""
     if array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned:
         return array
     return np.require(array, dtype, ["C", "A"])

@@ -1,4 +1,4 @@
-"""The search for pairs of a row and a column that a matrix does not store, in a random order."""
+"""A search, in random order, for pairs (row, column) that a matrix does not store."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MOST = np.uint32(2**32 - 1)
 TURNS = 1024  # about the most turns that are needed, even if the graph has nearly all edges
 
 State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
-"""The state of a search: the next candidate of each block, how many pairs of it are found, and these pairs."""
+"""The state of a search: each block's next candidate, each block's number of found pairs, and all found pairs."""
 
 
 class Blocks(NamedTuple):
-    """Blocks of a matrix in which pairs are drawn, given by arrays (blocks,), and the number of pairs for each."""
+    """Blocks of a matrix in which pairs are drawn, and the number of pairs to draw in each; arrays (blocks,)."""
 
     first_row: jax.Array
     rows: jax.Array
@@ -30,9 +30,9 @@ class Blocks(NamedTuple):
 class _Domain(NamedTuple):
     """The pairs (row, column) of blocks in a random order. Attributes are uint32, one for each block or candidate.
 
-    A Feistel network permutes pairs of numbers. It mixes well if both have about as many values, so the longer side of
-    a block is cut in parts: the outer number is a coordinate of the shorter side and a part, the inner one a place in
-    the part.
+    A Feistel network permutes pairs of an outer and an inner number. It mixes well if the numbers have similar ranges,
+    so the longer side of a block is cut into parts: the outer number encodes a coordinate of the shorter side and a
+    part, and the inner number is a position in the part.
     """
 
     rows: jax.Array
@@ -49,11 +49,11 @@ class _Domain(NamedTuple):
 
     @property
     def outer(self) -> jax.Array:
-        """How many values the outer number has: none in a block without pairs."""
+        """The number of values that the outer number may have, which is 0 in a block without pairs."""
         return jnp.minimum(self.rows, self.columns) * self.parts
 
     def permuted(self, at: jax.Array, keys: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The row and column at a place of the order, and whether there is such a pair."""
+        """Return the row and column at a position in the random order, and whether there is such a pair."""
         outer = jnp.maximum(self.outer, 1)
 
         def rounds(n: int, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -73,11 +73,11 @@ class _Domain(NamedTuple):
 def absent_pairs(
     key: jax.Array, pointers: jax.Array, columns: jax.Array, blocks: Blocks, *, count: int, triangle: bool
 ) -> jax.Array:
-    """(2, count) the rows and columns of pairs that are not stored, -1 where there are no more.
+    """Find pairs that are not stored: an array (2, count) of rows and columns, -1 where a block has no more pairs.
 
-    Each turn of the loop takes the next candidates of each block, some more than are wanted, in the order of a random
-    permutation, and keeps those that are pairs. With `triangle`, pairs have greater rows than columns, and the stored
-    entries have to be symmetric and contain the diagonal.
+    Each iteration of the loop takes the next candidates of each block, some more than wanted, in the order of a random
+    permutation, and keeps the candidates that are pairs. With `triangle`, only pairs whose row is greater than their
+    column are found; then the stored entries have to be symmetric and contain the diagonal.
     """
     spare = max(len(columns) // (TURNS * len(blocks.wanted)), 16)
     width = jnp.where(blocks.wanted > 0, blocks.wanted * (1 + triangle) + blocks.wanted // 8 + spare, 0)
@@ -92,7 +92,7 @@ def absent_pairs(
     limit = jnp.minimum(blocks.wanted.astype(np.uint32), _number_of_pairs(pointers, blocks) // (1 + triangle))
 
     def is_left(begin: jax.Array) -> jax.Array:
-        """Whether there are more candidates, and numbers for them."""
+        """Return whether each block has more candidates, at positions that fit uint32."""
         return (begin // domain.inner < domain.outer) & (begin <= MOST - width)
 
     def goes_on(state: State) -> jax.Array:
@@ -123,7 +123,7 @@ def absent_pairs(
 
 
 def _number_of_pairs(pointers: jax.Array, blocks: Blocks) -> jax.Array:
-    """How many pairs of each block are not stored: uint32, and the largest uint32 for blocks of 2³² elements."""
+    """Count the pairs of each block that are not stored, in uint32. Blocks of 2³² elements get the largest uint32."""
     is_small = blocks.rows.astype(np.float32) * blocks.columns.astype(np.float32) < 4.29e9
     stored = pointers[blocks.first_row + blocks.rows] - pointers[blocks.first_row]
     size = blocks.rows.astype(np.uint32) * blocks.columns.astype(np.uint32)  # exact modulo 2³²
@@ -131,7 +131,7 @@ def _number_of_pairs(pointers: jax.Array, blocks: Blocks) -> jax.Array:
 
 
 def _mixed(x: jax.Array) -> jax.Array:
-    """A random function of uint32: the last step of MurmurHash3."""
+    """Hash uint32 numbers by the last step of MurmurHash3."""
     x = (x ^ x >> 16) * np.uint32(0x85EBCA6B)
     x = (x ^ x >> 13) * np.uint32(0xC2B2AE35)
     return x ^ x >> 16
@@ -145,9 +145,9 @@ def absent(
     first: jax.Array | int,
     size: jax.Array | int,
 ) -> tuple[jax.Array, jax.Array]:
-    """For each row the column number `rank` of the columns that it does not store, and whether there is such a column.
+    """For each row, find the column of index `rank` among the columns that are not stored, and whether it exists.
 
-    The columns are `size` ones from `first` on. If a row stores the columns c[0] < c[1] < ..., then c[p] - p columns
+    There are `size` columns from `first` on. If a row stores the columns c[0] < c[1] < ..., then c[p] - p columns
     before c[p] are not stored. Bisection finds how many stored columns precede the result.
     """
     begin, count = pointers[row], pointers[row + 1] - pointers[row]

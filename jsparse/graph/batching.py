@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class GraphBatch(NamedTuple):
-    """Several graphs as one, a pytree.
+    """Several graphs joined to one block diagonal graph; a pytree.
 
         >>> graphs = [jsparse.eye(2), jsparse.eye(3)]
         >>> found = jsparse.graph.batch(graphs, nodes=8, nse=10)
@@ -34,7 +34,7 @@ class GraphBatch(NamedTuple):
 
     Attributes:
         graph: the block diagonal graph, dynamic. Nodes after the nodes of the last graph are padding, without edges.
-        graph_of: (nodes,) int32, the number of each node's graph. It is `size` in padding, which segment sums omit.
+        graph_of: (nodes,) int32, the index of each node's graph, and `size` in padding, which segment sums omit.
         starts: (size + 1,) int32, the first node of each graph, and the end of the last one.
     """
 
@@ -57,21 +57,21 @@ def batch(
         >>> jsparse.graph.batch(molecules, nodes=16, nse=64, size=4).graph.shape
         (16, 16)
 
-    Features of nodes are joined in the same order, with zeros in the padding: `jnp.concatenate(features)`, padded to
+    Join the features of nodes in the same order, by `jnp.concatenate(features)`, and pad them with zeros to
     (nodes, ...).
 
     Args:
         graphs: square graphs, tensors or patterns. Static ones outside jit are the quickest.
         nodes: the capacity in nodes, by default the number of all nodes.
         nse: the capacity in edges, by default the capacity of all graphs together.
-        size: the capacity in graphs, by default their number. Further graphs are empty.
+        size: the capacity in graphs, by default the number of graphs. The remaining graphs of the batch are empty.
 
     Returns a `GraphBatch`. The weights have the dtype to which the graphs' weights promote. If all graphs are patterns,
     the graph of the batch is a pattern. The batch is differentiable in the weights.
 
-    Raises ShapeError for no graphs, for graphs that are not square, and where nodes or graphs exceed their capacity,
-    PatternError if edges exceed theirs (inside jit, the weights of dynamic graphs become NaN instead), DTypeError for
-    dense arrays.
+    Raises ShapeError if there are no graphs, if a graph is not square, and if nodes or graphs exceed their capacity;
+    PatternError if edges exceed their capacity (inside jit, the weights of dynamic graphs become NaN instead);
+    DTypeError for dense arrays.
     """
     given = listed(graphs, "batch")
     found = [as_graph(graph, "batch") for graph in given]
@@ -80,7 +80,7 @@ def batch(
 
 
 def unbatch(batch: GraphBatch) -> list[Graph]:
-    """The graphs of a batch, static and in csr, without padding; patterns if the batch has no weights.
+    """Return the graphs of a batch, static, in csr and without padding. They are patterns if the batch has no weights.
 
         >>> found = jsparse.graph.batch([jsparse.eye(2), jsparse.eye(3)], nodes=8)
         >>> [graph.shape for graph in jsparse.graph.unbatch(found)]
@@ -103,7 +103,7 @@ def unbatch(batch: GraphBatch) -> list[Graph]:
 
 
 def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
-    """The subgraphs of a static csr graph: the nodes from each start to the next one, without edges between them."""
+    """Split a static csr graph into the subgraphs from each start to the next one. Edges between these are dropped."""
     pointers, sources = whole.pattern.arrays
     sizes, bounds = np.diff(starts), pointers[starts]
     counts = np.diff(bounds)
@@ -119,7 +119,7 @@ def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
 
 
 class Nodes(NamedTuple):
-    """The nodes of a batch: their number with padding, and where the graphs begin."""
+    """The nodes of a batch: their number with padding, each node's graph, and the start of each graph."""
 
     capacity: int
     graph_of: np.ndarray
@@ -128,7 +128,7 @@ class Nodes(NamedTuple):
 
     @staticmethod
     def of(counts: list[int], nodes: int | None, size: int | None, what: str) -> Nodes:
-        """The nodes of graphs with these numbers of nodes.
+        """Make the `Nodes` of a batch from the number of nodes of each graph.
 
         Raises ShapeError if there are more nodes or graphs than the capacity.
         """
@@ -145,7 +145,7 @@ class Nodes(NamedTuple):
 def diagonal(
     given: Sequence[Graph], found: list[SparseTensor], targets: Nodes, sources: Nodes, nse: int | None, what: str
 ) -> Graph:
-    """The block diagonal graph, dynamic; a pattern if all graphs are patterns."""
+    """Make the block diagonal graph, which is dynamic. It is a pattern if all graphs are patterns."""
     edges = checked_nse(nse, f"jsparse.graph.{what}")
     shape, format = (targets.capacity, sources.capacity), Format.of("csr", 2)
     starts = zip(*(own.starts[: own.graphs].tolist() for own in (targets, sources)), strict=True)
@@ -156,7 +156,7 @@ def diagonal(
 
 
 def listed(graphs: Iterable[T], what: str) -> list[T]:
-    """The graphs as a list. Raises ShapeError for none of them or a single one."""
+    """Return the graphs as a list. Raises ShapeError if there are none, or for a single graph instead of a list."""
     single = is_pattern(graphs) or hasattr(graphs, "shape") or isinstance(graphs, Mapping)
     found = [] if single or not isinstance(graphs, Iterable) else list(graphs)
     if not found:
@@ -168,7 +168,7 @@ def listed(graphs: Iterable[T], what: str) -> list[T]:
 
 
 def _capacity(given: int | None, least: int, name: str, what: str) -> int:
-    """A capacity, by default `least`. Raises ShapeError if it is smaller."""
+    """Return a capacity, by default `least`. Raises ShapeError if the given capacity is smaller than `least`."""
     if given is None:
         return least
     found = as_integer(given, f"{name}= of jsparse.graph.{what}")

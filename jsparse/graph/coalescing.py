@@ -1,4 +1,4 @@
-"""Repeated edges merged into one edge each."""
+"""Merging of repeated edges into one edge each."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def coalesce(
             equal ends.
 
     Returns the graph (targets, sources) in csr, differentiable in the weights, and if there are features, an array of
-    the reduced features in the order of its stored entries, differentiable too. Dtypes stay, but means of integers have
-    JAX's float. The result of a dynamic graph is dynamic and has its capacity; features in padding are 0.
+    the reduced features in the order of the graph's stored entries, differentiable too. Dtypes stay, but means of
+    integers have JAX's float. Dynamic graphs give dynamic results with the same capacity, in which
+    features in padding are 0.
 
     Raises ShapeError for another `reduce` and for shapes that do not fit, DTypeError for a dense graph.
     """
@@ -62,7 +63,7 @@ def coalesce(
 def merged(
     graph: SparseTensor, reduce: str, *features: jax.Array, format: Format | str = "csr", nse: int | None = None
 ) -> tuple[SparseTensor, list[jax.Array]]:
-    """The matrix of a graph that keeps repeated edges, with repeated edges merged, and the reduced features.
+    """Merge the repeated edges that a graph keeps. Returns the matrix, and the list of the reduced features.
 
     `nse` is the capacity of a dynamic matrix.
     """

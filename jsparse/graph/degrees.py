@@ -1,4 +1,4 @@
-"""Degrees of nodes, and adjacencies that are normalised by them."""
+"""Degrees of nodes, and normalisation of graphs by degrees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {"symmetric": "ij,i,j->ij", "row": "ij,i->ij", "column": "ij,j->ij"}
 
 
 def degree(A: Graph, axis: int = 1) -> jax.Array:
-    """The degree of each node: the sum of the weights of its edges. For a pattern it is their number.
+    """Compute the degree of each node: the sum of the weights of its edges, or for a pattern their number.
 
         >>> jsparse.graph.degree(jsparse.eye(3).pattern)
         Array([1, 1, 1], dtype=int32)
@@ -47,13 +47,14 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
 
     Args:
         A: the graph, of shape (nodes, nodes), or (targets, sources) for the kinds "row" and "column".
-        kind: what is computed, with the diagonal matrix D of the sums of rows.
+        kind: the normalisation, where D is the diagonal matrix of the sums of rows.
             "symmetric": D^-1/2 A D^-1/2. On both sides, degrees count the edges that end at a node. So in a directed
             graph, the messages of a node at which no edge ends are 0. Self-loops avoid this.
             "row": D^-1 A, so that products are means over the neighbours, weighted by A; the rows add up to 1.
-            "column": A C^-1, with the sums C of columns, as a random walk has it; the columns add up to 1.
+            "column": A C^-1, where C is the diagonal matrix of the sums of columns, as in a random walk; the columns
+                add up to 1.
 
-    Degrees of 0 have the inverse 0, so there is no NaN at nodes without edges, nor in gradients. With the symmetric
+    Degrees of 0 have the inverse 0, so nodes without edges cause no NaN, also not in gradients. With the symmetric
     kind, negative degrees give NaN. Degrees of float16 and bfloat16 are sums in float32.
 
     Returns a tensor with the pattern of the graph, of the dtype of the weights, or JAX's float for integers and
@@ -76,7 +77,7 @@ def _is_exact(dtype: np.dtype) -> bool:
 
 
 def inverse(degrees: jax.Array, *, root: bool = False) -> jax.Array:
-    """1 / d, or with `root` its square root; 0 where d is 0. The derivative is 0 there, too: no division is by 0."""
+    """Return 1 / d, or 1 / √d with `root`, and 0 where d is 0. There the derivative is 0, too, not NaN."""
     empty = degrees == 0
     safe = jnp.where(empty, 1, degrees)
     return jnp.where(empty, 0, jax.lax.rsqrt(safe) if root else 1 / safe)

@@ -54,8 +54,8 @@ def from_edges(
                [0.5, 0. , 0. ],
                [1. , 2. , 0. ]], dtype=float32)
 
-    Weights of repeated edges are added, so that three edges of weight one are one entry of weight 3. Where each has
-    features of its own, keep them apart: the graph has a third index, the number of the edge in the list.
+    Weights of repeated edges are added, so that three edges of weight one are one entry of weight 3. If edges
+    have features, keep repeated edges separate: the graph then has a third index, the edge's position in the list.
 
         >>> A = jsparse.graph.from_edges([0, 0], [1, 1], nodes=3, duplicates="keep")
         >>> A.shape, A.nse
@@ -70,7 +70,7 @@ def from_edges(
         format: the format of the graph; by default csr, in which several entries may have the same source if repeated
             edges are kept.
         nse: the capacity in edges, which makes the pattern dynamic. Traced edges make it dynamic, too, with room for
-            all of them. Edges of a dynamic pattern whose nodes are out of range are padding.
+            all edges. Edges of a dynamic pattern whose nodes are out of range are padding.
         duplicates: "sum", "mean", "min", "max" or "mul" to reduce the weights of repeated edges to one weight, "keep"
             for a graph (targets, sources, edges) in which `A[target[e], source[e], e]` is the weight of edge e. Graph
             layers take such a graph, `A.sum(2)` adds up its repeated edges, and `coalesce` reduces their features, too.
@@ -118,7 +118,7 @@ def from_edge_index(
         >>> jsparse.graph.from_edge_index(np.array([[0, 0, 1], [1, 2, 2]]), nodes=3).nse
         3
 
-    Further arguments and the result are as in `from_edges`. For features `x` the number of nodes is `len(x)`, and if
+    The other arguments and the result are as in `from_edges`. For features `x` the number of nodes is `len(x)`, and if
     repeated edges differ in `edge_attr`, `duplicates="keep"` keeps these edges apart.
 
     Raises ShapeError if `edge_index` has another shape, and as `from_edges` does.
@@ -135,7 +135,7 @@ def from_edge_index(
 
 
 def to_edges(A: Graph) -> Edges:
-    """The edges of a graph, in the order in which they are stored.
+    """Return the edges of a graph, in storage order.
 
         >>> source, target, weights = jsparse.graph.to_edges(A)
         >>> edge_index = np.stack([source, target])  # as in PyTorch Geometric
@@ -144,7 +144,7 @@ def to_edges(A: Graph) -> Edges:
         A: the graph, of any format; (targets, sources) if it is bipartite.
 
     Returns `Edges` with an element for each stored entry. The nodes are numpy arrays if the pattern is static. In the
-    padding of a dynamic one they are out of range (the numbers of sources and of targets), and weights are 0.
+    padding of a dynamic pattern, nodes are out of range (the numbers of sources and of targets), and weights are 0.
 
     Raises DTypeError for a dense array, ShapeError unless the graph is a matrix.
     """
@@ -171,7 +171,7 @@ def _sizes(nodes: Any, shape: Any, what: str) -> Any:
 
 
 def _nodes(given: npt.ArrayLike, name: str) -> Array:
-    """Nodes as an array, numpy's unless it is traced."""
+    """Convert nodes to an array, which is a numpy array unless the nodes are traced."""
     expected = f"{name} of jsparse.graph.from_edges to be an array of integers"
     array = given if isinstance(given, jax.core.Tracer) else host_array(given, expected)
     if array.ndim != 1:

@@ -23,25 +23,25 @@ Relation: TypeAlias = tuple[str, str, str]
 
 
 def is_pattern(x: object) -> bool:
-    """Whether a graph has no weights."""
+    """Return whether a graph is a pattern, without weights."""
     return isinstance(x, Pattern | DynamicPattern)
 
 
 def indices_of(graph: Graph) -> str:
-    """The indices of a graph: target i and source j, and the number k of an edge if repeated edges are kept."""
+    """Return a graph's index letters: i for targets, j for sources, and k for edges if repeated edges are kept."""
     return "ijk"[: len(graph.shape)]
 
 
 def of_ones(pattern: Pattern | DynamicPattern) -> SparseTensor:
-    """The tensor with weights of one, in JAX's float, on a pattern."""
+    """Make a tensor on a pattern, with weights of one in JAX's float."""
     ones = jnp.ones(pattern.nse)
     return SparseTensor(pattern.settled(ones) if isinstance(pattern, DynamicPattern) else ones, pattern)
 
 
 def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> SparseTensor:
-    """The graph as a tensor, whose weights are ones for a pattern. With `kept` it may keep repeated edges.
+    """Convert a graph to a tensor. A pattern gets weights of one. With `kept`, the graph may keep repeated edges.
 
-    Raises DTypeError for a dense array, ShapeError unless it is a matrix, or a square one if `square`.
+    Raises DTypeError for a dense array, and ShapeError unless the graph is a matrix, which is square if `square`.
     """
     tensor = of_ones(x) if is_pattern(x) else as_tensor(x, f"graph.{what}")
     rows, *others = tensor.shape or (0,)
@@ -55,12 +55,12 @@ def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> S
 
 
 def like(x: Graph, result: SparseTensor) -> Graph:
-    """The result, without weights if the graph `x` has none."""
+    """Return the result, or its pattern if the graph `x` is a pattern."""
     return result.pattern if is_pattern(x) else result
 
 
 def one_of(given: str, choices: tuple[str, ...], expected: str) -> str:
-    """One of several names. Raises ShapeError otherwise."""
+    """Return the given name. Raises ShapeError unless it is one of the choices."""
     if not isinstance(given, str) or given not in choices:
         names = " or ".join(map(repr, choices))
         raise ShapeError(f"Expected {expected} to be {names}, but got {shortened(repr(given))}.")
@@ -68,7 +68,7 @@ def one_of(given: str, choices: tuple[str, ...], expected: str) -> str:
 
 
 def check_relation(given: object, what: str) -> Relation:
-    """The relation. Raises ShapeError unless it is three names."""
+    """Return the relation. Raises ShapeError unless it is a tuple of three names."""
     if not isinstance(given, tuple) or len(given) != 3 or not all(isinstance(name, str) for name in given):
         raise ShapeError(
             f"Expected relations (type of sources, name, type of targets) in {what}, three names, but got "
@@ -78,12 +78,12 @@ def check_relation(given: object, what: str) -> Relation:
 
 
 def tracing() -> bool:
-    """Whether operations are traced, even operations on known operands."""
+    """Return whether operations are traced now, even operations on known operands."""
     return isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
 def index_arrays(graph: SparseTensor, format: Format, what: str) -> tuple[jax.Array, ...]:
-    """The index arrays of a graph in a format, such as the pointers and columns of csr.
+    """Return the index arrays of a graph in a format, such as the pointers and columns of csr.
 
     Raises PatternError if they would be large constants of a program.
     """

@@ -14,7 +14,7 @@ from jsparse.primitives.host import on_device
 
 
 class HeteroBatch(NamedTuple):
-    """Several heterogeneous graphs as one, a pytree of dictionaries.
+    """Several heterogeneous graphs joined to one; a pytree of dictionaries.
 
         >>> writes = ("author", "writes", "paper")
         >>> graphs = [{writes: jsparse.random(jax.random.key(n), (3, 2), density=0.5)} for n in range(2)]
@@ -24,7 +24,7 @@ class HeteroBatch(NamedTuple):
 
     Attributes:
         graph: the block diagonal graph of each relation, dynamic.
-        graph_of: for each type of nodes, (nodes,) int32, the number of each node's graph, `size` in padding.
+        graph_of: for each type of nodes, (nodes,) int32, the index of each node's graph, `size` in padding.
         starts: for each type of nodes, (size + 1,) int32, the first node of each graph, and the end of the last one.
     """
 
@@ -45,7 +45,7 @@ def hetero_batch(
     nse: Mapping[Relation, int] | None = None,
     size: int | None = None,
 ) -> HeteroBatch:
-    """Make one heterogeneous graph of several ones, with a block diagonal graph for each relation, as `batch` does.
+    """Make one heterogeneous graph from several, with a block diagonal graph for each relation, as `batch` does.
 
         >>> likes = ("user", "likes", "item")
         >>> graphs = [{likes: jsparse.eye(2, 3)}, {likes: jsparse.eye(4, 1)}]
@@ -57,13 +57,13 @@ def hetero_batch(
         graphs: dictionaries with equal keys, the relations (type of sources, name, type of targets). Each has a graph
             (targets, sources), a tensor or a pattern.
         nodes: the capacity in nodes of each type, by default the number of all nodes.
-        nse: the capacity in edges of each relation, by default of all graphs together.
-        size: the capacity in graphs, by default their number. Further graphs are empty.
+        nse: the capacity in edges of each relation, by default the capacity of all graphs together.
+        size: the capacity in graphs, by default the number of graphs. The remaining graphs of the batch are empty.
 
     Returns a `HeteroBatch`, differentiable in the weights.
 
-    Raises ShapeError for no graphs, for relations that differ, for relations that disagree about the number of nodes of
-    a type, and where nodes or graphs exceed their capacity, PatternError if edges do, DTypeError for dense arrays.
+    Raises ShapeError if there are no graphs, if their relations differ or disagree about the number of nodes of a type,
+    and if nodes or graphs exceed their capacity; PatternError if edges exceed theirs; DTypeError for dense arrays.
     """
     given = listed(graphs, "hetero_batch")
     relations = _relations(given)
@@ -97,7 +97,7 @@ def hetero_batch(
 
 
 def _relations(given: Sequence[Mapping[Relation, Graph]]) -> list[Relation]:
-    """The relations of heterogeneous graphs. Raises ShapeError unless these are dictionaries of equal relations."""
+    """Return the relations of heterogeneous graphs. Raises ShapeError unless all are dictionaries with equal keys."""
     if not all(isinstance(one, Mapping) and one.keys() == given[0].keys() and one for one in given):
         raise ShapeError(
             "Expected dictionaries of equal relations for jsparse.graph.hetero_batch, a graph for each, but got "

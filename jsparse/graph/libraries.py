@@ -31,14 +31,14 @@ def from_networkx(
         >>> import networkx
         >>> A = jsparse.graph.from_networkx(networkx.karate_club_graph(), weight=None)
 
-    Node number i is `list(G)[i]`. The weights of parallel edges of a multigraph are added, unless they are kept.
+    Node i is `list(G)[i]`. The weights of parallel edges of a multigraph are added, unless they are kept.
 
     Args:
         G: a graph of any class of networkx.
-        weight: the attribute of edges that is their weight, 1 where an edge lacks it. With None all are 1.
+        weight: the edge attribute that holds the weight, which is 1 if an edge lacks it. With None, all weights are 1.
         dtype: the dtype of the weights.
-        format, duplicates: as in `from_edges`. Kept edges have the number n for `list(G.edges)[n]`, and the other
-            directions of undirected edges follow, in the same order.
+        format, duplicates: as in `from_edges`. If repeated edges are kept, edge n is `list(G.edges)[n]`, and the
+            reverse directions of undirected edges follow, in the same order.
 
     Returns a tensor of shape (nodes, nodes). Raises DTypeError if `G` is no graph of networkx, or for weights that are
     no numbers; FormatError for an unsuitable format.
@@ -100,7 +100,7 @@ def from_jraph(
         format, nse, duplicates: as in `from_edges`.
 
     Returns a tensor of shape (nodes, nodes). Raises DTypeError if an attribute is missing, PatternError if `nodes` is
-    needed because `n_node` is traced, and as `from_edges` does.
+    needed because `n_node` is traced, and the errors of `from_edges`.
     """
     missing = [name for name in ("senders", "receivers", "n_node") if not hasattr(graphs, name)]
     if missing:

@@ -1,4 +1,4 @@
-"""The division of a graph's edges into three parts, to train, to validate and to test the prediction of links."""
+"""The split of a graph's edges into three parts, to train, validate and test link prediction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 class LinkSplit(NamedTuple):
-    """Edges to learn from or to test with.
+    """One part of a split: its edges, pairs of nodes without an edge, and the graph for messages.
 
         >>> train, val, test = jsparse.graph.random_link_split(key, S)
         >>> train.graph.nse, val.graph.nse, test.graph.nse, test.edge_label.shape
@@ -26,8 +26,8 @@ class LinkSplit(NamedTuple):
 
     Attributes:
         graph: the graph whose messages may be used.
-        edge_label_index: integers (2, pairs): row 0 the sources, row 1 the targets, edges first.
-        edge_label: float32 (pairs,), 1 for edges and 0 for pairs of nodes that have none.
+        edge_label_index: integers (2, pairs), sources in row 0 and targets in row 1; edges first, then other pairs.
+        edge_label: float32 (pairs,), 1 for edges and 0 for pairs of nodes without an edge.
     """
 
     graph: Graph
@@ -52,27 +52,27 @@ def random_link_split(
         >>> val.edge_label_index.shape, int(val.edge_label.sum())
         ((2, 100), 50)
 
-    In training and validation, messages go over the edges to train with; in tests, over the edges to validate with as
-    well. Pairs without an edge are drawn by `negative_sampling`, and no pair is in two parts.
+    In training and validation, messages use the training edges; in tests, they use the validation edges as well. Pairs
+    without an edge are drawn by `negative_sampling`, and no pair is in two parts.
 
     Args:
         key: a key of jax.random.
         A: the graph, static: (nodes, nodes), (targets, sources) if it is bipartite, or with a third index if repeated
             edges are kept. `A[i, j]` is the edge j → i.
-        num_val, num_test: the numbers of edges to validate and to test with; a float is a fraction of all edges.
-        is_undirected: whether A has both directions of all edges. Both stay in one part, and only the direction with
-            the smaller source is in `edge_label_index`, for pairs without an edge as well.
+        num_val, num_test: the numbers of validation edges and of test edges; a float is a fraction of all edges.
+        is_undirected: whether A has both directions of all edges. Then both directions stay in one part. Only the
+            direction with the smaller source is in `edge_label_index`, also for pairs without an edge.
         neg_sampling_ratio: how many pairs without an edge there are for each edge.
-        disjoint_train_ratio: how many of the edges to train with are in `edge_label_index` instead of the graph: a
-            number, or a float for a fraction. With 0, all of them are in both.
-        add_negative_train_samples: whether the part to train with has pairs without an edge. Without them, draw new
-            ones at each step.
+        disjoint_train_ratio: how many training edges are in `edge_label_index` instead of the graph: a number, or a
+            float for a fraction. With 0, all training edges are in both.
+        add_negative_train_samples: whether the training part has pairs without an edge. If not, draw new pairs at each
+            step.
 
-    Returns a `LinkSplit` to train, one to validate, and one to test with, whose graphs have the weights of A, or none.
+    Returns three `LinkSplit`, for training, validation and test. Their graphs have the weights of A, or none.
 
-    Raises ShapeError for the numbers, if no edges are left to train with, if there are too few pairs without an edge,
-    and unless the graph has such a shape; PatternError for a graph that is traced, or not undirected; DTypeError for
-    dense arrays.
+    Raises ShapeError for invalid numbers, if no edges are left to train with, if there are too few pairs without an
+    edge, and unless the graph has such a shape; PatternError for a graph that is traced, or not undirected; DTypeError
+    for dense arrays.
     """
     graph = as_graph(A, "random_link_split", square=is_undirected, kept=not is_undirected).static()
     assert isinstance(graph.pattern, Pattern)
@@ -107,7 +107,7 @@ def random_link_split(
 
 
 def _reversed(pattern: Pattern, target: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """The slot of the other direction of each entry. Raises PatternError if one has none."""
+    """Find the slot of each entry's reverse edge. Raises PatternError if an entry has no reverse edge."""
     slots = locate(pattern, [source, target])
     if (slots < 0).any():
         at = int(np.argmin(slots))
@@ -119,7 +119,7 @@ def _reversed(pattern: Pattern, target: np.ndarray, source: np.ndarray) -> np.nd
 
 
 def _share(given: float, whole: int, name: str) -> int:
-    """A number of edges, from a number or from a fraction of all edges."""
+    """Convert a number or a fraction of all edges to a number of edges. Raises ShapeError if it is invalid."""
     is_number = isinstance(given, int | float | np.integer) and not isinstance(given, bool)
     if not is_number or not 0 <= given <= (1 if isinstance(given, float) else whole):
         raise ShapeError(
@@ -130,7 +130,7 @@ def _share(given: float, whole: int, name: str) -> int:
 
 
 def _negatives(key: jax.Array, graph: SparseTensor, count: int, is_undirected: bool) -> np.ndarray:
-    """(2, count) pairs without an edge; for undirected graphs one direction of each pair, with the smaller source."""
+    """Draw pairs (2, count) without an edge; for undirected graphs only the direction with the smaller source."""
     matrix = graph if graph.ndim == 2 else graph.sum(2)
     found = negative_sampling(key, matrix, count * (1 + is_undirected), force_undirected=is_undirected)
     pairs = np.asarray(found)[:, : found.shape[1] // (1 + is_undirected)]

@@ -1,4 +1,4 @@
-"""Batches of edges with samples of the neighbours of their ends, to train the prediction of links with."""
+"""Batches of edges with samples of the neighbours of their nodes, to train link prediction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jsparse.ops.relocation.operands import as_integer
 
 
 class LinkSample(NamedTuple):
-    """Edges, and pairs of nodes without an edge, with samples of the neighbours of their ends; a pytree.
+    """Edges, pairs of nodes without an edge, and samples of the neighbours of all these nodes; a pytree.
 
         >>> found = jsparse.graph.sample_links(key, S, jnp.array([[3, 1], [7, 2]]), [5, 5])
         >>> h = jnp.ones((100, 8)).at[found.nodes].get(mode="fill", fill_value=0)
@@ -31,9 +31,9 @@ class LinkSample(NamedTuple):
         >>> scores = (h[source] * h[target]).sum(1)
 
     Attributes:
-        layers: a `NeighborSample` for each hop. The seeds of the first one are the ends of all pairs, each node once;
-            each further sample has the nodes of the one before as seeds.
-        edge_label_index: (2, pairs) the places of each pair's source and target among the seeds.
+        layers: a `NeighborSample` for each hop. The seeds of the first sample are the nodes of all pairs, each once;
+            the seeds of each later sample are the nodes of the sample before.
+        edge_label_index: (2, pairs) the positions of each pair's source and target among the first sample's seeds.
         edge_label: (pairs,) the label of each edge, 0 for pairs without an edge.
         edge_mask: (pairs,) bools, False in padding, which a loss leaves out.
     """
@@ -45,7 +45,7 @@ class LinkSample(NamedTuple):
 
     @property
     def nodes(self) -> jax.Array:
-        """The nodes whose features are needed; elements that are not in use are out of range."""
+        """The nodes whose features the sample needs. Unused elements are out of range."""
         return self.layers[-1].nodes
 
 
@@ -58,7 +58,7 @@ def sample_links(
     num_neg_samples: int | None = None,
     edge_label: ArrayLike = 1.0,
 ) -> LinkSample:
-    """Draw pairs of nodes without an edge, as many as the given edges, and sample the neighbours of the ends of both.
+    """Draw as many pairs without an edge as edges are given, and sample the neighbours of all nodes of edges and pairs.
 
         >>> A = S.dynamic()
         >>> @jax.jit
@@ -76,12 +76,13 @@ def sample_links(
             argument, as for `sample_neighbors`.
         edge_label_index: integers (2, edges), row 0 the sources, row 1 the targets. Edges with an end out of range are
             padding.
-        num_neighbors: the most neighbours of each node in each hop, the first hop first.
-        num_neg_samples: the number of pairs without an edge in A; by default one for each edge. They follow the edges.
+        num_neighbors: for each hop, the maximum number of neighbours of each node, beginning with the first hop.
+        num_neg_samples: the number of pairs without an edge in A; by default one for each edge. The pairs follow the
+            edges.
         edge_label: a label for each edge, (edges,), or one for all. Pairs without an edge have the label 0.
 
-    Returns a `LinkSample`. Raises ShapeError for the shapes and numbers, PatternError for edges that are no integers
-    and for a large static graph inside jit, DTypeError for dense arrays.
+    Returns a `LinkSample`. Raises ShapeError for invalid shapes and numbers, PatternError for edges that are no
+    integers and for a large static graph inside jit, DTypeError for dense arrays.
     """
     graph = as_graph(A, "sample_links")
     hops = _hops(num_neighbors)
@@ -114,20 +115,20 @@ def link_batches(
     shuffle: bool = True,
     drop_last: bool = False,
 ) -> Iterator[LinkSample]:
-    """Go through edges in batches, each with pairs without an edge and samples of neighbours, all of one shape.
+    """Yield batches of edges, each with pairs without an edge and samples of neighbours. All have the same shapes.
 
         >>> source, target, _ = jsparse.graph.to_edges(S)
         >>> edges = np.stack([source, target])
         >>> [found.edge_label.shape for found in jsparse.graph.link_batches(key, S, edges, [5, 5], 200)]
         [(400,), (400,), (400,)]
 
-    A step that is compiled for the first batch serves all of them. The last one is filled up with padding.
+    A step that is compiled for the first batch serves all batches. The last batch is filled up with padding.
 
     Args:
         key: a key of jax.random; another one for each epoch.
-        A: the graph (nodes, nodes) that messages go over. Its edges are not drawn as pairs without an edge.
+        A: the graph (nodes, nodes) on which messages are passed. Its edges are not drawn as pairs without an edge.
         edge_label_index: integers (2, edges), row 0 the sources, row 1 the targets, such as a `LinkSplit` has.
-        num_neighbors: the most neighbours of each node in each hop, the first hop first.
+        num_neighbors: for each hop, the maximum number of neighbours of each node, beginning with the first hop.
         batch_size: the number of edges of a batch.
         edge_label: a label for each edge, (edges,); by default 1.
         neg_sampling_ratio: how many pairs without an edge, which have the label 0, are drawn for each edge; by default
@@ -135,8 +136,8 @@ def link_batches(
         shuffle: whether edges come in a random order.
         drop_last: whether a last batch that is not full is left out.
 
-    Yields a `LinkSample` for each batch. Raises ShapeError for the shapes and numbers, PatternError for edges that are
-    no integers or traced, or out of range, DTypeError for dense arrays.
+    Yields a `LinkSample` for each batch. Raises ShapeError for invalid shapes and numbers, PatternError for edges that
+    are no integers or traced, or out of range, DTypeError for dense arrays.
     """
     graph, size = as_graph(A, "link_batches"), as_integer(batch_size, "the batch_size of jsparse.graph.link_batches")
     edges = _edges(edge_label_index, graph.shape[0], "link_batches")

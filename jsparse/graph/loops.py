@@ -23,10 +23,10 @@ def add_self_loops(A: Graph, weight: ArrayLike = 1) -> SparseTensor:
 
     Args:
         A: the graph, of shape (nodes, nodes).
-        weight: a number, or one for each node, of shape (nodes,). The result is differentiable in it.
+        weight: a number, or an array (nodes,) of one number for each node. The result is differentiable in the weight.
 
-    Returns a tensor; it is dynamic, with room for all self-loops, if the graph is. The dtype promotes as in a sum.
-    Raises ShapeError unless the graph is square and for the shape of the weight, DTypeError for dense arrays.
+    Returns a tensor. If the graph is dynamic, so is the tensor, with room for all self-loops. The dtype promotes as in
+    a sum. Raises ShapeError unless the graph is square and for the shape of the weight, DTypeError for dense arrays.
     """
     graph = as_graph(A, "add_self_loops")
     by = jax_array(weight, "a number as the weight of jsparse.graph.add_self_loops")
@@ -64,7 +64,7 @@ def symmetrize(A: Graph, kind: str = "maximum") -> Graph:
 
     Args:
         A: the graph, of shape (nodes, nodes).
-        kind: the weight of an edge. "maximum": the greater one of both directions, so that weights of one stay ones.
+        kind: the weight of an edge. "maximum": the greater weight of both directions, so that weights of one stay ones.
             "mean": half of their sum. "sum": their sum. A missing edge counts as weight 0.
 
     Returns a graph, a pattern for a pattern. A dynamic one has twice the capacity. The result is differentiable in the

@@ -33,7 +33,7 @@ def knn_graph(
                [1., 0., 0.],
                [0., 1., 0.]], dtype=float32)
 
-    The result is directed, j → i: `symmetrize` makes it undirected. Of equal distances the first points are taken.
+    The result is directed, j → i: `symmetrize` makes it undirected. Of points at equal distances the first are taken.
     Known points of at most 10 dimensions are searched by a k-d tree of scipy, in float64, in about n log n steps. For
     all other points, distances are computed for a block of rows at a time, so the memory grows with n, and the time
     with n². Their neighbours differ from the exact ones only where distances agree up to the rounding of |x|² - 2 xy +
@@ -43,13 +43,13 @@ def knn_graph(
         x: the points, real numbers of shape (n, dimensions), known or traced.
         k: the number of neighbours, at least 1.
         batch: the graph of each point, integers (n,) in any order, known or traced, such as `GraphBatch.graph_of`.
-            Neighbours are of the point's own graph; if that has fewer than k points, all of them are neighbours.
+            A point's neighbours are in the same graph. If the graph has fewer than k points, all are neighbours.
         loop: whether a point is always one of its own k neighbours; if not, it never is.
         metric: "euclidean", or "cosine" for 1 - cos of the angle, where a point at 0 has the distance 1 to all others.
         include_self: another name of `loop`.
 
-    Returns a tensor of shape (n, n) in csr, of ones of the dtype of the points, or JAX's float for integers: n · k of
-    them, unless a graph of the batch has fewer points. It is static if points and batch are known. Otherwise it is
+    Returns a tensor of shape (n, n) in csr. It stores n · k ones, fewer if a graph of the batch is too small, in the
+    dtype of the points, or in JAX's float for integers. It is static if points and batch are known. Otherwise it is
     dynamic, of capacity n · k, with NaN at neighbours whose distance is not finite.
 
     Raises ShapeError (shape of the points or the batch, k, metric), PatternError for known points with NaN or infinity,
@@ -83,20 +83,20 @@ def radius_graph(
                [1., 0., 0.],
                [0., 0., 0.]], dtype=float32)
 
-    A point with more than `max_num_neighbors` neighbours keeps the nearest ones, and of equally far ones the first, so
-    that the graph is directed, j → i. Neighbours are found as in `knn_graph`.
+    A point with more than `max_num_neighbors` neighbours keeps the nearest ones, and of equally distant ones the first,
+    so that the graph is directed, j → i. Neighbours are found as in `knn_graph`.
 
     Args:
         x: the points, real numbers of shape (n, dimensions), known or traced.
-        r: the largest Euclidean distance, a number, known or traced, in the dtype of the points.
-        batch: the graph of each point, integers (n,) in any order, known or traced. Neighbours are of the point's own
-            graph.
+        r: the largest Euclidean distance, a number, known or traced. It is rounded to the dtype of the points.
+        batch: the graph of each point, integers (n,) in any order, known or traced. A point's neighbours are in the
+            same graph.
         loop: whether a point is always one of its own neighbours; if not, it never is.
         max_num_neighbors: the most neighbours of a point, itself included if `loop`; by default 32, as in PyTorch
             Geometric. None for all of them, if all arguments are known.
 
-    Returns a tensor of shape (n, n) in csr, of ones of the dtype of the points, or JAX's float for integers. It is
-    static if all arguments are known. Otherwise it is dynamic, of capacity n · max_num_neighbors, with NaN at
+    Returns a tensor of shape (n, n) in csr. It stores ones in the dtype of the points, or in JAX's float for integers.
+    It is static if all arguments are known. Otherwise it is dynamic, of capacity n · max_num_neighbors, with NaN at
     neighbours of points that are not finite.
 
     Raises ShapeError (shape of the points or the batch, r, max_num_neighbors), PatternError for known points with NaN
@@ -123,7 +123,7 @@ def radius_graph(
 
 
 def _connected(points: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search) -> SparseTensor:
-    """The graph of the neighbours that a search finds."""
+    """Make the graph of the neighbours that a search finds."""
     n = points.shape[0]
     if not search.k:
         return _of_pairs(np.zeros(0, int), np.zeros(0, int), points)
@@ -164,7 +164,7 @@ def _points(x: ArrayLike, what: str) -> jax.Array:
 
 
 def _graph_of(batch: ArrayLike | None, n: int, what: str) -> Array | None:
-    """The graph of each point, numpy's array unless it is traced."""
+    """Return the graph of each point, as a numpy array unless it is traced."""
     if batch is None:
         return None
     expected = f"batch= of jsparse.graph.{what} to be the graph of each point, integers of shape ({n},)"
@@ -177,7 +177,7 @@ def _graph_of(batch: ArrayLike | None, n: int, what: str) -> Array | None:
 
 
 def _radius(r: ArrayLike, dtype: np.dtype) -> float | jax.Array:
-    """The radius in the dtype of the points, so that 0.1 is rounded as a coordinate 0.1 is."""
+    """Convert the radius to the dtype of the points, so that a radius 0.1 is rounded like a coordinate 0.1."""
     expected = "the r of jsparse.graph.radius_graph to be a number, 0 or more"
     found = jax_array(r, expected)
     if found.shape or jnp.issubdtype(found.dtype, jnp.complexfloating):

@@ -45,18 +45,18 @@ def negative_sampling(
         key: a key of jax.random.
         A: the graph, of shape (nodes, nodes), or (targets, sources) if it is bipartite. `A[i, j]` is the edge j → i.
             Inside jit pass a dynamic graph as an argument, as for `sample_neighbors`.
-        num_neg_samples: the number of pairs, or as a float, their number for each stored entry; by default one for
-            each.
-        bipartite: whether sources and targets are two sets of nodes, so that equal numbers are no self-loop; by default
-            whether their numbers differ. Otherwise self-loops are never drawn.
+        num_neg_samples: the number of pairs, or as a float, the number of pairs for each stored entry; by default one
+            pair for each stored entry.
+        bipartite: whether sources and targets are two sets of nodes, so that a pair of equal indices is no self-loop;
+            by default True if the graph is not square. If False, self-loops are never drawn.
         force_undirected: draw half as many pairs that have no edge in either direction, and give both directions of
             each: first all pairs in one direction, then all in the other.
 
     Returns integers (2, num_neg_samples), row 0 the sources, row 1 the targets, as `from_edge_index` takes them. If
-    there are fewer pairs, all of them are found. The result is then shorter for a static graph outside jit; for others
-    it is filled up with the numbers of sources and of targets, which are out of range.
+    there are fewer pairs, all pairs are found. The result is then shorter for a static graph outside jit; otherwise it
+    is filled up with the numbers of sources and of targets, which are out of range.
 
-    Raises ShapeError for the numbers and unless the graph is a matrix, PatternError for a large static graph inside
+    Raises ShapeError for invalid numbers and unless the graph is a matrix, PatternError for a large static graph inside
     jit, DTypeError for dense arrays.
     """
     graph = as_graph(A, "negative_sampling", square=False)
@@ -99,7 +99,7 @@ def batched_negative_sampling(
 
     Returns integers (2, samples), row 0 the sources, row 1 the targets, graph by graph. There are `batch.size` times
     `num_neg_samples` of them; for a float, the float times the batch's capacity in entries. Where a graph has fewer
-    such pairs, and in padding, both nodes are the number of all nodes, which is out of range.
+    such pairs, and in padding, both elements are the number of all nodes, which is out of range.
 
     Raises ShapeError for the number, DTypeError unless `batch` is a batch.
     """
@@ -141,8 +141,8 @@ def structured_negative_sampling(
             Inside jit pass a dynamic graph as an argument, as for `sample_neighbors`.
         contains_neg_self_loops: whether k may be i; with False the graph has to be square.
 
-    Returns i, j and k, integers of shape (nse,), in the order of stored entries. All nodes that i has no edge to are
-    equally likely. Where i has edges to all of them, and in padding, k is the number of targets, which is out of range.
+    Returns i, j and k, integers of shape (nse,), in the order of stored entries. All nodes to which i has no edge are
+    equally likely. Where i has edges to all nodes, and in padding, k is the number of targets, which is out of range.
 
     Raises ShapeError unless the graph is a matrix of such a shape, PatternError for a large static graph inside jit,
     DTypeError for dense arrays.
@@ -155,7 +155,7 @@ def structured_negative_sampling(
 
 
 def _count(given: float | None, nse: int, what: str) -> int:
-    """How many pairs are drawn. Raises ShapeError unless it is a number, 0 or more."""
+    """Return the number of pairs to draw. Raises ShapeError unless `given` is None or a number, 0 or more."""
     if given is None:
         return nse
     is_number = isinstance(given, float | int | np.integer) and type(given) is not bool
@@ -168,13 +168,13 @@ def _count(given: float | None, nse: int, what: str) -> int:
 
 
 def _excluded(graph: SparseTensor, *, loops: bool, both: bool) -> SparseTensor:
-    """A graph with the pairs that are not to be drawn."""
+    """Return a graph whose edges are the pairs that must not be drawn."""
     whole = symmetrize(graph.pattern) if both else graph.pattern
     return add_self_loops(whole) if loops else as_graph(whole, "negative_sampling", square=False)
 
 
 def _overflowed(graph: SparseTensor) -> jax.Array:
-    """Whether the pattern has overflowed: then it lacks entries, and these could be drawn."""
+    """Return whether the pattern has overflowed: then it lacks entries, which could be drawn by mistake."""
     return jnp.asarray(graph.pattern.overflowed if isinstance(graph.pattern, DynamicPattern) else False)
 
 
@@ -183,7 +183,7 @@ def _both(found: jax.Array) -> jax.Array:
 
 
 def _drawn(key: jax.Array, excluded: SparseTensor, blocks: Blocks, count: int, triangle: bool) -> jax.Array:
-    """(2, count) the columns and rows of pairs that are not stored, block by block."""
+    """Draw pairs that are not stored, block by block: an array (2, count) of columns and rows."""
     if not count or 0 in excluded.shape:
         return jnp.broadcast_to(jnp.array(excluded.shape[::-1], np.int32)[:, None], (2, count))
     pointers, columns = index_arrays(excluded, CSR, "negative_sampling")
@@ -196,7 +196,7 @@ def _drawn(key: jax.Array, excluded: SparseTensor, blocks: Blocks, count: int, t
 def _other_ends(
     key: jax.Array, pointers: jax.Array, rows: jax.Array, source: jax.Array, overflowed: jax.Array, *, targets: int
 ) -> jax.Array:
-    """For each source a random target to which it has no edge; the number of targets if there is none."""
+    """Draw for each source a random target to which it has no edge, or the number of targets if there is none."""
     sources = pointers.shape[0] - 1
     if not sources or not targets:
         return jnp.full(source.shape, targets, source.dtype)

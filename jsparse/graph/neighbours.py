@@ -1,4 +1,4 @@
-"""The search for the nearest neighbours of points: by a tree if they are known, by blocks of distances if not."""
+"""The search for the nearest neighbours of points: by a tree if the points are known, by blocks of distances if not."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MOST_DIMENSIONS = 10  # beyond, trees visit most points, and blocks are quicker:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The parameters of a search: at most k neighbours of each point, itself always (`loop`) or never among them.
+    """The parameters of a search for at most k neighbours of each point.
 
-    `metric` is "euclidean" or "cosine".
+    With `loop`, each point is always one of its neighbours; otherwise it never is. `metric` is "euclidean" or "cosine".
     """
 
     k: int
@@ -38,11 +38,11 @@ class Search:
 def nearest_known(
     x: jax.Array, graph_of: np.ndarray | None, radius: float, search: Search
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The edges (targets, sources) of known points, on the host; of equally far ones the first are taken.
+    """Find the edges (targets, sources) of known points on the host. Of equally distant points the first are taken.
 
     A k-d tree (Bentley, "Multidimensional binary search trees used for associative searching", 1975) finds a few more
-    candidates than k. If the last candidate is as far as the k-th, further points may be as far, too, and the search
-    asks for more.
+    candidates than k. If the last candidate is as far as the k-th, more points may be as far, too, and the search asks
+    for more candidates.
     """
     placed = _placed(np.asarray(x, np.float64), graph_of, search.metric)
     if placed is None or x.shape[1] > MOST_DIMENSIONS:
@@ -69,11 +69,11 @@ def nearest_known(
 
 
 def _placed(x: np.ndarray, graph_of: np.ndarray | None, metric: str) -> tuple[np.ndarray, float] | None:
-    """Points for a tree, and the number by which their coordinates were divided.
+    """Return the points for a tree, and the number by which their coordinates were divided.
 
     An additional coordinate moves graphs so far apart that points of other graphs are farther than all points of the
     same graph. Division by a power of two keeps coordinates exact, and their squares in range. The result is None for
-    cosines if a point is 0: it has no direction, so it has no place in a tree.
+    cosines if a point is 0: it has no direction, so no position in a tree.
     """
     if metric == "cosine":
         length = np.linalg.norm(x, axis=1, keepdims=True)
@@ -103,7 +103,7 @@ def _chunks(rows: np.ndarray, candidates: int) -> Iterator[np.ndarray]:
 def _among_candidates(
     tree: cKDTree, points: np.ndarray, rows: np.ndarray, radius: float, others: int, spare: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The nearest other points of some rows, their distances (inf if there is none), and whether these are settled."""
+    """Find the nearest other points of some rows, their distances (inf for no point), and whether they are final."""
     n = len(points)
     count = min(others + 1 + spare, n)
     distances, found = tree.query(points[rows], count, distance_upper_bound=_above(radius))
@@ -121,14 +121,14 @@ def _among_candidates(
 
 
 def _above(radius: float) -> float:
-    """The bound to pass to a tree, which accepts smaller distances, and compares squares. Coordinates are at most 1."""
+    """Return the bound for a tree, which compares squares and accepts smaller distances. Coordinates are at most 1."""
     return max(radius * (1 + 1e-12), 1e-150)
 
 
 def _from_blocks(
     x: jax.Array, graph_of: np.ndarray | None, radius: float, search: Search, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The edges of some rows by distances to all points. The number of rows is rounded up to a power of two."""
+    """Find the edges of some rows by distances to all points. The number of rows is rounded up to a power of two."""
     room = np.resize(rows, 1 << (len(rows) - 1).bit_length()) if len(rows) < len(x) else rows
     found, exists = nearest_traced(x, graph_of, radius, search, room)[:2]
     exists = np.asarray(exists)[: len(rows)]
@@ -139,7 +139,7 @@ def _from_blocks(
 def close_pairs(
     x: jax.Array, graph_of: np.ndarray | None, radius: float, *, loop: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All edges (targets, sources) of points at most `radius` apart."""
+    """Find all edges (targets, sources) between points that are at most `radius` apart."""
     placed = _placed(np.asarray(x, np.float64), graph_of, "euclidean")
     assert placed is not None
     points, scale = placed
@@ -154,7 +154,7 @@ def close_pairs(
 def nearest_traced(
     x: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search, rows: Array | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The neighbours (n, k) of each point, or of the points `rows`, whether they exist, and measures of distances.
+    """Find neighbours (n, k) of each point, or of the points `rows`, whether they exist, and measures of distances.
 
     The squared distances |x|² - 2 xy + |y|² of centred points select a few more than k candidates. These are then
     compared by the differences of coordinates.
@@ -175,7 +175,7 @@ def nearest_traced(
     own = -1 if search.loop else jnp.inf
 
     def apart(some: jax.Array, found: jax.Array | np.ndarray) -> jax.Array:
-        """Whether a point is in another graph."""
+        """Return whether the found points are in other graphs than their rows."""
         return jnp.zeros((), bool) if graph_of is None else jnp.asarray(graph_of)[found] != graph_of[some][:, None]
 
     def among(some: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

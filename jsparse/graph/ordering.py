@@ -1,4 +1,4 @@
-"""Other orders of the nodes of a graph."""
+"""Reordering of the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def reorder(A: Graph, method: str = "rcm") -> np.ndarray:
 
     Args:
         A: the graph, of shape (nodes, nodes). Only its pattern matters, not its weights.
-        method: "rcm" for the reverse Cuthill-McKee order of scipy, in which neighbours have near numbers (Cuthill and
-            McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969). "degree" for descending numbers of
-            entries in rows, so that the nodes that are read most stand together; nodes of equal numbers keep their
-            order.
+        method: "rcm" for the reverse Cuthill-McKee order of scipy, in which neighbours have close indices (Cuthill and
+            McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969). "degree" for the order of
+            descending number of entries in a node's row, so that the nodes that are read most stand together; nodes
+            of equal numbers keep their order.
 
-    Returns the permutation, an int32 array (nodes,): the node at place i is `permutation[i]`.
+    Returns the permutation, an int32 array (nodes,): the node at position i is `permutation[i]`.
 
     Raises ShapeError for another method and unless the graph is square, PatternError if index arrays are traced,
     DTypeError for dense arrays.

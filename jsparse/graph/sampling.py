@@ -1,4 +1,4 @@
-"""Random neighbours of some nodes, at static shapes."""
+"""Random samples of the neighbours of some nodes, with static shapes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NeighborSample(NamedTuple):
 
 
 def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) -> NeighborSample:
-    """Take at most `fanout` random edges that end at each seed, without replacement, at shapes that are static.
+    """Take at most `fanout` random edges that end at each seed, without replacement. All shapes are static.
 
         >>> A = S.dynamic()
         >>> @jax.jit
@@ -50,7 +50,7 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
         >>> sampled(key, A, jnp.arange(4)).graph.shape
         (4, 44)
 
-    So mini-batches are trained as in Hamilton et al., "Inductive representation learning on large graphs" (2017). The
+    Hamilton et al., "Inductive representation learning on large graphs" (2017), train mini-batches in this way. The
     sources of a sample begin with its targets: a layer that takes `(x_source, x_target)` gets `(x, x[:len(seeds)])`.
     The nodes of a sample are the seeds of the sample for the layer below. Every set of `fanout` edges is equally likely
     (algorithm F of Bentley and Floyd, "A sample of brilliance", 1987), and rows with fewer edges keep all of them. The
@@ -61,15 +61,15 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
         A: the graph, of shape (nodes, nodes), in csr; other formats are converted at each call. Inside jit pass a
             dynamic graph, `A.dynamic()`, as an argument: the index arrays of a static one become constants of the
             program, which is refused above 2²⁰ edges.
-        seeds: integers of shape (seeds,), traced or not. Those out of range have no neighbours.
+        seeds: integers of shape (seeds,), traced or not. Seeds out of range have no neighbours.
         fanout: the number of edges for each seed, 1 or more. A larger number than the number of nodes counts as that
             number.
 
-    Returns a `NeighborSample` with seeds + min(seeds · fanout, nodes) slots for nodes and seeds · fanout for edges,
-    with the weights of A, in which it is differentiable. Its graph is a pattern if A is.
+    Returns a `NeighborSample` with seeds + min(seeds · fanout, nodes) slots for nodes and seeds · fanout slots for
+    edges. Its graph has the weights of A and is differentiable in them. It is a pattern if A is.
 
-    Raises ShapeError for seeds and fanout and unless the graph is square, PatternError for seeds that are no integers
-    and for a large static graph inside jit, DTypeError for dense arrays.
+    Raises ShapeError for invalid seeds and fanouts and unless the graph is square, PatternError for seeds that are no
+    integers and for a large static graph inside jit, DTypeError for dense arrays.
     """
     graph = as_graph(A, "sample_neighbors")
     count = as_integer(fanout, "the fanout of jsparse.graph.sample_neighbors")
@@ -88,7 +88,7 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
 
 
 def _seeds(seeds: Any, nodes: int) -> jax.Array:
-    """The seeds as an index array. Those out of range are the number of nodes."""
+    """Convert the seeds to an index array. Seeds out of range become the number of nodes."""
     given = seeds
     if not isinstance(seeds, jax.core.Tracer):
         given = host_array(seeds, "the seeds of jsparse.graph.sample_neighbors to be integers")
@@ -125,10 +125,10 @@ def _sampled(
 
 
 def _distinct(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
-    """(n, count) distinct numbers below each of the `sizes` (n,): a random set, or 0, 1, … where the size is too small.
+    """Draw (n, count) distinct numbers below each of the `sizes` (n,), or take 0, 1, … where a size is too small.
 
-    For j = 0, …, count - 1, a random number t from 0 to u = size - count + j joins the set, or u if t is in the set
-    already.
+    For j = 0, …, count - 1, a random number t from 0 to u = size - count + j joins the set. If t is in the
+    set already, u joins the set instead.
     """
 
     def draw(j: jax.Array, chosen: jax.Array) -> jax.Array:
@@ -142,7 +142,7 @@ def _distinct(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
 
 
 def _numbered(seeds: jax.Array, source: jax.Array, nodes: int, slots: int) -> tuple[jax.Array, jax.Array]:
-    """The slot of each source (-1 for padding), and the node in each slot: the seeds, then other sources once each."""
+    """Return each source's slot (-1 for padding), and each slot's node: the seeds, then each other source once."""
     both = jnp.concatenate([seeds.astype(source.dtype), source])
     own = jnp.arange(both.shape[0])
     # Of equal nodes the first one in a stable order stands for all of them.

@@ -30,14 +30,15 @@ class Subgraph(NamedTuple):
         (array([2, 3], dtype=int32), array([1], dtype=int32), (2, 2))
 
     Attributes:
-        nodes: its nodes, integers (count,).
-        graph: its edges. Nodes have their numbers in the whole graph, or if relabelled, their places in `nodes`.
-        mapping: the places in `nodes` of the nodes that were asked for.
-        edges: for each stored entry of `graph` the number of the stored entry of the whole graph (in csr, if that has
-            blocks). Features of edges follow it: `features[edges]`.
+        nodes: the nodes of the subgraph, integers (count,).
+        graph: the edges of the subgraph. Nodes have their indices in the original graph, or if relabelled, their
+            positions in `nodes`.
+        mapping: the positions in `nodes` of the nodes that were passed as an argument.
+        edges: for each stored entry of `graph`, the slot of this entry in the original graph (after conversion to
+            csr, if the original graph has blocks). So `features[edges]` are the features of the subgraph's edges.
 
     The arrays are numpy arrays if all arguments are known. Otherwise `nodes` has room for all nodes and `edges` for all
-    entries. Their elements that are not in use are the number of all nodes, or of all entries, which is out of range.
+    entries. Unused elements are the number of all nodes, or of all entries, which is out of range.
     """
 
     nodes: Array
@@ -56,18 +57,18 @@ def subgraph(subset: ArrayLike, A: Graph, relabel_nodes: bool = False) -> Subgra
                [0., 0., 0.],
                [0., 1., 0.]], dtype=float32)
 
-    If the number of nodes does not matter, `A[nodes][:, nodes]` is the same relabelled graph. It also serves bipartite
-    ones, `A[targets][:, sources]`.
+    If only the relabelled graph matters, `A[nodes][:, nodes]` is the same graph. For bipartite graphs, use
+    `A[targets][:, sources]`.
 
     Args:
         subset: the nodes, each once, or bools (nodes,). Traced nodes out of range are left out.
         A: the graph, of shape (nodes, nodes), or (nodes, nodes, edges) if repeated edges are kept. `A[i, j]` is the
             edge j → i.
-        relabel_nodes: whether the result has the shape (count, count), and node n is `subset[n]`. Otherwise its nodes
-            have the same numbers as before.
+        relabel_nodes: whether the result has the shape (count, count), and node n is `subset[n]`. Otherwise nodes
+            keep their indices.
 
-    Returns a `Subgraph`, whose graph is a pattern if A is, of the same dtype, and differentiable in the weights. It is
-    static if A is and the nodes are known. Otherwise it is dynamic, of the capacity of A.
+    Returns a `Subgraph`. Its graph has the dtype of A, is differentiable in the weights, and is a pattern if A is. It
+    is static if A is static and the nodes are known. Otherwise it is dynamic, with the capacity of A.
 
     Raises ShapeError for nodes that are out of range or repeated and unless the graph is square, PatternError for nodes
     that are no integers, DTypeError for dense arrays.
@@ -100,8 +101,8 @@ def k_hop_subgraph(
         >>> nodes, mapping, edges
         (array([2, 3, 4, 5, 6], dtype=int32), array([4], dtype=int32), array([2, 3, 4, 5], dtype=int32))
 
-    A network with one layer for each hop computes for the given nodes, from `x[nodes]` alone, the results that it
-    computes on the whole graph. The time grows with the number of all edges times the number of hops.
+    A network with one layer for each hop has the same results at the given nodes on the subgraph, from `x[nodes]`, as
+    on the original graph. The time grows with the number of all edges times the number of hops.
 
     Args:
         node_ids: the given nodes, an integer or an array of integers. Traced nodes out of range are left out.
@@ -109,17 +110,17 @@ def k_hop_subgraph(
         A: the graph, of shape (nodes, nodes), or (nodes, nodes, edges) if repeated edges are kept. `A[i, j]` is the
             edge j → i.
         relabel_nodes: whether the result has the shape (count, count), and node n is `nodes[n]`. For a dynamic result,
-            count is the number of all nodes. Otherwise the nodes keep their numbers.
-        flow: "source_to_target" if a hop leads from a node to the sources of edges that end there, "target_to_source"
-            if it leads to the targets of edges that start there.
+            count is the number of all nodes. Otherwise nodes keep their indices.
+        flow: "source_to_target" if a hop leads from a node to the sources of its incoming edges, "target_to_source"
+            if it leads to the targets of its outgoing edges.
         directed: whether only the edges that hops follow are kept, rather than all edges between the kept nodes.
 
-    Returns a `Subgraph` with nodes in ascending order, whose graph is a pattern if A is, of the same dtype, and
-    differentiable in the weights. It is static if A is and the nodes are known. Otherwise it is dynamic, of the
+    Returns a `Subgraph` with nodes in ascending order. Its graph has the dtype of A, is differentiable in the weights,
+    and is a pattern if A is. It is static if A is static and the nodes are known. Otherwise it is dynamic, with the
     capacity of A.
 
-    Raises ShapeError for nodes that are out of range, num_hops, flow, and unless the graph is square, PatternError for
-    nodes that are no integers, DTypeError for dense arrays.
+    Raises ShapeError for nodes out of range, for another num_hops or flow, and unless the graph is square, PatternError
+    for nodes that are no integers, DTypeError for dense arrays.
     """
     graph = _plain(as_graph(A, "k_hop_subgraph", kept=True))
     hops = as_integer(num_hops, "num_hops of jsparse.graph.k_hop_subgraph")
@@ -133,7 +134,7 @@ def k_hop_subgraph(
 
 
 def _nodes(given: ArrayLike, count: int, what: str) -> Array:
-    """Nodes as an array (n,), of numpy unless it is traced. Raises ShapeError and PatternError for anything else."""
+    """Convert nodes to an array (n,), of numpy unless traced. Raises ShapeError and PatternError for anything else."""
     expected = f"the nodes of jsparse.graph.{what} to be integers of shape (n,), from 0 to {count - 1}"
     traced = isinstance(given, jax.core.Tracer)
     array = jnp.atleast_1d(given) if traced else np.atleast_1d(host_array(given, expected))
@@ -154,7 +155,7 @@ def _nodes(given: ArrayLike, count: int, what: str) -> Array:
 
 
 def _induced(graph: SparseTensor, given: Array, relabel: bool) -> Subgraph:
-    """The subgraph of some nodes, by numpy if they are an array of numpy and the graph is static."""
+    """Make the subgraph of some nodes, by numpy if the nodes are a numpy array and the graph is static."""
     count, (target, source, *_) = graph.shape[0], coords(graph)
     number: Array
     if isinstance(given, np.ndarray):
@@ -170,7 +171,7 @@ def _induced(graph: SparseTensor, given: Array, relabel: bool) -> Subgraph:
 
 
 def _k_hops(graph: SparseTensor, given: Array, hops: int, relabel: bool, flow: str, directed: bool) -> Subgraph:
-    """The subgraph within some hops, by numpy if the nodes are an array of numpy and the graph is static."""
+    """Make the subgraph within some hops, by numpy if the nodes are a numpy array and the graph is static."""
     known, count = isinstance(given, np.ndarray), graph.shape[0]
     xnp = np if known else jnp
     target, source, *_ = coords(graph)
@@ -198,17 +199,17 @@ def _bare(found: Subgraph) -> Subgraph:
 
 
 def _plain(graph: SparseTensor) -> SparseTensor:
-    """A graph in a format in which each entry has coordinates of its own: csr if the graph has blocks or runs."""
+    """Return a graph in a format that stores coordinates of each entry: converted to csr if it has blocks or runs."""
     return graph if all(level.kind.has_coordinates for level in graph.format.levels[1:]) else graph.asformat("csr")
 
 
 def _at(x: Array, index: Array, fill: int | bool) -> Array:
-    """x[index], and `fill` where an index of a traced array is out of range."""
+    """Return x[index]. For a JAX array x, the result is `fill` where an index is out of range."""
     return x[index] if isinstance(x, np.ndarray) else x.at[index].get(mode="fill", fill_value=fill)
 
 
 def _marked(nodes: Array, count: int) -> Array:
-    """Bools (count,), True at some nodes."""
+    """Return bools (count,) that are True at the given nodes."""
     if not isinstance(nodes, np.ndarray):
         return jnp.zeros(count, bool).at[nodes].set(True, mode="drop")
     marks = np.zeros(count, bool)
@@ -217,7 +218,7 @@ def _marked(nodes: Array, count: int) -> Array:
 
 
 def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int) -> tuple[SparseTensor, Array]:
-    """The kept entries of a graph, and their numbers in the graph. If `number` is given, it renumbers the nodes."""
+    """Return a graph of the kept entries, and their slots in the given graph. `number`, if given, relabels nodes."""
     rows = list(coords(graph))
     shape = graph.shape if number is None else (count, count, *graph.shape[2:])
     if isinstance(is_kept, np.ndarray):

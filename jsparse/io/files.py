@@ -33,13 +33,14 @@ def save(path: str | os.PathLike[str], tensor: SparseTensor) -> None:
         >>> jsparse.save("graph.mtx.gz", A)
 
     Args:
-        path: a file that ends in .npz (a NumPy archive with pattern and format, of any tensor), .mtx (Matrix Market, a
-            matrix) or .tns (FROSTT, a real tensor), or in .mtx.gz or .tns.gz. Text files have the stored entries in
-            storage order, and floats with the digits of their dtype, but neither format nor capacity.
+        path: a file name that ends in .npz (a NumPy archive, which holds any tensor with its pattern and format), .mtx
+            (Matrix Market, for matrices) or .tns (FROSTT, for real tensors), or in .mtx.gz or .tns.gz. Text files hold
+            the stored entries in storage order, and floats with the digits of their dtype, but neither format nor
+            capacity.
         tensor: a tensor whose leaves are known.
 
     Raises FileFormatError for another suffix, ShapeError and DTypeError if the file format cannot hold the tensor,
-    DTypeError or PatternError if it is traced, OSError if the file cannot be written.
+    DTypeError or PatternError if the tensor is traced, OSError if the file cannot be written.
     """
     file, suffix = _file(path)
     check_leaves(tensor, "the tensor to save")
@@ -55,7 +56,7 @@ def load(
     shape: Sequence[int] | None = None,
     max_bytes: int | None = None,
 ) -> SparseTensor:
-    """Read a tensor from a file, as its suffix says: .npz, .mtx, .mtx.gz, .tns or .tns.gz.
+    """Read a tensor from a file, in the format that its suffix names: .npz, .mtx, .mtx.gz, .tns or .tns.gz.
 
         >>> jsparse.save("graph.mtx", A)
         >>> A = jsparse.load("graph.mtx")
@@ -72,12 +73,12 @@ def load(
         dtype: the dtype of the values, by default the file's dtype, which becomes 32 bits wide if JAX has 64 bits
             switched off. Numbers in text are float64, int64, uint64 or complex128.
         shape: the shape. A .tns file has none; by default it is the largest coordinate of each dimension.
-        max_bytes: the most bytes that reading may take, for what the file unpacks to and for the tensor. The default
-            is 256 MiB, and 256 bytes for each byte of the file.
+        max_bytes: the most bytes that reading may take, for the unpacked file and for the tensor. The default is 256
+            MiB plus 256 bytes for each byte of the file.
 
-    Raises FileFormatError if the file is damaged, with the line of text files, has another suffix, or takes more than
-    `max_bytes`; ShapeError if `shape` is not the file's shape, DTypeError if numbers are out of the dtype's range,
-    FormatError for an unsuitable format, OSError if the file cannot be read.
+    Raises FileFormatError if the file is damaged (for text files the message names the line), has another suffix, or
+    takes more than `max_bytes`; ShapeError if `shape` is not the file's shape, DTypeError if numbers are out of the
+    dtype's range, FormatError for an unsuitable format, OSError if the file cannot be read.
     """
     file, suffix = _file(path)
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of load to be a dtype of numbers")
@@ -127,7 +128,7 @@ def _from_text(
 
 
 def _file(path: str | os.PathLike[str]) -> tuple[Path, str]:
-    """The file, and its suffix without .gz."""
+    """Return the path of a file, and its suffix without .gz."""
     try:
         file = Path(os.fsdecode(path))
     except TypeError as error:
@@ -143,9 +144,9 @@ def _check_shape(file: Path, found: tuple[int, ...], wanted: tuple[int, ...] | N
 
 
 def read_frostt(limit: Limit, shape: Sequence[int] | None) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """The coordinates (ndim, n), the values (n,) and the shape, by default the largest coordinates of the file.
+    """Read the coordinates (ndim, n), the values (n,) and the shape, by default each dimension's largest coordinate.
 
-    Raises FileFormatError with the line of a fault, or if a file without entries has no shape.
+    Raises FileFormatError, which names the line of a fault, and for a file without entries if `shape` is None.
     """
     text = Text(limit, "#")
     first = next(text.lines(), None)

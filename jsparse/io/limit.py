@@ -20,7 +20,7 @@ LEAST = 1 << 28  # the limit for an empty file, 256 MiB
 RATIO = 256  # the further bytes for each byte of the file; a thousand is the most that deflate can reach
 
 Rows = Callable[[], Sequence[np.ndarray]]
-"""A function that gives the coordinates (n,) of all entries, for each dimension."""
+"""A function that returns, for each dimension, the coordinates (n,) of all entries."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Limit:
 
     Attributes:
         path: the file.
-        most: the bytes.
+        most: the number of bytes.
     """
 
     path: Path
@@ -37,10 +37,10 @@ class Limit:
 
     @staticmethod
     def of(path: Path, max_bytes: int | None) -> Limit:
-        """The limit that a caller has set; for None it is `LEAST` plus `RATIO` times the file's size.
+        """Make the limit that a caller has set, or for None `LEAST` plus `RATIO` times the file's size.
 
-        Raises ShapeError unless it is a number of bytes, FileFormatError for a folder, a pipe or a device, and OSError
-        if there is no file.
+        Raises ShapeError unless `max_bytes` is a number of bytes, FileFormatError for a folder, a pipe or a device, and
+        OSError if there is no file.
         """
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # reading a pipe may never end
@@ -66,10 +66,10 @@ class Limit:
     def check_tensor(
         self, shape: Sequence[int], layout: Format, dtype: Any, count: int, rows: Rows | None, held: int = 0
     ) -> None:
-        """Raise FileFormatError if a tensor of `count` entries in that format takes too many bytes.
+        """Raise FileFormatError if a tensor of `count` entries in the format `layout` takes too many bytes.
 
-        Without `rows` the worst case counts: a dynamic tensor has room for entries anywhere. `held` bytes are allocated
-        already. The message names a format that takes fewer, if there is one.
+        Without `rows` the worst case is assumed, since a dynamic tensor has room for entries anywhere. `held` bytes are
+        allocated already. The message names a format that takes fewer bytes, if there is one.
         """
         size = np.dtype(dtype).itemsize
         taken = held + _most_bytes(shape, layout, size, count)
@@ -87,7 +87,7 @@ class Limit:
 
 
 def _most_bytes(shape: Sequence[int], layout: Format, itemsize: int, count: int) -> int:
-    """An upper bound of the bytes of a tensor of `count` entries, wherever they are."""
+    """Return an upper bound of the bytes of a tensor of `count` entries, wherever the entries are."""
     positions, lengths = 1, [0]
     for level in layout.levels:
         parents = positions
@@ -97,10 +97,11 @@ def _most_bytes(shape: Sequence[int], layout: Format, itemsize: int, count: int)
 
 
 def _bytes(shape: Sequence[int], layout: Format, itemsize: int, rows: Sequence[np.ndarray], most: int) -> int:
-    """The bytes of a tensor with these entries, or fewer if these are more than `most` already.
+    """Compute the bytes of a tensor with these entries, or a smaller number that is more than `most` already.
 
-    The number of positions of a sparse level depends on the entries. The levels down to it are built to count them,
-    after a check of their index arrays. This is done only for tensors whose upper bound is too large.
+    The number of positions of a sparse level depends on the entries. To count the positions, the levels down to this
+    level are built, after a check of the bytes of their index arrays. This is done only for tensors whose upper bound
+    is too large.
     """
     parents, lengths = 1, [0]
     for chain in layout.chains:
@@ -116,7 +117,7 @@ def _bytes(shape: Sequence[int], layout: Format, itemsize: int, rows: Sequence[n
 
 
 def _positions(shape: Sequence[int], layout: Format, rows: Sequence[np.ndarray], chain: range) -> int:
-    """The number of positions of a chain of levels, below the levels above it."""
+    """Count the positions of a chain of levels by building all levels down to the end of the chain."""
     levels = layout.levels[: chain.stop]
     sizes = tuple(shape[level.dim] for level in levels)
     format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))

@@ -33,9 +33,9 @@ class _Header:
 
 
 def read_matrix_market(limit: Limit) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """The coordinates (2, n), the values (n,) and the shape of a matrix, with the other triangle of a symmetric one.
+    """Read the coordinates (2, n), the values (n,) and the shape of a matrix. Fill both triangles of a symmetric one.
 
-    Raises FileFormatError with the line of a fault.
+    Raises FileFormatError, which names the line of a fault.
     """
     text = Text(limit, "%")
     header = _header(text)
@@ -90,7 +90,7 @@ def _header(text: Text) -> _Header:
 
 
 def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int], int]:
-    """The number of the line of sizes, the shape, and the number of rows of the table."""
+    """Return the line number of the sizes, the shape of the matrix, and the number of rows of the table."""
     number, line = 1, ""
     for number, found in text.all_lines():  # noqa: B007  the last line, if none has sizes
         if line := text.content(found):
@@ -113,7 +113,7 @@ def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int]
 
 
 def _checked(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarray:
-    """The coordinates, from 0, checked to lie in the matrix. A symmetric matrix has one of two mirrored entries."""
+    """Check the coordinates, and count them from 0. A symmetric matrix may store only one of two mirrored entries."""
     coords = np.stack([column.astype(np.int64, copy=False) - 1 for column in columns])
     faults = [(((coords < 0) | (coords >= np.array(header.shape)[:, None])).any(axis=0), f"from 1 to {header.shape}")]
     if header.symmetry != "general":
@@ -129,7 +129,7 @@ def _checked(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarr
 
 
 def _given_twice(coords: np.ndarray) -> np.ndarray:
-    """The mask of the entries above the diagonal whose mirrored entries are there, too."""
+    """Return a mask of the entries above the diagonal whose mirrored entries are stored, too."""
     twice = coords[0] < coords[1]
     below = coords[0] > coords[1]
     if not twice.any() or not below.any():  # nearly every file
@@ -164,7 +164,7 @@ def _values(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarra
 
 
 def _mirrored(body: Text, header: _Header, coords: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All entries of the matrix. Zeros of a dense one are dropped."""
+    """Return all entries of the matrix, including the mirrored ones. Zeros of a dense matrix are dropped."""
     if header.symmetry == "hermitian":
         fault = (coords[0] == coords[1]) & (values.imag != 0)
         if fault.any():

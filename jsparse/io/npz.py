@@ -30,7 +30,7 @@ WORK = 3  # the bytes in use at the peak of reading for each byte of the arrays
 
 
 def write_npz(path: Path, tensor: SparseTensor) -> None:
-    """Write a tensor with its format and its pattern, dynamic ones with their padding.
+    """Write a tensor with its format and its pattern. A dynamic pattern is written with its padding.
 
     Raises DTypeError if a leaf is traced.
     """
@@ -56,7 +56,7 @@ def write_npz(path: Path, tensor: SparseTensor) -> None:
 
 
 def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
-    """Read a tensor, in its dtype or another one.
+    """Read a tensor, in `dtype` or by default in the dtype of the file.
 
     Raises FileFormatError if the archive is damaged, holds no valid tensor or takes too many bytes, DTypeError if
     numbers do not fit the dtype, or if JAX lacks 64 bits for the index arrays.
@@ -99,7 +99,7 @@ def _entries(limit: Limit) -> dict[str, np.ndarray]:
 
 
 def _array(data: bytes) -> np.ndarray:
-    """The array of an .npy file, which shares the memory of `data`. The size in its header is not allocated."""
+    """Return the array of an .npy file, as a view of `data`. The size that the header claims is not allocated."""
     file = io.BytesIO(data)
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
@@ -112,7 +112,7 @@ def _array(data: bytes) -> np.ndarray:
 
 
 def _item(entries: Mapping[str, np.ndarray], name: str, kinds: str) -> Any:
-    """The only element of an entry, whose dtype is of one of these kinds."""
+    """Return the only element of an entry. Raises FileFormatError unless its dtype is of one of the `kinds`."""
     array = entries[name]
     if array.shape or array.dtype.kind not in kinds:
         raise FileFormatError(f"Its {name} is {array.dtype} of shape {shortened(array.shape)}, not one item.")
@@ -148,7 +148,7 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
 
 
 def _values(entries: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The values in their dtype. NumPy's files have only its own dtypes, so others are stored as bits."""
+    """Return the values in their dtype. NumPy's files hold only NumPy's dtypes, so other values are stored as bits."""
     values, name = entries["values"], _item(entries, "dtype", "U")
     dtype = jnp.dtype(name)
     if not is_number(dtype) or dtype.name != name or values.dtype != _stored_dtype(dtype):

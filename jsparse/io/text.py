@@ -1,4 +1,4 @@
-"""Text files with a row of numbers in each line: reading and writing whole tables, and the line of a fault."""
+"""Text files with a row of numbers in each line: reading and writing of tables, and the line number of a fault."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class _FaultError(Exception):
 
 @dataclass(frozen=True)
 class Text:
-    """A text file, which is decompressed if its name ends in .gz, or the rest of one. It is read in blocks of lines.
+    """A text file, or the rest of it after some line. A file whose name ends in .gz is decompressed.
 
-    Bytes that are no ASCII stay as they are, as characters of Latin-1.
+    The text is read in blocks of lines. Bytes that are not ASCII become characters of Latin-1.
 
     Attributes:
         limit: the file, and the memory that reading it may take.
-        comment: the character that a comment begins with, up to the end of its line.
-        behind: the number, from 1, of the last line before this rest.
+        comment: the character that begins a comment, which extends to the end of its line.
+        behind: the number, from 1, of the last line before the rest; 0 for the entire file.
     """
 
     limit: Limit
@@ -45,20 +45,20 @@ class Text:
     behind: int = 0
 
     def all_lines(self) -> Iterator[tuple[int, str]]:
-        """The number and the text of each line."""
+        """Yield the number and the text of each line."""
         for first, block in self._blocks():
             yield from enumerate(block.split("\n"), first)
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """The number and the text of each line that is not blank or only a comment."""
+        """Yield number and content of each line, except lines that are blank or only a comment."""
         return ((number, stripped) for number, line in self.all_lines() if (stripped := self.content(line)))
 
     def content(self, line: str) -> str:
-        """A line without its comment."""
+        """Return a line without its comment and without surrounding white space."""
         return line.partition(self.comment)[0].strip()
 
     def line_of(self, row: int) -> int:
-        """The number of the line with row `row` of the table, from 0. For a row past the end it is the last line."""
+        """Return the line number of row `row` (from 0) of the table. For a row past the end it is the last line."""
         last = self.behind
         for n, (number, _) in enumerate(self.lines()):
             last = number
@@ -73,10 +73,10 @@ class Text:
         raise FileFormatError(f"{what[0].upper()}{what[1:]}, in {shortened(where, 200)}.")
 
     def table(self, kinds: Sequence[type], count: int | None = None, copies: int = 1) -> list[np.ndarray]:
-        """The columns of all rows: int64 (uint64 if one is too large for that) where `kinds` has int, else float64.
+        """Read the columns of the table: int64 (uint64 if a number is too large) where `kinds` has int, else float64.
 
-        Raises FileFormatError, with the line, unless each row has that many numbers of these kinds, and there are
-        `count` rows, or if `copies` of the table take too many bytes.
+        Raises FileFormatError unless each row has one number of each of these kinds and there are `count` rows, and if
+        `copies` copies of the table take too many bytes. The message names the line.
         """
         faults = []
         for integer in ("i8", "u8"):
@@ -92,7 +92,7 @@ class Text:
         return self.fail(number, f"expected {rows}, but got {shortened(line)!r}")
 
     def _columns(self, dtype: np.dtype, count: int | None, copies: int) -> list[np.ndarray]:
-        """The columns of the table in a structured dtype. Raises _FaultError for the first line that numpy refuses."""
+        """Read the columns of a table in a structured dtype. Raises _FaultError for a line that numpy refuses."""
         parts, found = [np.zeros(0, dtype)], 0
         for first, block in self._blocks():
             rows = self._parsed(first, block, dtype)
@@ -148,7 +148,7 @@ class Text:
                 self.fail(number, f"expected {kept}, but got {shortened(word)!r}")
 
     def _blocks(self) -> Iterator[tuple[int, str]]:
-        """Blocks of whole lines, each with the number of its first line."""
+        """Yield blocks of complete lines, each with the number of its first line."""
         number, rest = 1, ""
         for more in self._read():
             whole, newline, rest = (rest + more).rpartition("\n")
@@ -161,14 +161,14 @@ class Text:
             yield from self._cut(number, rest)
 
     def _cut(self, number: int, text: str) -> Iterator[tuple[int, str]]:
-        """The lines of `text`, which begin at line `number`, without the lines up to `behind`."""
+        """Yield the lines of `text`, which begins at line `number`, without the lines up to line `behind`."""
         dropped = max(self.behind + 1 - number, 0)
         lines = text.split("\n", dropped)
         if len(lines) > dropped:
             yield number + dropped, lines[dropped]
 
     def _read(self) -> Iterator[str]:
-        """The text in pieces. Raises FileFormatError if it is longer than the limit, or if the gzip file is damaged."""
+        """Yield the text in pieces. Raises FileFormatError if it exceeds the limit, or if the gzip file is damaged."""
         path, total = self.limit.path, 0
         with path.open("rb") as raw:
             packed = path.suffix == ".gz"
@@ -194,7 +194,7 @@ def _numbers(count: int) -> str:
 
 
 def _parse(word: str, kind: Callable[[str], Any]) -> bool:
-    """Whether a word is a number of that kind. Raises ValueError if Python does not read it."""
+    """Return whether a word is a number of a kind. Raises ValueError if Python cannot parse the word."""
     number = kind(word)
     return word.isascii() and "_" not in word and (kind is not int or -(2**63) <= number < 2**64)
 

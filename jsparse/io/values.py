@@ -1,4 +1,4 @@
-"""Numbers of files as values of tensors. Apart from rounding to the dtype, no number changes silently."""
+"""Conversion of numbers in files to values of tensors. Apart from rounding to the dtype, no number changes silently."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from jsparse.formats import Format, Pattern
 
 
 def target_dtype(found: Any, wanted: Any) -> np.dtype:
-    """The dtype of a tensor: the wanted dtype, by default the file's, in the width that JAX has."""
+    """Return the dtype of a tensor: the wanted dtype, by default the file's dtype, in the width that JAX supports."""
     return np.dtype(jax.dtypes.canonicalize_dtype(found if wanted is None else wanted))
 
 
 def summed(
     path: Path, rows: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], layout: Format, target: np.dtype
 ) -> tuple[Pattern, np.ndarray]:
-    """The pattern and the values of entries, whose values are summed where coordinates are equal.
+    """Make the pattern and the values of a tensor from entries. Entries with equal coordinates are summed.
 
     Sums have 64 bits, whatever the dtype of the tensor, and are rounded once. Raises DTypeError if a sum of integers
     overflows.
@@ -47,13 +47,13 @@ def summed(
 
 
 def _may_overflow(values: np.ndarray) -> bool:
-    """Whether the sum of all absolute values is out of the range of their dtype."""
+    """Return whether the sum of all absolute values could be out of the range of their dtype."""
     largest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
     return largest * len(values) > np.iinfo(values.dtype).max
 
 
 def converted(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
-    """Values in another dtype: rounded, or the real parts of complex numbers without imaginary parts.
+    """Convert values to another dtype, by rounding, or by dropping imaginary parts that are 0.
 
     Raises DTypeError if a number is out of the dtype's range, or if an imaginary part is not 0.
     """
@@ -79,7 +79,7 @@ def converted(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
 
 
 def _kept(values: np.ndarray, found: np.ndarray) -> bool:
-    """Whether the numbers are in the range of the dtype that they were converted to."""
+    """Return whether the numbers are in the range of the dtype to which they were converted."""
     if jnp.issubdtype(found.dtype, jnp.inexact):
         return not values.size or bool((np.isfinite(found) | ~np.isfinite(values)).all())
     if found.dtype == np.bool_ or not values.size:

@@ -1,4 +1,4 @@
-"""Layers with sparse operands for Flax Linen. It needs the extra `jsparse[flax]`, as `jsparse.nnx` does."""
+"""Layers with sparse operands for Flax Linen. The package needs the extra `jsparse[flax]`, as `jsparse.nnx` does."""
 
 try:
     from flax import linen as _linen  # noqa: F401  an error that says what to install

@@ -20,7 +20,7 @@ from jsparse.tensor.sparse_tensor import PatternLike
 Initializer = Callable[..., jax.Array]
 Parameters = Mapping[str, Mapping[str, jax.Array]]
 CACHED = ("cached_key", "cached_value", "cache_index")
-"""The variables of a KV cache, as in `linen.MultiHeadDotProductAttention`."""
+"""The names of the variables of a KV cache, as in `linen.MultiHeadDotProductAttention`."""
 
 
 class SparseAttention(linen.Module):
@@ -32,8 +32,8 @@ class SparseAttention(linen.Module):
         >>> layer.apply(variables, x).shape
         (2, 128, 64)
 
-    It is self-attention; `layer.apply(variables, x, context)` is cross-attention. Parameters have the names and shapes
-    that they have in `jsparse.nnx.SparseAttention`.
+    Without a context it is self-attention; `layer.apply(variables, x, context)` is cross-attention. Parameters have the
+    names and shapes that they have in `jsparse.nnx.SparseAttention`.
 
     With `decode=True`, as in `linen.MultiHeadDotProductAttention`, `init` with x of full length makes a KV cache, and
     each call computes the next position: x has the length 1, the mask is causal, and there is no dropout.
@@ -49,16 +49,17 @@ class SparseAttention(linen.Module):
         num_heads: the number of heads of queries.
         qkv_features: the features of all heads together; by default the features of x.
         out_features: the features of the result; by default the features of x.
-        num_kv_heads: the number of heads of keys and values, which divides `num_heads`; by default the same.
-        max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
-        dropout_rate: the dropout rate of the stored weights, where there is a stream "dropout" of random numbers.
+        num_kv_heads: the number of heads of keys and values, which divides `num_heads`; by default `num_heads`.
+        max_distance: if given, a trained bias is added for each head and each distance j - i, clipped to ±max_distance.
+        dropout_rate: the dropout rate of the stored weights, applied if there is a stream "dropout" of random numbers.
         use_bias: whether projections have biases.
-        decode: whether calls compute the next position by a KV cache.
+        decode: whether calls compute the next position with a KV cache.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
         kernel_init, bias_init: initializers of the projections.
 
-    Calls raise ShapeError for numbers that do not divide, and for shapes that do not fit.
+    Calls raise ShapeError unless num_kv_heads divides num_heads and num_heads divides qkv_features, and for shapes that
+    do not fit.
     """
 
     mask: Any
@@ -124,7 +125,7 @@ class SparseAttention(linen.Module):
         )
 
     def _has_cache(self, made: MultiHead, x: ArrayLike, context: ArrayLike, parameters: Parameters) -> bool:
-        """Whether there is a cache already. If not, it is made for x (..., length, in)."""
+        """Return whether there is a cache already. If there is none, make one for x (..., length, in)."""
         if context is not x:
             raise ShapeError("Expected x alone in SparseAttention with decode=True, but got a context.")
         found = bool(self.has_variable("cache", "cached_key"))
@@ -161,11 +162,11 @@ class TransformerBlock(linen.Module):
         mlp_features: the features of the hidden layer, whose activation is gelu; by default four times the features of
             x.
         num_kv_heads, max_distance: as in `SparseAttention`.
-        dropout_rate: the dropout rate of attention's weights, and of the results of attention and mlp.
+        dropout_rate: the dropout rate of the attention weights, and of the results of attention and of the MLP.
         dtype, param_dtype: the dtypes of the computation and of the parameters.
         decode: as in `SparseAttention`.
 
-    Calls raise ShapeError for numbers that do not divide, and for shapes that do not fit.
+    Calls raise ShapeError for sizes that do not divide (see `SparseAttention`), and for shapes that do not fit.
     """
 
     mask: Any
@@ -219,7 +220,7 @@ class TransformerEncoder(linen.Module):
         num_heads, mlp_features, num_kv_heads, max_distance, dropout_rate, dtype, param_dtype, decode: as in
             `TransformerBlock`.
 
-    Calls raise ShapeError for numbers that do not divide, and for shapes that do not fit.
+    Calls raise ShapeError for sizes that do not divide (see `SparseAttention`), and for shapes that do not fit.
     """
 
     mask: Any

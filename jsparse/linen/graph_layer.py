@@ -20,7 +20,7 @@ EXAMPLE = (">>> layer = jsparse.linen.{name}({args})",)
 
 
 class GraphLayer(linen.Module, kw_only=True):
-    """A layer with its parameters. The first call determines the sizes of its inputs.
+    """A graph layer with its parameters. The first call determines the sizes of its inputs.
 
     Attributes:
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
@@ -70,12 +70,12 @@ class GraphLayer(linen.Module, kw_only=True):
 
 
 def _options(layer: type[Layer]) -> list[Field[Any]]:
-    """The options of a layer that do not follow from a call."""
+    """Return the options of a layer, without the sizes that follow from the arguments of a call."""
     return [option for option in fields(layer) if option.name not in layer.inferred]  # type: ignore[arg-type]
 
 
 def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
-    """The Linen module of a layer, with its name, options and docstring."""
+    """Make the Linen module of a layer, with the name and options of the layer and a docstring."""
     own = _options(layer)
     held: dict[str, Any] = {x.name: x.default for x in own if x.default is not MISSING}
     held |= {"_layer": layer, "__module__": "jsparse.linen", "__annotations__": {x.name: x.type for x in own}}

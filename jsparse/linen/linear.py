@@ -20,7 +20,7 @@ Initializer = Callable[..., jax.Array]
 
 
 class SparseLinear(linen.Module, kw_only=True):
-    """x W + b, where W stores the entries of a pattern, or blocks of entries.
+    """A linear layer x W + b in which W stores the entries of a pattern, or blocks of entries.
 
         >>> pattern = jsparse.random(jax.random.key(0), (64, 32), density=0.1, format="csc").pattern
         >>> layer, x = jsparse.linen.SparseLinear(pattern=pattern), jnp.ones((8, 64))
@@ -31,12 +31,12 @@ class SparseLinear(linen.Module, kw_only=True):
     The parameter "kernel" has the values of the stored entries, so gradients and optimizers work on these alone.
 
     Attributes:
-        pattern: a Pattern (in, out), or of blocks, (in / b, out / c, b, c) with two dense levels at the end.
+        pattern: a Pattern (in, out), or for blocks a Pattern (in / b, out / c, b, c) whose last two levels are dense.
         use_bias: whether there is a bias.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
-        kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with the
-            reciprocal of the mean number of inputs of an output as their variance.
+        kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, and their
+            variance is 1 divided by the mean number of stored entries of an output.
         bias_init: an initializer of the bias; by default zeros.
 
     Calls raise ShapeError for another pattern, and for x that does not fit.

@@ -44,15 +44,15 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
     the standard deviation divide by the number of neighbours.
 
     Args:
-        graph: a SparseTensor, or a pattern, whose weights are one; (targets, sources), or (targets, sources, edges) if
-            repeated edges are kept.
-        x: features (sources, features), or a pair whose first element they are.
-        reductions: one or several of the names, over the stored entries of a row. The derivative of a maximum is
-            divided among equal messages, and a standard deviation of 0 has the derivative 0.
+        graph: a SparseTensor, or a pattern, whose weights are all one. The shape is (targets, sources), or (targets,
+            sources, edges) if repeated edges are kept.
+        x: features (sources, features), or a pair whose first element is such an array.
+        reductions: one of the names above, or a list of them. Each reduces over the stored entries of a row. The
+            derivative of a maximum is divided among equal messages, and a standard deviation of 0 has the derivative 0.
 
-    Returns an array (targets, features) for one name, and (targets, number of names, features) for several. It is 0
-    where a node has no neighbours; a mean is 0 where its weights add up to 0, and a standard deviation is NaN where
-    weights of both signs give a negative variance.
+    Returns an array (targets, features) for one name, and (targets, number of names, features) for several. The
+    result is 0 where a node has no neighbours. A mean is also 0 where its weights add up to 0, and a standard deviation
+    is NaN where weights of both signs give a negative variance.
 
     Raises ShapeError for other names and shapes, DTypeError for a dense graph.
     """
@@ -71,7 +71,7 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
 
 
 def reduced(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
-    """One reduction over neighbours, (targets, features), in float32 where features are narrow floats."""
+    """Compute one reduction over neighbours, an array (targets, features), in float32 if features are narrow floats."""
     one_of(reduction, REDUCTIONS, "a reduction of messages")
     match reduction:
         case "sum":
@@ -94,7 +94,7 @@ def reduced(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
 
 @fuse
 def _squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.Array:
-    """The sums over neighbours of A[i, j] (x[j] - mean[i])², without an array of all edges and features."""
+    """Sum A[i, j] (x[j] - mean[i])² over neighbours, without an array that has an element for each edge and feature."""
     pattern, at = pattern_of_graph(graph), indices_of(graph)
     features = pattern.extended([x.shape[1]])
     deviations = einsum(f"{at},jf->{at}f", pattern, x, out_format=features)
@@ -103,11 +103,11 @@ def _squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.Arra
 
 
 def counts(graph: Graph) -> jax.Array:
-    """The number of edges that end at each target, int32 (targets,)."""
+    """Count the edges that end at each target, as an int32 array (targets,)."""
     return dense_sums(f"{indices_of(graph)}->i", pattern_of_graph(graph))
 
 
 def _greatest(graph: Graph, x: jax.Array) -> jax.Array:
-    """Maxima of messages, and 0 where there are none."""
+    """Compute the maximum of the messages to each target, or 0 if the target gets no message."""
     found = unrounded_sums(f"{indices_of(graph)},jf->if", graph, x, semiring="max_times")
     return jnp.where(counts(graph)[:, None] > 0, found, 0)

@@ -22,9 +22,10 @@ from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
 
 class Projection(NamedTuple):
-    """A kernel, and a bias with the shape of the kernel's output axes, or None: (in, heads, dim) and (heads, dim) for
-    queries, keys and values; (heads, dim, out) and (out,) for the output. Flax's attention layers have parameters of
-    these shapes.
+    """The kernel of a linear projection, and its bias or None.
+
+    The bias has the shape of the kernel's output axes. Kernel and bias are (in, heads, dim) and (heads, dim) for
+    queries, keys and values, and (heads, dim, out) and (out,) for the output, as in Flax's attention layers.
     """
 
     kernel: Any
@@ -56,12 +57,12 @@ def multi_head_attention(
     Args:
         x: the input of the queries, (..., n, in).
         context: c, the input of the keys and values, (..., m, context_in); `x` itself for self-attention.
-        mask: a Pattern or a SparseTensor (n, m) or (heads, n, m), static or dynamic (`jsparse.sparse_attention`).
+        mask: a Pattern or a SparseTensor (n, m) or (heads, n, m), static or dynamic, as in `jsparse.sparse_attention`.
         query, key, value: projections (in, heads, dim). Keys and values may have fewer heads, if their number divides
             the queries' number of heads (grouped queries; Ainslie et al., 2023).
         out: a projection (heads, dim of values, out).
         bias: biases of the scores, (nse,) or (heads, nse), as `relative_bias` gives them.
-        dropout_rate, dropout_key: dropout of stored weights.
+        dropout_rate, dropout_key: the dropout rate of the stored attention weights, and a key of random numbers.
 
     Returns an array (..., n, out).
 
@@ -86,13 +87,13 @@ def multi_head_attention(
 
 
 def _heads(x: jax.Array, projection: Projection) -> jax.Array:
-    """The queries, keys or values, (..., heads, length, dim)."""
+    """Project x to queries, keys or values, an array (..., heads, length, dim)."""
     found = jnp.einsum("...nf,fhd->...hnd", x, projection.kernel)
     return plus(found, None if projection.bias is None else projection.bias[:, None])
 
 
 def plus(x: jax.Array, bias: jax.Array | None) -> jax.Array:
-    """x + bias, or x without bias. The bias's cotangent, a sum over positions, is rounded only when it is complete."""
+    """Return x + bias, or x if there is no bias. The bias's cotangent, a sum over positions, is rounded once."""
     return x if bias is None else (wide(x) + wide(jnp.asarray(bias))).astype(jnp.result_type(x, bias))
 
 
@@ -105,16 +106,16 @@ def relative_bias(table: ArrayLike, mask: PatternLike, *, first: ArrayLike = 0) 
         >>> jsparse.nn.relative_bias(jnp.zeros((4, 17)), mask).shape == (4, mask.nse)
         True
 
-    The result is differentiable in the table, and has an element only for each head and stored entry.
+    The result is differentiable in the table. It has one element for each head and stored entry, and no others.
 
     Args:
         table: an array (heads, 2 d + 1); the middle column is for j = i.
-        first: the number i of the first row of the mask.
+        first: the index i of the first row of the mask.
         mask: a Pattern or a SparseTensor (n, m), static or dynamic.
 
     Returns an array (heads, nse), 0 in the padding of a dynamic mask.
 
-    Raises ShapeError for another shape of the table or the mask.
+    Raises ShapeError for other shapes of the table or the mask.
     """
     table, pattern = jnp.asarray(table), pattern_of(mask)
     if pattern is None or pattern.ndim != 2:
@@ -132,13 +133,14 @@ def relative_bias(table: ArrayLike, mask: PatternLike, *, first: ArrayLike = 0) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiHead:
-    """Attention of `num_heads` heads of queries and `kv_heads` heads of keys and values, each of `dim` features.
+    """The sizes of attention with `num_heads` heads of queries and `kv_heads` heads of keys and values.
 
     Attributes:
-        inputs: the features of the positions that attend (queries).
-        context: the features of the positions that they attend to (keys and values).
-        out: the features of the result.
-        max_distance: the largest distance with a bias of its own; None without biases by relative position.
+        dim: the number of features of each head.
+        inputs: the number of features of the positions that attend (queries).
+        context: the number of features of the positions to which queries attend (keys and values).
+        out: the number of features of the result.
+        max_distance: the largest distance that has a separate bias; None if there are no biases by relative position.
         use_bias: whether projections have biases.
     """
 
@@ -163,9 +165,9 @@ class MultiHead:
         max_distance: int | None,
         use_bias: bool,
     ) -> MultiHead:
-        """The attention with the sizes that Flax's layers take as arguments.
+        """Make a `MultiHead` from the sizes that Flax's layers take as arguments.
 
-        Raises ShapeError for numbers that do not divide.
+        Raises ShapeError for invalid sizes, and unless num_kv_heads divides num_heads, which divides qkv_features.
         """
         check_sizes("SparseAttention", num_heads=num_heads, in_features=inputs, in_kv_features=context)
         check_sizes(
@@ -197,7 +199,7 @@ class MultiHead:
         )
 
     def projections(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-        """The dimensions of inputs and outputs of each kernel."""
+        """Return the input dimensions and the output dimensions of each projection's kernel, by name."""
         keys = (self.context,), (self.kv_heads, self.dim)
         return {
             "query": ((self.inputs,), (self.num_heads, self.dim)),
@@ -214,13 +216,13 @@ class MultiHead:
         bias_init: Initializer,
         dtype: DTypeLike,
     ) -> dict[str, jax.Array]:
-        """The kernel of a projection, and its bias if there are biases. `next_key()` gives another key each time."""
+        """Initialize the kernel of a projection, and its bias if `use_bias`. Each `next_key()` returns a new key."""
         inputs, outputs = self.projections()[name]
         kernel = kernel_init(next_key(), (prod(inputs), prod(outputs)), dtype).reshape(*inputs, *outputs)
         return {"kernel": kernel} | ({"bias": bias_init(next_key(), outputs, dtype)} if self.use_bias else {})
 
     def relative(self, dtype: DTypeLike) -> jax.Array | None:
-        """The biases by relative position before training."""
+        """Return the initial biases by relative position, which are 0, or None if there are no such biases."""
         if self.max_distance is None:
             return None
         return jnp.zeros((self.num_heads, 2 * self.max_distance + 1), dtype)
@@ -240,7 +242,7 @@ class MultiHead:
         """Attend from x (..., n, inputs) to the context (..., m, context); see `multi_head_attention`.
 
         Args:
-            parameters: "kernel" and maybe "bias" of each projection.
+            parameters: for each projection a "kernel" and, if it has one, a "bias".
             relative: biases by relative position, or None.
             dtype: the dtype of the computation; None for the operands' dtype.
         """
@@ -258,12 +260,12 @@ class MultiHead:
 
 
 def caster(dtype: DTypeLike | None) -> Callable[[ArrayLike], jax.Array]:
-    """The function that makes arrays of a dtype; None keeps theirs."""
+    """Return a function that converts arrays to a dtype. For None, the function keeps the dtype."""
     return lambda x: jnp.asarray(x) if dtype is None else jnp.asarray(x, dtype)
 
 
 def projections_of(parameters: Mapping[str, Mapping[str, ArrayLike]], dtype: DTypeLike | None) -> dict[str, Projection]:
-    """The projections of a layer's parameters, "kernel" and maybe "bias" of each, cast to a dtype."""
+    """Make projections from a layer's parameters, a "kernel" and maybe a "bias" for each, and cast them to a dtype."""
     cast = caster(dtype)
     return {
         name: Projection(cast(own["kernel"]), cast(own["bias"]) if "bias" in own else None)
@@ -272,7 +274,7 @@ def projections_of(parameters: Mapping[str, Mapping[str, ArrayLike]], dtype: DTy
 
 
 def mask_pattern(mask: PatternLike) -> Pattern | DynamicPattern:
-    """The pattern of a mask, static or dynamic. Raises ShapeError for anything else."""
+    """Return the pattern of a mask, static or dynamic. Raises ShapeError unless it is (n, m) or (heads, n, m)."""
     pattern = pattern_of(mask)
     if pattern is None:
         raise ShapeError(

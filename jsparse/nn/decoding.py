@@ -1,4 +1,4 @@
-"""Decoding: causal attention one position at a time, by a cache of keys and values."""
+"""Decoding: causal attention for one position at a time, with a cache of keys and values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jsparse.tensor.sparse_tensor import PatternLike
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class KVCache:
-    """The keys and values of the positions that a decoder has seen, and how many there are.
+    """The keys and values of the positions that a decoder has processed, and the number of these positions.
 
     >>> cache = jsparse.nn.KVCache.empty((2,), 128, 4, 8)
     >>> cache.key.shape, int(cache.index)
@@ -31,7 +31,7 @@ class KVCache:
 
     Attributes:
         key: (..., length, kv_heads, dim), 0 where nothing is written yet.
-        value: the same.
+        value: an array like `key`, with the values.
         index: the number of positions written, an integer of shape (). See `attention_step`.
     """
 
@@ -41,7 +41,7 @@ class KVCache:
 
     @staticmethod
     def empty(batch: Sequence[int], length: int, kv_heads: int, dim: int, dtype: DTypeLike = jnp.float32) -> KVCache:
-        """A cache of `length` positions without any key. See `KVCache`."""
+        """Make an empty cache with room for `length` positions. See `KVCache`."""
         shape = (*batch, length, kv_heads, dim)
         return KVCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype), jnp.zeros((), jnp.int32))
 
@@ -57,7 +57,7 @@ def attention_step(
     out: Projection,
     relative: ArrayLike | None = None,
 ) -> tuple[jax.Array, KVCache]:
-    """Compute one position of causal self-attention by a KV cache: what `multi_head_attention` gives at that position.
+    """Compute causal self-attention at one position with a KV cache, as `multi_head_attention` computes it there.
 
         >>> rng = np.random.default_rng(0)
         >>> qkv = [jsparse.nn.Projection(rng.normal(size=(16, 4, 8)) / 4) for _ in range(3)]
@@ -68,18 +68,18 @@ def attention_step(
         >>> y.shape, int(cache.index)
         ((2, 1, 16), 1)
 
-    Of the cache only the keys and values in one row of the mask are read. Where the cache is carried by a loop, or is
-    donated to the compiled step, it is written in place.
+    Only the cached keys and values in one row of the mask are read. The cache is written in place if a loop carries it,
+    or if it is donated to the compiled step.
 
     Args:
         x: the next position, (..., 1, in).
-        cache: the keys and values of the positions before, of the length of the mask.
+        cache: the keys and values of the earlier positions. Its length is the length of the mask.
         mask: a causal Pattern or SparseTensor (n, n) or (heads, n, n), static or dynamic.
         query, key, value, out: projections as in `multi_head_attention`.
         relative: a table of biases by distance, (heads, 2 d + 1), as in `relative_bias`.
 
-    Returns an array (..., 1, out), and the cache with one more position. After the last position of the cache a known
-    index raises ShapeError, and a traced one gives NaN.
+    Returns an array (..., 1, out), and the cache with one more position. If the cache is full already, a known index
+    raises ShapeError, and a traced index makes the array NaN.
 
     Raises ShapeError for shapes that do not fit, and PatternError for a mask in which a query sees a later key.
     """
@@ -120,14 +120,14 @@ def layer_step(
 
 
 def _by_length(x: jax.Array, projection: Projection) -> jax.Array:
-    """The queries, keys or values, (..., length, heads, dim)."""
+    """Project x to queries, keys or values, an array (..., length, heads, dim)."""
     return plus(jnp.einsum("...nf,fhd->...nhd", x, projection.kernel), projection.bias)
 
 
 def _for_pattern(
     q: jax.Array, keys: jax.Array, values: jax.Array, pattern: Pattern | DynamicPattern
 ) -> tuple[jax.Array, jax.Array]:
-    """The keys and values for a pattern. Heads that share keys have different entries if each head has a pattern."""
+    """Repeat keys and values that query heads share if each head has its pattern. Otherwise return them unchanged."""
     if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:
         return jnp.repeat(keys, q.shape[-2] // keys.shape[-2], -2), jnp.repeat(
             values, q.shape[-2] // keys.shape[-2], -2

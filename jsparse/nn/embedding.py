@@ -18,7 +18,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 def embedding_bag(
     table: ArrayLike, ids: ArrayLike, weights: ArrayLike | None = None, *, reduction: str = "sum"
 ) -> jax.Array:
-    """For each bag of ids, add up the rows of a table that it names, or take their mean or their maxima.
+    """For each bag of ids, compute the sum, the mean or the maximum of the rows of a table that the ids select.
 
         out[b] = Σ over k of weights[b, k] · table[ids[b, k]]
 
@@ -27,19 +27,19 @@ def embedding_bag(
         Array([[ 4.,  6.],
                [10., 12.]], dtype=float32)
 
-    No array (bags, size, features) is made, nor in the gradient. Bags of a SparseTensor (bags, rows) are the product
-    `bags @ table`.
+    No array (bags, size, features) is made, neither here nor in the gradient. If the bags are a SparseTensor (bags,
+    rows), use the product `bags @ table`.
 
     Args:
         table: (rows, features).
         ids: integers (bags, size). Ids out of range, such as -1, are padding.
         weights: (bags, size), or None for ones.
-        reduction: "sum", "mean" for the sum divided by the weights of the ids that are no padding, or "max" for the
-            greatest weights[b, k] · table[ids[b, k]], whose derivative is divided among the products that attain it.
+        reduction: "sum"; "mean" for the sum divided by the total weight of the ids that are not padding; or "max" for
+            the greatest weights[b, k] · table[ids[b, k]], whose derivative is divided among all greatest products.
 
     Returns an array (bags, features), 0 for empty bags, and for a mean whose weights add up to 0.
 
-    Raises ShapeError for other shapes, dtypes of ids and reductions.
+    Raises ShapeError for another reduction, and for shapes and dtypes of ids that do not fit.
     """
     table = dense_array(table, "embedding_bag", "a table (rows, features)")
     ids = id_array(ids, "embedding_bag", "ids (bags, size)", len(table) if table.ndim else 0)

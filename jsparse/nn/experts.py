@@ -34,9 +34,9 @@ def route(logits: ArrayLike, k: int, *, softmax_over: str | None = None) -> Rout
         logits: (tokens, experts).
         k: the number of experts of a token.
         softmax_over: "chosen" for a softmax of the chosen logits, so that the weights add up to 1 (Shazeer et al.,
-            "Outrageously large neural networks: the sparsely-gated mixture-of-experts layer", 2017), or "all" for one
-            of all logits, before the choice (Fedus et al., "Switch transformers", 2022). The default is "chosen",
-            but "all" for k = 1: the softmax of a single logit is always 1, so that nothing would be learned.
+            "Outrageously large neural networks: the sparsely-gated mixture-of-experts layer", 2017), or "all" for a
+            softmax of all logits before the choice (Fedus et al., "Switch transformers", 2022). The default is
+            "chosen", but "all" for k = 1: the softmax of a single logit is always 1, so that nothing would be learned.
 
     Raises ShapeError for other shapes and names, and unless k is from 1 to the number of experts.
     """
@@ -124,20 +124,20 @@ def _dense(text: str, **arguments: Any) -> jax.Array:
 
 
 def top_k_activations(x: TensorLike, k: int) -> SparseTensor:
-    """Keep the k largest elements of each row, as a SparseTensor: further layers multiply these alone.
+    """Keep the k largest elements of each row in a SparseTensor, so that later layers multiply only these elements.
 
         >>> jsparse.nn.top_k_activations(jnp.array([[1.0, 3.0, 2.0], [0.0, -1.0, 5.0]]), 1).todense()
         Array([[0., 3., 0.],
                [0., 0., 5.]], dtype=float32)
 
-    Makhzani and Frey, "k-sparse autoencoders", 2014. It is differentiable in the elements that are kept.
+    Makhzani and Frey, "k-sparse autoencoders", 2014. The result is differentiable in the kept elements.
 
     Args:
         x: (rows, features).
-        k: the number of elements to keep; of equal ones, the first are kept.
+        k: the number of elements to keep in each row; of equal elements, the first are kept.
 
     Returns a dynamic SparseTensor (rows, features) in csr with rows · k entries, so that one program serves
-    all elements. Raises ShapeError for other shapes, and unless k is from 1 to the number of features.
+    all values of x. Raises ShapeError for other shapes, and unless k is from 1 to the number of features.
     """
     x = dense_array(x, "top_k_activations", "x (rows, features)")
     if x.ndim != 2 or not isinstance(k, int) or not 0 < k <= x.shape[1]:

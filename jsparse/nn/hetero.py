@@ -38,17 +38,17 @@ class HeteroConv(Layer):
     A call takes dictionaries: the graph (targets, sources) of each relation, and the features of each type of nodes. It
     returns a dictionary of arrays, one for each type of nodes at which a relation ends. A relation without a graph is
     left out, and so is a graph without a layer. Features of edges are given by relation, too.
-    Parameters are named by relation, `author__writes__paper__kernel`.
+    The name of a parameter begins with its relation, as in `author__writes__paper__kernel`.
 
     Args:
-        convs: a layer of `jsparse.nn` for each relation (type of sources, name, type of targets), by its sizes and
-            options. The layer gets one array of features where sources and targets are of one type, otherwise a pair:
+        convs: for each relation (type of sources, name, type of targets) a layer of `jsparse.nn`, made with its sizes
+            and options. The layer gets one array of features if sources and targets are of one type, otherwise a pair:
             the features of the sources and of the targets. Attention between two types needs `self_loops=False`.
-        aggr: how the arrays that arrive at a type of nodes are combined: "sum", "mean", "min" or "max", "cat" to put
-            their features side by side, in the order of the relations, or None for an array (nodes, relations,
+        aggr: how the arrays that arrive at a type of nodes are combined: "sum", "mean", "min" or "max"; "cat" to
+            concatenate their features in the order of the relations; or None for an array (nodes, relations,
             features).
 
-    Raises ShapeError for relations that are not three names, and for another `aggr`; DTypeError for other layers.
+    Raises ShapeError for relations that are not three names, and for another `aggr`; DTypeError for another layer.
     """
 
     convs: Convs
@@ -107,7 +107,7 @@ class HeteroConv(Layer):
             dropout_key: a key of random numbers; without it nothing is dropped.
             dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
 
-        Raises ShapeError and DTypeError for arguments that do not fit, and as the layers do.
+        Raises ShapeError and DTypeError for arguments that do not fit, and the errors of the layers.
         """
         _check_mappings(graph=graph, x=x, edge_features={} if edge_features is None else edge_features)
         present = [(relation, conv) for relation, conv in self._pairs if relation in graph]
@@ -134,7 +134,7 @@ class HeteroConv(Layer):
 
 
 def _checked(pair: tuple[Relation, Layer]) -> tuple[Relation, Layer]:
-    """A relation and its layer. Raises ShapeError and DTypeError if they are none."""
+    """Check a relation and its layer, and return them. Raises ShapeError or DTypeError if one of them is not valid."""
     relation, conv = check_relation(pair[0], "HeteroConv"), pair[1]
     if not isinstance(conv, Layer):
         raise DTypeError(
@@ -163,7 +163,7 @@ def _check_mappings(**given: object) -> None:
 
 
 def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Features:
-    """The features of a type of nodes. Raises ShapeError if there are none."""
+    """Return the features of a type of nodes. Raises ShapeError if `x` has no features of this type."""
     if name not in x:
         raise ShapeError(
             f"Expected features of the nodes {name!r} in HeteroConv, for its relation {relation}, but got features of "
@@ -173,7 +173,7 @@ def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Featur
 
 
 def _aggregated(found: list[jax.Array], aggr: str | None, target: str) -> jax.Array:
-    """The combination of the arrays that arrive at a type of nodes. Raises ShapeError unless they have one shape."""
+    """Combine the arrays that arrive at a type of nodes. Raises ShapeError if shapes differ, unless aggr is "cat"."""
     if aggr == "cat":
         return jnp.concatenate(found, axis=-1)
     if len({one.shape for one in found}) > 1:

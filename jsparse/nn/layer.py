@@ -1,4 +1,4 @@
-"""The definition of a graph layer: sizes and options, which determine its parameters, and a function of them."""
+"""The definition of a graph layer: its sizes and options, which determine its parameters, and its computation."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Parameter:
     """A parameter of a layer.
 
     Attributes:
-        shape: its shape.
-        kind: "kernel", "attention" or "bias" for an initializer, or a number: the initial value of all elements.
-        batch: the leading axes over kernels that are independent of each other.
+        shape: the shape of the parameter.
+        kind: the initializer, "kernel", "attention" or "bias", or a float: the initial value of all elements.
+        batch: the number of leading axes that enumerate independent kernels.
     """
 
     shape: tuple[int, ...]
@@ -50,7 +50,7 @@ class Parameter:
     batch: int = 0
 
     def initialized(self, key: jax.Array, given: Initializers, dtype: DTypeLike) -> jax.Array:
-        """The initial value. The initializer gets a kernel as a matrix, however many axes of results the kernel has."""
+        """Return the initial value. A kernel is initialized as a matrix, however many output axes it has."""
         if isinstance(self.kind, float):
             return _constant(self.kind)(key, self.shape, dtype)
         if self.kind != "kernel":
@@ -64,7 +64,7 @@ class Parameter:
 class Layer:
     """A graph layer as a value: its sizes and options, without its parameters.
 
-    `jsparse.nnx` and `jsparse.linen` make modules of layers. By itself a layer computes with parameters by name:
+    `jsparse.nnx` and `jsparse.linen` turn layers into modules. By itself, a layer takes a dictionary of parameters:
 
         >>> layer = jsparse.nn.SAGEConv(4, 2)
         >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
@@ -107,7 +107,7 @@ class Layer:
 
     @classmethod
     def of_call(cls, x: Features, edge_features: SparseTensor | ArrayLike | None, **options: Any) -> Layer:
-        """The layer with these options, whose further sizes are read from the features of a call."""
+        """Make the layer with these options. The sizes of its inputs are read from the features that a call gets."""
         name, sizes = cls.__name__, dict[str, Any]()
         if "in_features" in cls.inferred:
             given = features(x, name, None)
@@ -132,8 +132,8 @@ class Layer:
             parameters: arrays by name, as `init` gives them.
             graph: a SparseTensor or a pattern (targets, sources), static or dynamic.
             x: features (nodes, in), or a pair: the features of sources and of targets.
-            edge_features: (nse, edge_features), in layers of graph attention that are made with such a number.
-            dropout_key: a key of random numbers, in layers with a `dropout_rate`; without it nothing is dropped.
+            edge_features: features (nse, edge_features), for graph attention layers that are made with this number.
+            dropout_key: a key of random numbers, for layers with a `dropout_rate`; without it nothing is dropped.
             dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
 
         Raises ShapeError for shapes that do not fit, and DTypeError for a dense graph.
@@ -155,13 +155,13 @@ class Layer:
 def initializers(
     kernel_init: Initializer | None, attention_init: Initializer | None, bias_init: Initializer | None
 ) -> Initializers:
-    """The given initializers, with the default ones in place of None."""
+    """Return the given initializers, with the default initializer in place of each None."""
     given = {"kernel": kernel_init, "attention": attention_init, "bias": bias_init}
     return Initializers(**{name: init for name, init in given.items() if init is not None})
 
 
 def check_sizes(layer: str, *, pairs: Sequence[str] = (), optional: Sequence[str] = (), **sizes: Any) -> None:
-    """Raise ShapeError unless all sizes of a layer are positive integers; some may be pairs of these, or None."""
+    """Raise ShapeError unless the sizes are positive integers, or pairs of them (`pairs`), or None (`optional`)."""
     for name, given in sizes.items():
         several = name in pairs and isinstance(given, tuple) and len(given) == 2
         if not (given is None and name in optional) and not all(map(_is_size, given if several else (given,))):
@@ -173,9 +173,9 @@ def _is_size(x: object) -> bool:
 
 
 def features(x: Features, layer: str, dtype: DTypeLike | None) -> Any:
-    """The features of nodes, or the pair for sources and targets, in a dtype; None keeps their dtype.
+    """Convert the features of nodes, or the pair for sources and targets, to a dtype. None keeps their dtype.
 
-    Raises DTypeError unless they are arrays of numbers, ShapeError for another rank than two.
+    Raises DTypeError unless the features are arrays of numbers, and ShapeError unless their rank is two.
     """
     if isinstance(x, tuple | list):
         if len(x) != 2:
@@ -188,7 +188,7 @@ def features(x: Features, layer: str, dtype: DTypeLike | None) -> Any:
 
 
 def edge_array(x: SparseTensor | ArrayLike, layer: str, dtype: DTypeLike | None) -> SparseTensor | jax.Array:
-    """Features of edges as an array (nse, features), or a tensor, in a dtype; None keeps their dtype.
+    """Convert features of edges to a dtype, as an array (nse, features) or a SparseTensor. None keeps their dtype.
 
     Raises DTypeError and ShapeError for anything else.
     """
@@ -201,27 +201,27 @@ def edge_array(x: SparseTensor | ArrayLike, layer: str, dtype: DTypeLike | None)
 
 
 def _weighted(graph: Graph, layer: str, dtype: DTypeLike | None) -> Graph:
-    """A graph with its weights in a dtype; None keeps their dtype."""
+    """Convert the weights of a graph to a dtype. None keeps their dtype."""
     return graph if dtype is None or is_pattern(graph) else as_tensor(graph, f"nn.{layer}").astype(dtype)
 
 
 def check_dtypes(layer: str, **dtypes: Any) -> None:
-    """Raise DTypeError unless all dtypes are dtypes of floats or complex numbers, or None."""
+    """Raise DTypeError unless each dtype is None, or a dtype of floats or complex numbers."""
     for name, dtype in dtypes.items():
         if dtype is not None and not jnp.issubdtype(dtype, jnp.inexact):
             raise DTypeError(f"Expected {name} to be a dtype of floats in {layer}, but got {represented(dtype)}.")
 
 
 def pair(features: int | tuple[int, int]) -> tuple[int, int]:
-    """The numbers of features of sources and of targets."""
+    """Return a pair: the number of features of sources, and the number of features of targets."""
     return features if isinstance(features, tuple) else (features, features)
 
 
 def chosen(**parameters: Parameter | None) -> dict[str, Parameter]:
-    """The parameters that a layer has."""
+    """Return the parameters that are not None, by name."""
     return {name: parameter for name, parameter in parameters.items() if parameter is not None}
 
 
 def bias_of(out: int, use: bool) -> Parameter | None:
-    """A bias, if it is used."""
+    """Return the parameter of a bias (out,), or None if `use` is False."""
     return Parameter((out,), "bias") if use else None

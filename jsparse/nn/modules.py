@@ -1,6 +1,6 @@
-"""Modules made of layers: the list of layers, and the docstrings of a framework's modules.
+"""Helpers to make Flax modules from layers: the list of layers, and the docstrings of the modules.
 
-A docstring of a layer has a summary, an example of four lines, and a section "Args:" with an entry for each option.
+The docstring of a layer has a summary, an example of four lines, and a section "Args:" with an entry for each option.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ kernel_init, attention_init, bias_init: functions (key, shape, dtype) for kernel
 
 
 def layers_of(module: ModuleType) -> list[type[Layer]]:
-    """The layers that a module exports."""
+    """List the layers that a Python module exports."""
     found = vars(module).values()
     return [x for x in found if isinstance(x, type) and issubclass(x, Layer) and x is not Layer]
 
@@ -29,13 +29,14 @@ def layers_of(module: ModuleType) -> list[type[Layer]]:
 def documentation(
     layer: type[Layer], example: Sequence[str], call: str, more: str, without: Collection[str] = ()
 ) -> str:
-    """The docstring of a module.
+    """Return the docstring of the Flax module of a layer.
 
     Args:
-        layer: the layer. Its docstring has everything that is not given here.
-        example: the lines of the example that make the module; {name} and {args} stand for the layer's.
-        call: how the example calls it with a graph and x.
-        more: entries of further options.
+        layer: the layer. Its docstring provides everything that the other arguments do not.
+        example: the lines of the example that make the module; {name} and {args} stand for the layer's name and
+            arguments.
+        call: how the example calls the module with a graph and x.
+        more: the entries of "Args:" for the options that only the module has.
         without: options that the module does not have.
     """
     name, (head, entries) = layer.__name__, _sections(layer)
@@ -54,6 +55,6 @@ def documentation(
 
 
 def _sections(layer: type[Layer]) -> tuple[str, list[str]]:
-    """The docstring of a layer before "Args:", and the entries there."""
+    """Return the text of a layer's docstring before "Args:", and the entries of "Args:"."""
     head, _, rest = (getdoc(layer) or "").partition("\n\nArgs:\n")
     return head, re.split(r"\n    (?=\S)", rest.partition("\n\n")[0].strip())

@@ -33,10 +33,10 @@ Features: TypeAlias = "TensorLike | tuple[TensorLike, TensorLike] | list[TensorL
 def operands(
     graph: PatternLike | Array, x: Features, layer: str, *, square: bool = False, sparse: bool = False
 ) -> tuple[Graph, Any, Any]:
-    """The graph, the features of its sources (sources, in), and the features of its targets (targets, target_in).
+    """Return the graph, its sources' features (sources, in), and its targets' features (targets, target_in).
 
-    Raises DTypeError for a dense graph, and for sparse features unless `sparse`, ShapeError for features of another
-    number of nodes, and for a graph that is no square matrix if `square`, or if there is one array of features.
+    Raises DTypeError for a dense graph, and for sparse features unless `sparse`. Raises ShapeError if the features have
+    another number of nodes than the graph, and if the graph is not square although `square` is set or `x` is one array.
     """
     source, target = sides(x, layer, sparse=sparse)
     found = sparse_graph(graph, source, layer)
@@ -54,7 +54,7 @@ def operands(
 
 
 def sparse_graph(graph: Any, x: SparseTensor | jax.Array, layer: str) -> Graph:
-    """The graph as a tensor or a pattern. Raises DTypeError for a dense one, also if it was given as the features x."""
+    """Return the graph as a tensor or a pattern. Raises DTypeError for a dense one, also if x is the graph."""
     if isinstance(x, SparseTensor) and isinstance(graph, jax.Array | np.ndarray):
         raise DTypeError(
             f"Expected a sparse graph as the first argument of {layer}(graph, x), but got an array of shape "
@@ -65,8 +65,10 @@ def sparse_graph(graph: Any, x: SparseTensor | jax.Array, layer: str) -> Graph:
 
 
 def sides(x: Features, layer: str, *, sparse: bool = False) -> tuple[Any, Any]:
-    """The features of sources and of targets, as floats. Raises ShapeError for a tuple of another length, and
-    DTypeError for a sparse tensor unless `sparse`."""
+    """Return the features of sources and the features of targets, as floats.
+
+    Raises ShapeError for a tuple whose length is not 2, and DTypeError for a sparse tensor unless `sparse`.
+    """
     if not isinstance(x, tuple | list):
         array = _features(x, layer, sparse)
         return array, array
@@ -78,7 +80,7 @@ def sides(x: Features, layer: str, *, sparse: bool = False) -> tuple[Any, Any]:
 def sparse_or_dense(
     x: TensorLike, layer: str, expected: str, hint: str = "", dtype: DTypeLike | None = None
 ) -> SparseTensor | jax.Array:
-    """An operand that a layer multiplies by a kernel, in a dtype (None: its own), as a SparseTensor or an array.
+    """Convert an operand that a layer multiplies by a kernel to a SparseTensor or an array. A dtype of None is kept.
 
     Sparse arrays of scipy and of JAX become SparseTensors. Raises DTypeError unless `x` is an array of numbers.
     """
@@ -89,8 +91,11 @@ def sparse_or_dense(
 
 
 def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
-    """Convert an operand to an array. Raises DTypeError for a sparse tensor, with the expectation and a hint, and for
-    anything that is no array of numbers."""
+    """Convert an operand to an array.
+
+    Raises DTypeError for a sparse tensor, and for anything else that is no array of numbers. The message contains
+    `expected`, and for a sparse tensor the hint.
+    """
     if isinstance(x, SparseTensor) or is_pattern(x):
         raise DTypeError(
             f"Expected {expected} of {layer} as an array, but got a {type(x).__name__} of shape {shortened(x.shape)}."
@@ -100,9 +105,9 @@ def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
 
 
 def id_array(x: TensorLike, layer: str, expected: str, size: int) -> jax.Array:
-    """Numbers of rows, nodes or graphs as an index array. Wide numbers out of [0, size) stay out of it.
+    """Convert ids of rows, nodes or graphs to an index array. Ids outside [0, size) stay outside.
 
-    Raises DTypeError as `dense_array` does. The layer has to check that the numbers are integers.
+    Raises DTypeError as `dense_array` does. The layer has to check that the ids are integers.
     """
     on_host = not (isinstance(x, jax.Array | SparseTensor) or is_pattern(x))
     given: Any = host_array(x, f"{expected} of {layer}") if on_host else dense_array(x, layer, expected)
@@ -121,7 +126,7 @@ def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
 
 
 def floating(x: SparseTensor | jax.Array) -> Any:
-    """Features as floats: integers and bools in JAX's default float."""
+    """Convert features of integers and bools to JAX's default float. Floats and complex numbers are kept."""
     return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.result_type(float))
 
 
@@ -136,13 +141,13 @@ def check_bias(bias: ArrayLike | None, shape: tuple[int, ...], layer: str, name:
 
 
 def plus_bias(x: jax.Array, bias: ArrayLike | None, layer: str, name: str = "bias") -> jax.Array:
-    """x + bias, not rounded; the bias has the last axes of x, or is None. Raises ShapeError for other shapes."""
+    """Return x + bias, not rounded. Raises ShapeError unless the bias is None or has the shape of x without axis 0."""
     found = check_bias(bias, x.shape[1:], layer, name)
     return x if found is None else x + wide(found)  # so the bias' cotangent, the sum of all rows, is not rounded either
 
 
 def check_same_features(source: jax.Array, target: jax.Array, layer: str) -> None:
-    """Raise ShapeError unless sources and targets have as many features as each other."""
+    """Raise ShapeError unless sources and targets have the same number of features."""
     if source.shape[1] != target.shape[1]:
         raise ShapeError(
             f"Expected sources and targets with the same number of features in {layer}, but got "
@@ -151,7 +156,7 @@ def check_same_features(source: jax.Array, target: jax.Array, layer: str) -> Non
 
 
 def own_part(target: SparseTensor | jax.Array, root: ArrayLike, out: int, layer: str) -> jax.Array:
-    """x R of the targets. Raises ShapeError unless R is (target_in, out)."""
+    """Compute x R for the features x of the targets and R = `root`. Raises ShapeError unless R is (target_in, out)."""
     kernel = check_kernel(root, target.shape[1], 2, layer, "root")
     if kernel.shape[1] != out:
         raise ShapeError(f"Expected a root {(target.shape[1], out)} in {layer}, but got {shortened(kernel.shape)}.")
@@ -170,9 +175,10 @@ def check_kernel(kernel: ArrayLike, inputs: int, ndim: int, layer: str, name: st
 def at_edges(
     text: str, *arrays: jax.Array, like: Pattern | DynamicPattern, dtype: DTypeLike | None = None
 ) -> SparseTensor:
-    """An einsum of arrays over targets i and sources j, such as "ih,jh->ijh", at the edges of a graph.
+    """Compute an einsum of arrays over targets i and sources j, such as "ih,jh->ijh", only at the edges of a graph.
 
-    `like` is the graph's pattern, extended. If it keeps repeated edges, each gets the element for its two ends.
+    `like` is the graph's pattern, extended by the other axes of the result. If the pattern keeps repeated edges, each
+    of them gets the element of its target and source.
     """
     inputs, output = text.split("->")
     if len(output) < like.ndim:
@@ -198,12 +204,12 @@ def unrounded_sums(text: str, *arguments: PatternLike | ArrayLike, **options: An
 
 
 def wide(x: Any) -> Any:
-    """An array or a tensor of narrow floats in float32, any other as it is."""
+    """Convert an array or a tensor of narrow floats to float32. Other dtypes are kept."""
     return x.astype(unrounded(x.dtype.name))
 
 
 def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
-    """x W of an array or a sparse x, in float32 where it is a narrow float."""
+    """Compute x W for a dense or sparse x, in float32 if the dtype of the product is a narrow float."""
     if isinstance(x, SparseTensor):
         return unrounded_sums("ij,jk->ik", x, kernel)
     dtype = _promoted(x, kernel)
@@ -211,7 +217,7 @@ def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
 
 
 def rounded(x: jax.Array, *operands: PatternLike | ArrayLike | None) -> jax.Array:
-    """A layer's result in the dtype to which its operands promote. None and patterns among them have no dtype."""
+    """Convert a layer's result to the dtype to which its operands promote. None and patterns are ignored."""
     return x.astype(_promoted(*operands))
 
 

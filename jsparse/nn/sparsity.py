@@ -1,4 +1,4 @@
-"""Pruning of weights: schedules of the number of zeros, and N:M patterns."""
+"""Pruning of weights: a schedule of the fraction of zeros, and N:M patterns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def gradual_sparsity(step: ArrayLike, *, begin: int, end: int, final: float, initial: float = 0.0) -> jax.Array:
-    """The fraction of zeros at a step of gradual pruning, which grows fast first and slowly at the end.
+    """Return the fraction of zeros at a step of gradual pruning. It grows fast at first and slowly at the end.
 
         s(t) = final + (initial - final) (1 - (t - begin) / (end - begin))³    from begin to end
 
@@ -39,7 +39,7 @@ def gradual_sparsity(step: ArrayLike, *, begin: int, end: int, final: float, ini
 
 
 def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Format = "csr") -> SparseTensor:
-    """Of each m consecutive elements of a matrix, keep the n of largest magnitude; of equal ones, the first.
+    """Keep the n elements of largest magnitude of each m consecutive elements of a matrix; of equal ones, the first.
 
         >>> W = jsparse.nn.n_of_m(jnp.arange(16.0).reshape(8, 2), 2, 4)
         >>> W.nse

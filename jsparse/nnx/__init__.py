@@ -1,4 +1,4 @@
-"""SparseTensors in Flax NNX modules. It needs the extra `jsparse[flax]`, and no other package of jsparse imports it."""
+"""SparseTensors in Flax NNX modules. This needs the extra `jsparse[flax]`; no other package of jsparse imports it."""
 
 try:
     from flax import nnx as _nnx  # noqa: F401  an error that says what to install

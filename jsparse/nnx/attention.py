@@ -34,11 +34,12 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         >>> layer(jnp.ones((2, 128, 64))).shape
         (2, 128, 64)
 
-    It is self-attention; `layer(x, context)` is cross-attention, with a mask (length of x, length of the context).
+    Without a context it is self-attention; `layer(x, context)` is cross-attention, with a mask (length of x, length of
+    the context).
 
-    With `decode=True`, in the constructor or in a call, a call computes the next position by a KV cache, as
-    `nnx.MultiHeadAttention` does: x has the length 1, the mask is causal, there is no dropout, and `init_cache` comes
-    first.
+    With `decode=True`, in the constructor or in a call, a call computes the next position with a KV cache, as
+    `nnx.MultiHeadAttention` does: x has the length 1, the mask is causal, there is no dropout, and `init_cache` has to
+    be called first.
 
         >>> layer = jsparse.nnx.SparseAttention(jsparse.pattern.causal(128, before=16), 8, 64, rngs=nnx.Rngs(0))
         >>> layer.init_cache((2, 128, 64))
@@ -51,18 +52,18 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         in_features: the features of x.
         qkv_features: the features of all heads together; by default in_features.
         out_features: the features of the result; by default in_features.
-        num_kv_heads: the number of heads of keys and values, which divides `num_heads`; by default the same.
+        num_kv_heads: the number of heads of keys and values, which divides `num_heads`; by default `num_heads`.
         in_kv_features: the features of the context; by default in_features.
-        max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
+        max_distance: if given, a trained bias is added for each head and each distance j - i, clipped to ±max_distance.
         dropout_rate: the dropout rate of the stored weights in training. The stream "dropout" of `rngs` gives the keys.
         use_bias: whether projections have biases.
-        decode: whether calls compute the next position by a KV cache.
+        decode: whether calls compute the next position with a KV cache.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
         kernel_init, bias_init: initializers of the projections.
         rngs: streams of random numbers; "params" and, for dropout, "dropout" are used.
 
-    Raises ShapeError for numbers that do not divide.
+    Raises ShapeError unless num_kv_heads divides num_heads and num_heads divides qkv_features.
     """
 
     def __init__(
@@ -144,9 +145,9 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         )
 
     def init_cache(self, input_shape: Sequence[int], dtype: DTypeLike | None = None) -> None:
-        """Make an empty KV cache, for decoding, for x of `input_shape` (..., length, in_features).
+        """Make an empty KV cache to decode inputs x of `input_shape` (..., length, in_features).
 
-        The dtype is by default the one of the computation if that was given, else of the parameters. See the class.
+        By default the dtype is the layer's `dtype` if that was given, else the dtype of the parameters. See the class.
         """
         _, kv_heads, dim = self.key["kernel"].shape
         *batch, length, _ = input_shape
@@ -180,7 +181,7 @@ class TransformerBlock(nnx.Module, metaclass=Shown):
         >>> block(jnp.ones((2, 64, 32))).shape
         (2, 64, 32)
 
-    With `decode=True`, a call computes the next position by a KV cache, as `SparseAttention` does.
+    With `decode=True`, a call computes the next position with a KV cache, as `SparseAttention` does.
 
     Xiong et al., "On layer normalization in the transformer architecture", ICML 2020.
 
@@ -189,9 +190,9 @@ class TransformerBlock(nnx.Module, metaclass=Shown):
         num_heads: the number of heads.
         features: the features of x and of the result.
         mlp_features: the features of the hidden layer, whose activation is gelu; by default four times `features`.
-        dropout_rate: the dropout rate of attention's weights, and of the results of attention and mlp.
+        dropout_rate: the dropout rate of the attention weights, and of the results of attention and of the MLP.
         rngs: streams of random numbers.
-        **attention: further arguments of `SparseAttention`.
+        **attention: other arguments of `SparseAttention`.
     """
 
     def __init__(
@@ -253,16 +254,16 @@ class TransformerEncoder(nnx.Module, metaclass=Shown):
         >>> encoder(jnp.ones((2, 64, 32))).shape
         (2, 64, 32)
 
-    With `decode=True` and a causal mask, a call computes the next position by a KV cache, as `SparseAttention` does.
+    With `decode=True` and a causal mask, a call computes the next position with a KV cache, as `SparseAttention` does.
 
     Args:
         mask: as in `SparseAttention`, for all blocks.
         num_layers: the number of blocks.
         num_heads, features: as in `TransformerBlock`.
         rngs: streams of random numbers.
-        **block: further arguments of `TransformerBlock`.
+        **block: other arguments of `TransformerBlock`.
 
-    Raises ShapeError for numbers that do not divide.
+    Raises ShapeError for sizes that do not divide (see `SparseAttention`).
     """
 
     def __init__(

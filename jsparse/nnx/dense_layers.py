@@ -1,4 +1,4 @@
-"""Which dense layers of Flax are a product with one matrix, and what that is."""
+"""Detection of dense layers of Flax that are a product with one matrix, and extraction of this matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPTIONS = ("dot_general", "dot_general_cls", "promote_dtype", "preferred_element
 
 
 def refusal(layer: object) -> str | None:
-    """Why a layer is no product of the last axes of x with one matrix, in a few words; None if it is one."""
+    """Return the reason why a layer is not a product of the last axes of x with one matrix, or None if it is."""
     name = type(layer).__name__
     if not isinstance(layer, nnx.Linear | nnx.LinearGeneral):
         return f"no sparse {name}"
@@ -39,10 +39,10 @@ def refusal(layer: object) -> str | None:
 
 
 def as_matrix(layer: object, function: str) -> jax.Array:
-    """The kernel of a dense layer as a matrix (inputs, outputs).
+    """Return the kernel of a dense layer as a matrix (inputs, outputs).
 
-    Raises DTypeError for another layer, NotYetSupportedError for one that computes something else, ShapeError if the
-    kernel is traced.
+    Raises DTypeError for another type of layer, NotYetSupportedError for a dense layer that is no product with one
+    matrix, ShapeError if the kernel is traced.
     """
     if not isinstance(layer, nnx.Linear | nnx.LinearGeneral):
         raise DTypeError(

@@ -23,7 +23,7 @@ RNGS = 'rngs: streams of random numbers; "params" and, for dropout, "dropout" ar
 
 
 class GraphLayer(nnx.Module, metaclass=Shown):
-    """A layer with its parameters.
+    """A graph layer with its parameters.
 
     Args:
         sizes, options: the sizes and options of the layer.
@@ -81,7 +81,7 @@ class GraphLayer(nnx.Module, metaclass=Shown):
 
 
 def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
-    """The NNX module of a layer, with its name, signature and docstring."""
+    """Make the NNX module of a layer, with a name, a signature and a docstring from the layer."""
 
     def __init__(self: GraphLayer, *sizes: object, **options: Any) -> None:  # noqa: N807  of the class that is made
         GraphLayer.__init__(self, *sizes, **options)

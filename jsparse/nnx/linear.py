@@ -31,7 +31,7 @@ Source: TypeAlias = "SparseTensor | nnx.Linear | nnx.LinearGeneral | SparseLinea
 
 
 class SparseLinear(nnx.Module, metaclass=Shown):
-    """x W + b, where W stores some of its entries: at random places, or at the places of a given tensor.
+    """A linear layer x W + b in which W stores entries at random positions, or at the positions of a tensor.
 
         >>> from flax import nnx
         >>> layer = jsparse.nnx.SparseLinear(64, 32, density=0.1, rngs=nnx.Rngs(0))
@@ -39,7 +39,7 @@ class SparseLinear(nnx.Module, metaclass=Shown):
         (8, 32)
 
     The values are an `nnx.Param` (see `SparseParam`), so gradients and optimizers work on stored entries alone. With
-    `dynamic=True` the pattern may change at a constant number of entries, by `rewire`, and nothing is compiled again.
+    `dynamic=True`, `rewire` may change the pattern at a constant number of entries, and nothing is compiled again.
 
     Args:
         in_features, out_features: the sizes of x and of the result.
@@ -93,7 +93,7 @@ class SparseLinear(nnx.Module, metaclass=Shown):
         dynamic: bool = False,
         dtype: DTypeLike | None = None,
     ) -> SparseLinear:
-        """The layer with the kernel and the bias of another layer, or with a given kernel (in, out), pruned.
+        """Make a layer from the kernel and the bias of another layer, or from a kernel (in, out), and prune the kernel.
 
             >>> from flax import nnx
             >>> dense = nnx.Linear(64, 32, rngs=nnx.Rngs(0))
@@ -106,20 +106,21 @@ class SparseLinear(nnx.Module, metaclass=Shown):
 
         The largest magnitudes stay (Han et al., "Learning both weights and connections for efficient neural networks",
         2015). Weights that are 0 are not stored, so a layer that was pruned elsewhere needs no `sparsity`. The dtypes
-        of a layer and its parameters stay. The kernel of an `nnx.LinearGeneral`, such as those in
-        `nnx.MultiHeadAttention`, becomes a matrix. `precision` has no meaning here: sums have the highest one.
+        of a source layer and of its parameters are kept. The kernel of an `nnx.LinearGeneral`, as in
+        `nnx.MultiHeadAttention`, becomes a matrix. The option `precision` has no effect: sums have the highest
+        precision.
 
         Args:
             source: an `nnx.Linear`, an `nnx.LinearGeneral` over the last axes, a `SparseLinear`, or a SparseTensor.
-            bias: an array (out,) beside a SparseTensor. A layer has its own.
+            bias: an array (out,) or None, if the source is a SparseTensor. A source layer provides its bias.
             sparsity: the fraction of the kernel that is not stored, from 0 to 1.
-            format: the format of the kernel. A sparse kernel keeps its own by default, a dense one gets "csc".
+            format: the format of the kernel. By default a sparse kernel keeps its format, a dense one gets "csc".
             dynamic: whether the pattern is data, so that it may change. A sparse kernel may be dynamic already.
-            dtype: the dtype of the computation; by default that of the layer.
+            dtype: the dtype of the computation; by default the dtype of the source layer.
 
-        Raises DTypeError for another source, and for a bias beside a layer, ShapeError for a kernel that is no matrix,
-        for one that is traced, and for a sparsity out of range, NotYetSupportedError for a layer with an option that
-        changes what it computes.
+        Raises DTypeError for another source, and for a bias beside a layer; ShapeError for a kernel that is traced or
+        no matrix, and for a sparsity out of range; NotYetSupportedError for a layer that does not multiply by one
+        matrix because of its options.
         """
         where = "SparseLinear.of"
         kernel, sizes, bias, own_dtype = parts_of(source, bias, where)
@@ -144,7 +145,7 @@ class SparseLinear(nnx.Module, metaclass=Shown):
     def __call__(self, x: TensorLike, out_sharding: None = None) -> jax.Array:
         """Compute x W + b for x (..., in_features), an array or a sparse tensor.
 
-        `out_sharding` stands here for modules of Flax that pass it on to their layers.
+        `out_sharding` is an argument because some modules of Flax pass it to their layers.
 
         Raises ShapeError for x that does not fit, NotYetSupportedError for an `out_sharding` other than None.
         """
@@ -166,22 +167,22 @@ class SparseLinear(nnx.Module, metaclass=Shown):
         return found.reshape(*found.shape[:-1], *outputs) if isinstance(outputs, tuple) else found
 
     def rewire(self, scores: TensorLike, count: int) -> None:
-        """Drop the `count` smallest entries, and store 0 at as many places of largest score: a step of RigL.
+        """Drop the `count` smallest entries, and store 0 at the `count` positions of largest score: a step of RigL.
 
             >>> from flax import nnx
             >>> layer = jsparse.nnx.SparseLinear(64, 32, density=0.1, dynamic=True, rngs=nnx.Rngs(0))
             >>> layer.rewire(jnp.ones((64, 32)), 20)
 
-        Evci et al., "Rigging the lottery: making all tickets winners", ICML 2020. Their scores are magnitudes of the
-        gradient in the dense kernel, `jnp.abs(x.T @ gradient_of_the_result)`. An optimizer's moments still belong to
-        the entries before the step: `jsparse.nnx.restrict_state` moves them.
+        Evci et al., "Rigging the lottery: making all tickets winners", ICML 2020. The scores in this paper are the
+        magnitudes of the gradient of the dense kernel, `jnp.abs(x.T @ gradient_of_the_result)`. After the step, an
+        optimizer's moments still belong to the old entries: `jsparse.nnx.restrict_state` moves the moments.
 
         Args:
-            scores: an array (in_features, out_features), or a SparseTensor on candidates.
+            scores: an array (in_features, out_features), or a SparseTensor of the candidates' scores.
             count: an integer, at most the capacity of the kernel. It may be traced, so that one program serves a
                 schedule.
 
-        Raises PatternError if the pattern is static (`dynamic=True` makes one that is not), ShapeError for a count that
+        Raises PatternError if the pattern is static (`dynamic=True` makes it dynamic), ShapeError for a count that
         is no integer >= 0.
         """
         kernel, (number, known) = self.kernel.tensor, known_count(count)
@@ -196,7 +197,7 @@ class SparseLinear(nnx.Module, metaclass=Shown):
 
 
 class Parts(NamedTuple):
-    """What a layer consists of. A kernel that is dense is a matrix, too."""
+    """The parts of a layer. A dense kernel is a matrix, too."""
 
     kernel: SparseTensor | jax.Array
     sizes: Sizes
@@ -205,7 +206,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
-    """The parts of the source of `SparseLinear.of`, which raises what it says."""
+    """Split the source of `SparseLinear.of` into its parts. Raises the errors that `SparseLinear.of` documents."""
     if isinstance(source, SparseTensor):
         if source.ndim != 2:
             raise ShapeError(f"Expected a kernel (in, out) in {where}, but got {source.shape}.")
@@ -220,7 +221,7 @@ def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
 
 
 def kept_count(sparsity: float, shape: tuple[int, ...], where: str) -> int:
-    """How many elements stay of a kernel. Raises ShapeError for a fraction out of range."""
+    """Return how many elements of a kernel are kept. Raises ShapeError for a sparsity out of range."""
     if isinstance(sparsity, bool) or not isinstance(sparsity, int | float | np.number) or not 0 <= sparsity <= 1:
         raise ShapeError(f"Expected a sparsity from 0 to 1 in {where}, but got {represented(sparsity)}.")
     return round((1 - float(sparsity)) * math.prod(shape))
@@ -228,13 +229,13 @@ def kept_count(sparsity: float, shape: tuple[int, ...], where: str) -> int:
 
 @jax.jit
 def _rewired(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
-    """The kernel after RigL's step, where `count` may be traced."""
+    """Return the kernel after a step of RigL. `count` may be traced."""
     nse = kernel.nse
     return kernel.prune(keep=nse - count, nse=nse).regrow(scores, count, nse=nse)
 
 
 class BlockSparseLinear(nnx.Module, metaclass=Shown):
-    """x W + b, where W consists of blocks. Some of them are stored, at random places.
+    """A linear layer x W + b in which W consists of blocks, and stores some of them, at random positions.
 
         >>> from flax import nnx
         >>> layer = jsparse.nnx.BlockSparseLinear(64, 32, block=(16, 16), density=0.5, rngs=nnx.Rngs(0))
@@ -242,7 +243,7 @@ class BlockSparseLinear(nnx.Module, metaclass=Shown):
         (8, 32)
 
     Gray et al., "GPU kernels for block-sparse weights", 2017. Blocks of 16 columns fill vector registers, so products
-    with them run at several times the speed of single entries.
+    with such blocks are several times faster than products with single entries.
 
     Args:
         in_features, out_features: the sizes of x and of the result, multiples of the block's sizes.
@@ -299,5 +300,5 @@ class BlockSparseLinear(nnx.Module, metaclass=Shown):
 
 
 def _scaled(inputs: float) -> Initializer:
-    """Normal numbers with variance 1 / inputs."""
+    """Return an initializer that draws normal numbers with variance 1 / inputs."""
     return lambda key, shape, dtype: jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))

@@ -1,4 +1,4 @@
-"""The moments of `nnx.Optimizer` follow sparse parameters to other patterns."""
+"""Transfer of the moments of an `nnx.Optimizer` when sparse parameters change their patterns."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ PREFIX = "values@"
 
 
 class SparseIndex(nnx.Variable):
-    """The index arrays of a dynamic pattern: state of a module that is no parameter."""
+    """The index arrays of a dynamic pattern, which are state of a module but no parameters."""
 
 
 class SparseParam(nnx.Module, metaclass=Shown):
@@ -50,7 +50,7 @@ class SparseParam(nnx.Module, metaclass=Shown):
 
     @property
     def tensor(self) -> SparseTensor:
-        """The tensor with the present values."""
+        """The tensor with the current values."""
         pattern = self._pattern()
         return SparseTensor._unchecked(getattr(self, _name(pattern))[...], pattern)
 
@@ -59,10 +59,10 @@ class SparseParam(nnx.Module, metaclass=Shown):
 
             >>> layer.weight.replace(layer.weight.tensor.prune(keep=n).regrow(scores, k))
 
-        A static pattern has to stay; a dynamic one may change, but not its shape, format and nse. So the parameter and
-        the state of its optimizer keep their names and shapes.
+        A static pattern must not change. A dynamic pattern may change, but not in shape, format or nse. So the
+        parameter and the state of its optimizer keep their names and shapes.
 
-        Raises PatternError for a tensor that differs in these.
+        Raises PatternError for any other change of the pattern.
         """
         pattern = self._pattern()
         check_leaves(tensor, "the tensor of a SparseParam")

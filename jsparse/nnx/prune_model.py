@@ -1,4 +1,4 @@
-"""Prunes a whole model: its linear layers become sparse ones."""
+"""Pruning of a model: its linear layers become sparse layers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Layer: TypeAlias = Source | PrunedLinear
 
 @dataclass(frozen=True, slots=True)
 class KernelSummary:
-    """A kernel: where it is, its shape, the weights that it stores, and a note if it was not pruned."""
+    """The path of a kernel, its shape, the number of weights that it stores, and a note if it was not pruned."""
 
     path: Path
     shape: tuple[int, ...]
@@ -39,19 +39,19 @@ class KernelSummary:
     note: str = ""
 
     def row(self) -> tuple[str, str, str, str]:
-        """The texts of a line."""
+        """Return the texts of the kernel's line in a table."""
         share = self.nse / max(math.prod(self.shape), 1)
         return _text(self.path), str(self.shape), f"{self.nse:,}", f"{share:.1%}  {self.note}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class PruningSummary:
-    """What `prune_model` did. It prints as a table.
+    """A summary of what `prune_model` did, which prints as a table.
 
     Attributes:
-        kernels: all kernels of the new model, those that stay dense among them, in the order of their paths.
-        parameters: the number of all parameters before and after, biases among them.
-        nbytes: the bytes of all parameters before and after, and of the index arrays of sparse ones.
+        kernels: all kernels of the new model, including the dense ones, in the order of their paths.
+        parameters: the number of all parameters, including biases, before and after.
+        nbytes: the bytes of all parameters and of the index arrays of sparse ones, before and after.
     """
 
     kernels: tuple[KernelSummary, ...]
@@ -75,7 +75,7 @@ def prune_model(
     format: Format | str | None = None,
     dynamic: bool = False,
 ) -> tuple[M, PruningSummary]:
-    """Replace the linear layers of a model by `SparseLinear` with their weights of largest magnitude.
+    """Replace the linear layers of a model by `SparseLinear` layers, which keep the weights of largest magnitude.
 
         >>> from flax import nnx
         >>> rngs = nnx.Rngs(0)
@@ -87,19 +87,19 @@ def prune_model(
         layers/2  (256, 10)   2,560  100.0%  dense: not chosen by where=
         parameters: 4,464 of 19,210 (23.2%); bytes with index arrays: 25,436 of 76,840 (33.1%)
 
-    Han et al., "Learning both weights and connections for efficient neural networks", 2015. The layers are
-    `nnx.Linear`, `nnx.LinearGeneral` over the last axes of x, as in `nnx.MultiHeadAttention`, and those of earlier
-    rounds: `SparseLinear`, which is pruned further, and `PrunedLinear` with its mask. They may be in modules, lists and
-    dictionaries. A layer in several places stays one layer, and its path is the first one. Weights that are 0 are not
-    stored, so a sparsity of 0 makes a model sparse that was pruned elsewhere.
+    Han et al., "Learning both weights and connections for efficient neural networks", 2015. Linear layers are
+    `nnx.Linear`, `nnx.LinearGeneral` over the last axes of x, as in `nnx.MultiHeadAttention`, and layers of earlier
+    rounds: `SparseLinear`, which is pruned further, and `PrunedLinear`, whose mask is applied. Layers may be in
+    modules, lists and dictionaries. A layer in several places stays one layer, and its path is the first one. Weights
+    that are 0 are not stored, so a sparsity of 0 makes a model that was pruned elsewhere sparse.
 
     Args:
-        model: a module, or a list or dictionary of modules. It stays as it is.
-        sparsity: the fraction of the weights that go, from 0 to 1, or a function (path, layer) that gives it.
+        model: a module, or a list or dictionary of modules. It is not changed.
+        sparsity: the fraction of the weights to remove, from 0 to 1, or a function (path, layer) that gives it.
         where: which layers are pruned: a filter of NNX, such as a function (path, layer) -> bool.
-        across_layers: whether the magnitudes of all layers are compared with one another, so that `sparsity` is that of
-            all chosen kernels together.
-        format: the format of the kernels; by default "csc", and for kernels that are sparse their present one.
+        across_layers: whether the magnitudes of all layers are compared with one another, so that `sparsity` is a
+            fraction of all chosen kernels together.
+        format: the format of the kernels; by default "csc" for dense kernels, while sparse kernels keep their format.
         dynamic: whether patterns are data, so that `SparseLinear.rewire` may change them.
 
     Returns the new model, and a `PruningSummary` that also names what stays dense, and why. Train the new model with a
@@ -136,7 +136,7 @@ def prune_model(
 
 
 def _kernels(model: object, where: filterlib.Filter) -> tuple[dict[Path, Layer], list[KernelSummary]]:
-    """The layers that are pruned, and the kernels that stay as they are."""
+    """Find the layers to prune, and summarize the kernels that stay as they are."""
     nodes, predicate = dict(nnx.iter_graph(model)), filterlib.to_predicate(where)
     modules = {path: node for path, node in nodes.items() if isinstance(node, nnx.Module)}
     owners = Counter(id(x) for module in modules.values() for x in vars(module).values() if isinstance(x, nnx.Param))
@@ -160,7 +160,7 @@ def _kernels(model: object, where: filterlib.Filter) -> tuple[dict[Path, Layer],
 
 
 def _unchanged(path: Path, module: nnx.Module, reason: str) -> list[KernelSummary]:
-    """The kernels that a module has itself: its parameters of two or more dimensions, but for biases."""
+    """Summarize the kernels that a module holds directly: parameters of two or more dimensions, except biases."""
     if isinstance(module, SparseLinear):
         return [_summary(path, module, reason)]
     if isinstance(module, PrunedLinear):
@@ -176,12 +176,12 @@ def _summary(path: Path, layer: SparseLinear, note: str = "") -> KernelSummary:
 
 
 def _each(layers: dict[Path, Layer], sparsity: Sparsity) -> dict[Path, float]:
-    """The fraction of weights that go, by layer."""
+    """Return the fraction of weights to remove from each layer."""
     return {path: sparsity(path, layer) if callable(sparsity) else sparsity for path, layer in layers.items()}
 
 
 def _across_layers(sources: dict[Path, Source], sparsity: Sparsity) -> dict[Path, float]:
-    """The same if the magnitudes of all layers are compared. Of equal ones the first layers' stay."""
+    """Return the fraction to remove from each layer if all magnitudes are compared. Of equal ones, keep the first."""
     if callable(sparsity):
         raise DTypeError(
             "Expected a number as the sparsity in prune_model with across_layers=True, but got a function."
@@ -200,7 +200,7 @@ def _across_layers(sources: dict[Path, Source], sparsity: Sparsity) -> dict[Path
 
 
 def _size(model: object) -> tuple[int, int]:
-    """The number of parameters of a model, and their bytes with the index arrays of sparse ones."""
+    """Return the number of parameters of a model, and their bytes, including the index arrays of sparse parameters."""
     values = jax.tree.leaves(nnx.state(model, nnx.Param))
     tensors = [node.tensor for _, node in nnx.iter_graph(model) if isinstance(node, SparseParam)]
     indices = sum(tensor.nbytes - int(tensor.values.nbytes) for tensor in tensors)

@@ -20,11 +20,11 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 class Mask(nnx.Variable):
-    """The mask of the weights that are kept: state of a module that is no parameter."""
+    """The mask of the weights that are kept, which is state of a module but no parameter."""
 
 
 class PrunedLinear(nnx.Module, metaclass=Shown):
-    """x (W ∘ M) + b with a dense W, and a mask M of the weights that are kept.
+    """A linear layer x (W ∘ M) + b with a dense W, and a mask M of the weights that are kept.
 
         >>> from flax import nnx
         >>> layer = jsparse.nnx.PrunedLinear(64, 32, rngs=nnx.Rngs(0))
@@ -33,9 +33,9 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         >>> sparse.kernel.tensor.nse
         205
 
-    It trains as a dense layer does, at its cost: weights that are pruned have no gradient, and come back if a later
-    `prune` keeps more (Zhu and Gupta, "To prune, or not to prune", 2017). `to_sparse` gives the layer that computes
-    with the kept weights alone.
+    The layer trains like a dense layer, at the same cost. Pruned weights have no gradient, and come back if a later
+    `prune` keeps more (Zhu and Gupta, "To prune, or not to prune", 2017). `to_sparse` returns a layer that computes
+    only with the kept weights.
 
     Args:
         in_features, out_features: the sizes of x and of the result.
@@ -59,7 +59,7 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         return found if self.linear.bias is None else found + self.linear.bias[...].astype(found.dtype)
 
     def prune(self, zeros: float | np.number | jax.Array) -> None:
-        """Prune a fraction `zeros` of the weights, the ones of smallest magnitude. The number may be traced."""
+        """Prune the fraction `zeros` of the weights that has the smallest magnitudes. The fraction may be traced."""
         is_number = isinstance(zeros, int | float | np.number | jax.Array) and not np.ndim(zeros)
         if not is_number or (not isinstance(zeros, jax.core.Tracer) and not 0 <= zeros <= 1):
             raise ShapeError(f"Expected a fraction from 0 to 1 in PrunedLinear.prune, but got {represented(zeros)}.")
@@ -70,7 +70,7 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         self.mask[...] = rank < kept
 
     def prune_n_of_m(self, n: int, m: int) -> None:
-        """Keep the n largest magnitudes of each m consecutive weights of an output (Mishra et al., 2021). Outside jit.
+        """Keep the n largest magnitudes of each m consecutive weights of an output (Mishra et al., 2021).
 
         Raises ShapeError unless m divides the inputs, and inside jit.
         """
@@ -80,7 +80,7 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         self.mask[...] = jnp.zeros(kept.shape, bool).at[tuple(kept.coords)].set(True)
 
     def to_sparse(self) -> SparseLinear:
-        """The layer with the weights that are kept. Raises ShapeError inside jit, where they are not known."""
+        """Make a sparse layer of the kept weights. Raises ShapeError inside jit, where the mask is not known."""
         mask = self.mask[...]
         if isinstance(mask, jax.core.Tracer):
             raise ShapeError("Expected a mask that is known in PrunedLinear.to_sparse. Call it outside jit.")

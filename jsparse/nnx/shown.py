@@ -1,4 +1,4 @@
-"""How modules of NNX show themselves: in `help`, in `dir`, and by their signatures."""
+"""What `help` and `dir` show of NNX modules, and the signatures of the modules."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ else:
 
 
 class Shown(ModuleMeta):
-    """The metaclass of our modules. It hides from `dir` and `help` what they inherit from Flax.
+    """The metaclass of jsparse's modules. It hides attributes that are inherited from Flax from `dir` and `help`.
 
-    By Flax's metaclass the signature of a class is `(*args, **kwargs)`; here it is the signature of `__init__`. It is
-    an attribute of the class and not of its instances, so that `jax.jit(layer)` finds the arguments of `__call__`.
+    Flax's metaclass gives a class the signature `(*args, **kwargs)`. This one gives the signature of `__init__`, as an
+    attribute of the class and not of its instances, so that `jax.jit(layer)` finds the arguments of `__call__`.
     """
 
     def __dir__(self) -> list[str]:
@@ -30,6 +30,6 @@ class Shown(ModuleMeta):
 
 
 def _is_of_flax(cls: type, name: str) -> bool:
-    """Whether the first class that has a name is one of Flax."""
+    """Return whether the first class, in the order of inheritance, that defines a name belongs to Flax."""
     owner = next((base for base in cls.__mro__ if name in vars(base)), cls)
     return owner.__module__.partition(".")[0] == "flax"

@@ -21,11 +21,11 @@ _OPERATORS = ("+", "-", "*", "/", "**", "//")
 
 @dataclass(frozen=True, slots=True)
 class ParsedAccess:
-    """An access with the tokens that it was read from.
+    """An access with the tokens from which it was read.
 
     Attributes:
         access: the access.
-        token: the tensor's name.
+        token: the name of the tensor.
         variables: the indices that are index variables.
         nested: the indices that are accesses.
     """

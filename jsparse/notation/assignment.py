@@ -39,7 +39,7 @@ class Access:
         return tuple(found)
 
     def nested(self) -> tuple[Access, ...]:
-        """The indirect accesses among the indices and inside them, innermost first."""
+        """All indirect accesses in the indices, at any depth, innermost first."""
         return self._nested
 
     @lazy
@@ -66,7 +66,7 @@ class Assignment:
         return (self.target, *self.factors)
 
     def variables(self) -> tuple[IndexVar, ...]:
-        """Every index variable once: the target's, then the summed ones, in order of appearance."""
+        """Every index variable once: those in the target, then the summed variables, in order of appearance."""
         return self._variables
 
     @lazy

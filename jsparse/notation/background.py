@@ -1,12 +1,13 @@
 """The background of an expression: its value where tensors store nothing.
 
-A background is absent, a known number, or unknown. An *absent* value contributes nothing: a product is absent if one
-factor is, whatever the others are (NaN included); a sum if all terms are; a quotient, or a shift, if its first argument
-is. A function takes 0 for an absent argument, and is absent if its value is then 0. These are the annihilators of a
-merge lattice (Kjolstad et al., The Tensor Algebra Compiler, 2017), with Finch's fill values for functions.
+A background is absent, a known number, or unknown. An *absent* value contributes nothing. A product is absent if one
+factor is absent, whatever the other factors are (NaN included). A sum is absent if all terms are absent. A quotient or
+a shift is absent if its first argument is absent. A function takes 0 for an absent argument, and is absent if its
+value is then 0. These are the annihilators of a merge lattice (Kjolstad et al., The Tensor Algebra Compiler, 2017),
+with Finch's fill values for functions.
 
-Statements, `sparsify`, operators on tensors and fused kernels all ask here. They differ in the names of their
-operations, which `KINDS` brings together, and in how they compute a function of numbers.
+Statements, `sparsify`, operators on tensors and fused kernels all use this module. They have different names for the
+same operation, which `KINDS` maps to one kind, and different ways to compute a function of numbers.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _selected(condition: Background, *cases: Background) -> Background:
 def dense_background(
     what: str, found: Background | None, advice: str = "", shape: Sequence[int] | None = None
 ) -> PatternError:
-    """The error for a result that may differ from 0 where nothing is stored, although nobody asked for an array.
+    """Return the error for a result that may differ from 0 where nothing is stored, if no dense array was requested.
 
     Args:
         what: the operation that gives the result.

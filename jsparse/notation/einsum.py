@@ -31,12 +31,12 @@ _SHOWN = "einsum(A, [0, 1], x, [1], [0])"
 
 
 def read_sublists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
-    """The subscripts as text, and the operands.
+    """Convert operands and lists of integers to subscripts as text, and the operands alone.
 
-    Letters take the order of the integers, so that implicit results have numpy's order.
+    The order of the letters is the order of the integers, so that implicit results have numpy's order.
 
     Raises:
-        SubscriptError: no list after an operand, or a list of anything but integers from 0 and Ellipsis.
+        SubscriptError: no list after an operand, or a list with elements other than integers >= 0 and Ellipsis.
         NotYetSupportedError: more integers than there are letters.
     """
     if not any(_is_list(argument) for argument in arguments[1:2]):
@@ -103,7 +103,7 @@ _TOKEN = re.compile(r"\.\.\.|->|.", re.DOTALL)
 
 
 def operand_name(position: int) -> str:
-    """The name of the operand number `position`. The number of operands stands for the result."""
+    """The name of the operand at `position`. The position after the last operand stands for the result."""
     return chr(ord("A") + position)
 
 
@@ -111,8 +111,8 @@ def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignme
     """Read `subscripts` for operands of the given shapes. Sizes other than 1 are compared only for `...`.
 
     Raises:
-        SubscriptError: text outside the grammar; the message points at the error. Or the numbers of terms and operands
-            differ.
+        SubscriptError: the text is outside the grammar, and the message points at the error; or the numbers of terms
+            and operands differ.
         ShapeError: a term does not fit its operand's rank, or dimensions of `...` do not broadcast.
         NotYetSupportedError: `...` needs more letters than there are.
     """

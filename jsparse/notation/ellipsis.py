@@ -1,7 +1,7 @@
-"""Broadcasting in einsum: `...` becomes letters, and dimensions that broadcast get letters of their own.
+"""Broadcasting in einsum: `...` becomes letters, and dimensions that broadcast get separate letters.
 
-The dimensions of `...` are aligned at the right. A dimension of size 1 that broadcasts to a larger size gets an index
-of its own, which is summed over its one element. If the result lacks `...`, its dimensions are summed, as in jax.numpy.
+The dimensions of `...` are aligned at the right. A dimension of size 1 that broadcasts to a larger size gets a separate
+index, which is summed over one element. If the result lacks `...`, the dimensions of `...` are summed, as in jax.numpy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def letters_of(ndim: int) -> str:
 def without_ellipsis(
     text: str, terms: Sequence[str], result: str, shapes: Sequence[tuple[int, ...]]
 ) -> tuple[list[str], str]:
-    """The terms and the result in letters only. `shapes` have to have the ranks of the terms.
+    """Replace `...` in the terms and the result by letters. `shapes` have to have the ranks of the terms.
 
     Raises:
         ShapeError: sizes that do not broadcast.
@@ -43,7 +43,7 @@ def without_ellipsis(
 
 
 def with_own_ones(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[str]:
-    """The terms, with a new letter for each dimension of size 1 whose letter has a larger size elsewhere.
+    """Rewrite the terms with a new letter for each dimension of size 1 whose letter has a larger size elsewhere.
 
     A letter that an operand has twice stays: it is a diagonal. Raises NotYetSupportedError if no letters are left.
     """
@@ -62,7 +62,7 @@ def with_own_ones(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, .
 
 
 def _stretch(term: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The sizes that `...` stands for in a term."""
+    """Return the sizes of the dimensions that `...` denotes in a term."""
     before, ellipsis, after = term.partition(ELLIPSIS)
     return shape[len(before) : len(shape) - len(after)] if ellipsis else ()
 
@@ -83,7 +83,7 @@ def _broadcast(text: str, stretches: Sequence[tuple[int, ...]]) -> tuple[int, ..
 
 
 def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], fresh: Iterator[str]) -> str:
-    """The letters of one operand's `...`: the common ones, but new ones for dimensions that broadcast."""
+    """Return letters for one operand's `...`: the common letters, but new letters for dimensions that broadcast."""
     start = len(sizes) - len(stretch)
     aligned = zip(stretch, sizes[start:], common[start:], strict=True)
     return "".join(letter if mine == size else next(fresh) for mine, size, letter in aligned)

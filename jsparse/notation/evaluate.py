@@ -2,7 +2,8 @@
 
     statement := access ("=" | "+=" | "min=" | "max=") value  access: `access.py`, value: `expression.py`
 
-Names are ASCII identifiers. A name outside brackets is a tensor's; a name inside is an index's. One name may be both.
+Names are ASCII identifiers. A name outside brackets denotes a tensor, a name inside denotes an index. The same name may
+denote a tensor and an index.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
 
     Raises:
         SubscriptError: text outside the grammar; an index that appears twice in the target, or (unless `sized`) in no
-            term; a tensor with two ranks, or on both sides; an index that is summed by '=' but occurs only in calls.
-            The message points at the error.
+            term; a tensor with two different ranks, or on both sides; an index that is summed by '=' but occurs only
+            in calls. The message points at the error.
         NotYetSupportedError: too many terms or factors, or too deep a nesting of parentheses or accesses.
     """
     if not isinstance(text, str):
@@ -60,7 +61,7 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
 
 
 def _check_sums(expression: Expression, target: Access, products: Sequence[Product]) -> None:
-    """Raise SubscriptError if only calls carry a summed index: the sum may have been meant for an argument."""
+    """Raise SubscriptError if a summed index occurs in calls only: the sum might be meant for an argument."""
     for product in products:
         outside = {v for factor in product.factors if not factor.is_call for v in factor.variables()}
         for factor in filter(lambda factor: factor.is_call, product.factors):

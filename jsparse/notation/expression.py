@@ -8,8 +8,8 @@
     call    := function "(" value ("," value)* ")"
 
 A power of a tensor is taken element by element. Outside of calls, products are distributed over sums, except for the
-following, which become factors of their own, as calls: a sum to a power that is not a whole number above 0, a divisor
-that is a sum, a comparison, and a function with its arguments. In arguments nothing is multiplied out.
+following, each of which becomes one factor, in the form of a call: a sum to a power other than a positive integer, a
+divisor that is a sum, a comparison, and a function with its arguments. In arguments nothing is multiplied out.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _INSTEAD = {
 
 
 class Expression:
-    """Reads a value, with one method for each rule of the grammar. No tensor in it may have the target's name.
+    """A parser of a value, with one method for each rule of the grammar. No tensor may have the name of the target.
 
     Attributes:
-        calls: the calls by their texts, and where each begins.
+        calls: the text of each call → the call, and the token at which it begins.
     """
 
     def __init__(self, reader: Reader, target: str) -> None:
@@ -134,7 +134,7 @@ class Expression:
         return self.checked(read_number(token.text) * (-1 if sign else 1), token)
 
     def raised(self, terms: Terms, exponent: Number, token: Token, start: Token) -> Terms:
-        """The power of terms. In a product each factor is raised; a sum, which begins at `start`, is one factor."""
+        """Raise terms to a power. Each factor of a product is raised. A sum is multiplied out or becomes one factor."""
         is_whole = isinstance(exponent, Fraction) and exponent.denominator == 1 and exponent >= 1
         if len(terms) > 1 and is_whole and not self.depth:
             return self.multiplied_out(terms, int(exponent), token)
@@ -165,7 +165,7 @@ class Expression:
         return terms
 
     def joined(self, terms: Terms, token: Token) -> Terms:
-        """The terms as one: a sum in parentheses is one factor."""
+        """Combine terms to one term. A sum of several terms becomes one factor, in the form of a call."""
         return self.called("", (terms,), token) if len(terms) > 1 else terms
 
     def factor(self) -> Terms:
@@ -230,7 +230,7 @@ class Expression:
         return parsed.access
 
     def check(self, parsed: ParsedAccess) -> None:
-        """Check that each tensor, index tables included, has one rank and is not the target. Raises SubscriptError."""
+        """Raise SubscriptError if a tensor or an index table has another rank than before, or is the target."""
         for read in parsed.every():
             token, count = read.token, len(read.access.indices)
             if token.text == self.target:
@@ -253,7 +253,7 @@ class Expression:
 
 
 def unexpected(reader: Reader, expected: str) -> SubscriptError:
-    """The error that points at the next token, and says what was `expected` there."""
+    """Return the error that points at the next token and says what was `expected` there."""
     token = reader.peek()
     advice = "; products are written with '*'" if token.kind in ("name", "number") else ""
     return reader.error(token, _INSTEAD.get(token.text, f"Expected {expected}, but got {token}{advice}"))

@@ -21,14 +21,16 @@ class Function:
 
     Attributes:
         name: the name in statements, and in `jsparse`.
-        path: the function of JAX. A function of two numbers combines any number of arguments, one after the other.
+        path: the path of JAX's function. If a statement may pass more than three arguments, a function of two numbers
+            combines them one after the other.
         formula: the value as text, a function of x, or of x and y.
         arity: the least and the largest number of arguments in statements.
-        is_zero_at_zero: whether it is 0 if all arguments are 0. Then the result stores nothing where tensors do not.
+        is_zero_at_zero: whether the value is 0 if all arguments are 0. Then the result has no entry where no argument
+            has an entry.
         takes_floats: whether integers and conditions are converted to floats first.
-        takes_integers: whether it is for integers and conditions only.
-        divides: whether it divides by y, so that it counts as NaN at two zeros, although JAX gives a number for
-            integers.
+        takes_integers: whether the arguments have to be integers or conditions.
+        divides: whether the function divides by y, so that its value at two zeros counts as NaN, although JAX returns
+            a number for integers.
     """
 
     name: str
@@ -64,7 +66,7 @@ class Function:
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """The callable that computes it: JAX's function itself, if that takes all arguments as they are."""
+        """The callable that computes the function: JAX's function itself, if that takes all arguments as they are."""
         takes_more = self.arity[1] > 3
         return self if self.takes_floats or takes_more else self.of_jax
 
@@ -148,4 +150,4 @@ COMPARISONS: dict[str, Function] = {
     "==": Function("==", "jax.numpy.equal", "x = y", (2, 2), is_zero_at_zero=False),
     "!=": Function("!=", "jax.numpy.not_equal", "x ≠ y", (2, 2)),
 }
-"""Infix functions of two sums."""
+"""The comparisons by symbol: infix functions of two sums."""

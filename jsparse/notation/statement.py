@@ -33,14 +33,14 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of sums of products, at each point of their index variables: nothing in them is summed.
+    """A function of sums of products, computed at each point of their index variables: no index is summed inside.
 
-    A factor that is a call is an access to a tensor of its own, which has the text of the call as its name and the
-    call's variables as its indices.
+    As a factor, a call has the form of an access to a separate tensor, whose name is the text of the call and whose
+    indices are the variables of the call.
 
     Attributes:
         function: a name of `FUNCTIONS`, a comparison, or "" for a sum in parentheses.
-        arguments: for each argument its terms.
+        arguments: the terms of each argument.
     """
 
     function: str
@@ -71,8 +71,9 @@ class Statement:
     Attributes:
         target: the access that is written.
         terms: the terms.
-        operator: how values that are written to one element are combined with each other and with its previous content.
-            `=` writes an element once and replaces its content; the others add, or keep the smallest or the largest.
+        operator: how values that are written to one element are combined with each other and with the previous value
+            of the element. `=` writes an element once and replaces its value; the other operators add, or keep the
+            smallest or the largest value.
         calls: the calls. A call in an argument of another comes before it.
     """
 
@@ -90,7 +91,7 @@ class Statement:
         return tuple(dict.fromkeys(v for access in accesses for v in access.variables()))
 
     def read(self) -> tuple[Access, ...]:
-        """The accesses to tensors, in terms and in calls. Index tables are nested in them, and in the target."""
+        """The accesses to tensors in terms and calls. Index tables are left out: they are nested in accesses."""
         of_terms = (factor for term in self.terms for factor in term.factors)
         of_calls = (factor for call in self.calls for factor in call.factors)
         return tuple(access for access in (*of_terms, *of_calls) if not access.is_call)

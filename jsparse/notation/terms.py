@@ -1,6 +1,6 @@
 """Arithmetic of sums of products during parsing. It is exact as long as only integers are involved.
 
-A power `x[i] ** -1` is an access to a tensor of its own, named "x**-1".
+A power `x[i] ** -1` is represented as an access to a separate tensor named "x**-1".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read_number(text: str) -> Number:
 
 
 def as_number(terms: Terms) -> Number | None:
-    """The value of terms that are a single number; None for others."""
+    """Return the value of terms that consist of a single number; None for other terms."""
     (coefficient, factors), *others = terms
     return None if factors or others else coefficient
 
@@ -70,14 +70,14 @@ SYMBOL = "**"
 
 
 def raised(access: Access, exponent: Number) -> Access:
-    """The access to the power of a tensor. Powers of a power multiply."""
+    """Return the access to a power of a tensor. The exponents of nested powers are multiplied."""
     base, own = base_and_exponent(access.tensor)
     total = exponent * (Fraction(own) if isinstance(own, int) else own)
     return replace(access, tensor=base if total == 1 else f"{base}{SYMBOL}{_text(total)}")
 
 
 def base_and_exponent(name: str) -> tuple[str, int | float]:
-    """The tensor that a name of a statement refers to, and the exponent of its elements: 1 for a plain name."""
+    """Return the tensor to which a name in a statement refers, and the exponent of the elements: 1 for a plain name."""
     base, symbol, exponent = name.rpartition(SYMBOL)
     if not symbol or name.endswith(")"):  # powers in a call's text are of its arguments
         return name, 1

@@ -34,7 +34,7 @@ class Token:
 
 
 class Reader:
-    """Reads the tokens of a text one by one. Raises SubscriptError if a character begins no token."""
+    """A reader of the tokens of a text, one by one. Raises SubscriptError if a character begins no token."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -14,7 +14,7 @@ NUMPY_DEFAULT = 1000  # elements, which numpy prints many in a line
 
 
 def as_text(self: SparseTensor) -> str:
-    """The summary of a tensor, and below it its entries in storage order, one in a line.
+    """Return the summary of a tensor, followed by its entries in storage order, one per line.
 
         >>> print(A)
         SparseTensor(shape=(3, 3), dtype=float32, nse=3, density=33.3%, format=csr)
@@ -23,11 +23,11 @@ def as_text(self: SparseTensor) -> str:
           (2, 2)  1.
 
     Values follow numpy's print options (`np.printoptions`): `precision`, `suppress`, `floatmode`, `sign`, `formatter`
-    and others. A tensor with more than `threshold` entries shows the first and last `edgeitems` of them. While
-    `threshold` has numpy's default, 1000 elements, more than 50 entries are too many. An entry has a line of its own,
-    whatever `linewidth`.
+    and others. A tensor with more than `threshold` entries shows only the first and the last `edgeitems` entries. As
+    long as `threshold` has numpy's default of 1000, the limit is 50 entries instead. Each entry has one line, whatever
+    `linewidth` is.
 
-    For a traced tensor, or one that a transformation took apart, there is only the summary.
+    A tensor that is traced, or whose leaves are placeholders of a JAX transformation, shows only the summary.
     """
     try:
         coords, values = (np.asarray(x) for x in self.to_coords())
@@ -44,7 +44,7 @@ def as_text(self: SparseTensor) -> str:
 
 
 def _lines(coords: np.ndarray, values: np.ndarray) -> list[str]:
-    """A line for each entry. Values are aligned as numpy aligns those of an array."""
+    """Return a line of text for each entry. Values are aligned as in numpy's text of an array."""
     if not len(values):
         return []
     text = np.array2string(values, separator="\n", threshold=sys.maxsize, max_line_width=sys.maxsize)

@@ -24,8 +24,9 @@ def dot(a: TensorLike, b: TensorLike) -> SparseTensor | jax.Array:
         >>> jsparse.dot(A, B.T).shape
         (1000, 1000)
 
-    A scalar multiplies. Otherwise the last dimension of `a` is summed with the second last of `b`, or its only one. The
-    result has the other dimensions of `a` and of `b`. Raises ShapeError if the sizes differ.
+    A scalar multiplies the other operand. Otherwise products are summed over the last dimension of `a` and the second
+    to last of `b` (the only one of a vector `b`). The result has the other dimensions of `a`, then the other dimensions
+    of `b`. Raises ShapeError if the sizes of the summed dimensions differ.
     """
     left, right = as_operand(a), as_operand(b)
     if not left.ndim or not right.ndim:
@@ -44,7 +45,7 @@ def vecdot(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> SparseTensor |
         (1000,)
 
     Args:
-        axis: the dimension, which has the same size in both.
+        axis: the dimension to sum over, which has the same size in both operands.
 
     Raises ShapeError for an axis out of range, or shapes that do not fit.
     """
@@ -72,17 +73,18 @@ def tensordot(
     nse: int | None = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> SparseTensor | jax.Array:
-    """Sum products over dimensions of two tensors, sparse or dense, as jnp.tensordot does. It is one einsum.
+    """Sum products over dimensions of two tensors, sparse or dense, as jnp.tensordot does, by one einsum.
 
         >>> jsparse.tensordot(A, B.T, axes=1)         # A @ B.T of matrices
         >>> jsparse.tensordot(A, X, axes=([1], [0]))  # dimension 1 of A with dimension 0 of X
 
     Args:
-        axes: a number n, to sum over the last n dimensions of `a` and the first n of `b`; or the summed dimensions of
-            each, as two lists.
+        axes: a number n, to sum over the last n dimensions of `a` and the first n of `b`; or two lists, the summed
+            dimensions of `a` and the summed dimensions of `b`.
         out_format, nse, preferred_element_type: as in `jsparse.einsum`.
 
-    The result has the dimensions of `a` and then of `b` that are not summed. Dtypes promote as in `jsparse.einsum`.
+    The result has the dimensions that are not summed, first from `a`, then from `b`. Dtypes promote as in
+    `jsparse.einsum`.
     Raises ShapeError for axes that do not fit each other, and the errors of `jsparse.einsum`.
     """
     left, right = (as_sparse_operand(x, "jsparse.tensordot") for x in (a, b))

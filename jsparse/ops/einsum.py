@@ -53,8 +53,8 @@ def einsum(
         subscripts: a term of letters for each operand, separated by commas, and `->` with the indices of the result.
             Indices that the result lacks are summed. Without `->` the result has the indices that appear once, sorted.
             An index may appear twice in a term (a diagonal). A dimension of size 1 broadcasts. `...` stands for the
-            other dimensions of an operand, which broadcast, and are summed if the result lacks them. The other form has
-            no text: a list of integers and Ellipsis follows each operand, and the result's list is last.
+            other dimensions of an operand, which broadcast, and are summed if the result lacks them. Instead of this
+            text, a list of indices (integers and Ellipsis) may follow each operand, with the result's list at the end.
         operands: any number of SparseTensors and arrays of floats, complex numbers, integers and bools, which promote
             as in `jnp.einsum`. BCOO, BCSR and scipy.sparse arrays are converted by `asarray`. An entry that is not
             stored contributes nothing, even if it meets NaN or Inf. A Pattern, static or dynamic, is a sparse operand
@@ -62,10 +62,10 @@ def einsum(
             patterns alone has the dtype `jnp.int_`, or bool with "or_and".
         out_format: "dense" for an array; a format for a SparseTensor in that format; a Pattern, or a SparseTensor, to
             compute on that pattern only. The pattern may lack dimensions of the result if the sizes show which ones;
-            dense levels then store these (docs/concepts/results.md). By default the result is sparse if (a) no index of
-            some sparse operand is summed, or (b) the result has two indices or more, and sparse operands carry all of
-            them. In case (a) with one pattern it has that operand's levels, followed by dense levels for further
-            indices. In case (b) and with several patterns it has exactly the entries that the operands' entries reach,
+            dense levels then store these (docs/concepts/results.md). By default the result is sparse if (a) some sparse
+            operand has no summed index, or (b) the result has two indices or more, and sparse operands carry all of
+            them. In case (a) with one pattern it has that operand's levels, followed by dense levels for the other
+            indices. In case (b), or with several patterns, it has exactly the entries that the operands' entries reach,
             in an inferred format.
         nse: the capacity, in slots, of a sparse result whose pattern is only known at run time. It is required if the
             operands do not bound the number of entries, as in `ij,jk->ik`. For a static result it is an upper bound
@@ -76,9 +76,9 @@ def einsum(
             a minimum or maximum is shared equally by the products that attain it (in each step, if the einsum is
             computed in steps). If all operands are dense, jax.numpy computes the reduction, over the whole iteration
             space.
-        schedule: steps that the kernel has to have; the scheduler completes them (docs/internals/scheduling.md). An
-            einsum with a schedule is one kernel, however many operands it has. Derivatives and batches are scheduled
-            without it.
+        schedule: scheduling steps that the kernel must contain; the scheduler adds others
+            (docs/internals/scheduling.md). An einsum with a schedule is one kernel, however many operands it has.
+            Derivatives and batches are scheduled without it.
         preferred_element_type: the dtype of the result, by default the dtype to which the operands promote. Products
             are summed at least in that dtype (float16 and bfloat16: in float32), and rounded once.
         dtype: numpy's name for `preferred_element_type`.
@@ -139,7 +139,7 @@ def _refusal(name: str) -> TypeError:
 
 
 def _with_text(given: Sequence[Any]) -> list[Any]:
-    """Subscripts and operands, of operands with lists of indices."""
+    """Convert operands with lists of indices to subscripts as text, followed by the operands."""
     text, operands = read_sublists(tuple(given))
     return [text, *operands]
 

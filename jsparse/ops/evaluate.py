@@ -74,10 +74,10 @@ def evaluate(
 
     Args:
         text: `name[indices] = sum of products` of numbers, tensors and functions, with parentheses. Names have any
-            length; a name without brackets is a tensor of rank 0. `/` divides by any of these, and `** p` raises to a
-            number: both act on each element, and only on the stored entries of a sparse tensor. Functions are exp,
-            relu, max, where and others, and comparisons. `=` writes each element of the target once, `+=` adds to it,
-            `min=` and `max=` keep the smallest or the largest of all values written to it.
+            length; a name without brackets is a tensor of rank 0. `/` divides by any of these, and `** p` raises to the
+            power of a number p: both act on each element, and only on the stored entries of a sparse tensor. Functions
+            are exp, relu, max, where and others, and comparisons. `=` writes each element of the target once, `+=` adds
+            to it, `min=` and `max=` keep the smallest or the largest of all values written to it.
         tensors: the tensors by name: SparseTensors, Patterns, arrays (also of jax.experimental.sparse and scipy.sparse)
             and numbers. A tensor with the target's name is its previous content.
         shape: the result's shape. It is required if an index of the result is read from a tensor, or if no term
@@ -137,11 +137,11 @@ def _sum_by_semiring(
     nse: int | None,
     preferred: np.dtype | None,
 ) -> SparseTensor | jax.Array:
-    """The sum ⊕ of several terms: by min_plus, `A[i, j] + B[i, j]` is the smaller of two entries.
+    """Compute the sum ⊕ of several terms: by min_plus, `A[i, j] + B[i, j]` is the smaller of two entries.
 
-    Each term is a statement of its own. Terms are combined where at least one of them stores an entry, as the
-    element-wise addition of GraphBLAS does: an element that no term stores is the zero of ⊕: a sparse result does not
-    store it, and an array contains that zero.
+    Each term is computed as a separate statement. As in the element-wise addition of GraphBLAS, terms are combined
+    where at least one of them stores an entry. Elements that no term stores are the zero of ⊕: a sparse result does not
+    store them, and an array contains that zero.
     """
     on = out_format if out_format == "dense" or is_sparse(out_format) else None
     whole = set(statement.target.variables())
@@ -168,7 +168,7 @@ _ADD: dict[str, Callable[..., jax.Array]] = {
 def _combined(
     terms: Sequence[SparseTensor | jax.Array], ring: Semiring, out_format: OutFormat, nse: int | None
 ) -> SparseTensor | jax.Array:
-    """The sum ⊕ of terms of one shape. It is sparse if all of them are, and `out_format` is not "dense"."""
+    """Combine terms of equal shape by ⊕. The result is sparse if all terms are and `out_format` is not "dense"."""
     add = _ADD[ring.add]
     if is_sparse(out_format):  # all terms are values on that pattern
         first, *others = terms
@@ -181,7 +181,7 @@ def _combined(
 
 
 def _union(terms: Sequence[SparseTensor | jax.Array], out_format: OutFormat, nse: int | None) -> SparseTensor:
-    """A tensor with the entries that some term stores."""
+    """Return a tensor that stores an entry wherever at least one of the terms does."""
     indices = ", ".join(letters_of(terms[0].ndim))
     text = f"U[{indices}] = {' + '.join(f'P{n}[{indices}]' for n in range(len(terms)))}"
     patterns = {f"P{n}": x.pattern for n, x in enumerate(terms) if isinstance(x, SparseTensor)}
@@ -190,7 +190,7 @@ def _union(terms: Sequence[SparseTensor | jax.Array], out_format: OutFormat, nse
 
 
 def _placed(x: SparseTensor | jax.Array, ring: Semiring, out_format: OutFormat) -> Any:
-    """A term on another pattern or as an array, with the zero of ⊕ where it stores nothing."""
+    """Convert a term to another pattern or to an array. Elements that the term does not store become the zero of ⊕."""
     if not isinstance(x, SparseTensor):
         return x
     letters = letters_of(x.ndim)
@@ -198,7 +198,7 @@ def _placed(x: SparseTensor | jax.Array, ring: Semiring, out_format: OutFormat) 
 
 
 def _check_format(text: str, statement: Statement, before: object, out_format: OutFormat) -> None:
-    """Raise FormatError if the target has previous content that `out_format` cannot combine with."""
+    """Raise FormatError if a result in `out_format` cannot be combined with the target's previous content."""
     if before is None or out_format in (None, "dense"):
         return
     if not isinstance(before, SparseTensor):
@@ -242,7 +242,7 @@ def planned_sum(
     semiring: str | Semiring = PLUS_TIMES,
     schedules: Schedules = (),
 ) -> Planned:
-    """Plan `evaluate` on these tensors, without the target's previous content. The statement may have no calls."""
+    """Plan `evaluate` on these tensors, without the target's previous content. The statement must not have calls."""
     nse = checked_nse(nse, f"'{shortened(text)}'")
     tensors = {name: as_sparse_operand(x, f"'{shortened(text)}'") for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
@@ -265,7 +265,7 @@ def _planned(
     preferred: np.dtype | None,
     schedules: Schedules,
 ) -> Planned:
-    """The plan of a checked statement without calls."""
+    """Plan a statement that has been checked and has no calls."""
     tensors = with_powers(statement, tensors)
     text = shortened(text)
     rewritten = _desugared(text, statement, tensors, shape)
@@ -275,7 +275,7 @@ def _planned(
 
 
 def _check_one_kernel(text: str, schedules: Schedules) -> None:
-    """Raise ScheduleError for schedules of a statement whose terms are computed one by one."""
+    """Raise ScheduleError if there are schedules, for a statement whose terms are computed one by one."""
     if schedules:
         raise ScheduleError(
             f"Expected no schedule= for a sum of several terms by a semiring, '{shortened(text)}', whose terms have a "
@@ -286,7 +286,7 @@ def _check_one_kernel(text: str, schedules: Schedules) -> None:
 def _checked(
     text: str, tensors: dict[str, Any], semiring: str | Semiring, shape: Sequence[int] | None, out_format: OutFormat
 ) -> tuple[Statement, Semiring]:
-    """Parse and check a statement: all its tensors are given, and only plus_times allows functions and numbers."""
+    """Parse a statement. Check that its tensors are given, and that only plus_times has functions and numbers."""
     statement, ring = parsed(text), semiring_named(semiring, text)
     if shape is None and statement.target.tensor not in tensors and not is_sparse(out_format):
         statement = parsed(text, sized=False)
@@ -312,7 +312,7 @@ def _checked(
 def _by_semiring(
     text: str, rewritten: DesugaredStatement, tensors: dict[str, Any], semiring: Semiring
 ) -> tuple[Statement, dict[str, Any], Semiring]:
-    """The statement with its tensors and index relations. `min=` and `max=` become a product by their semiring."""
+    """Return a statement, its operands and its semiring. `min=` and `max=` are rewritten as a product by a semiring."""
     operands = {**tensors, **rewritten.relations}
     if rewritten.statement.operator not in ("min=", "max="):
         return rewritten.statement, operands, semiring
@@ -325,7 +325,7 @@ def _by_semiring(
 def _desugared(
     text: str, statement: Statement, tensors: dict[str, Any], shape: Sequence[int] | None
 ) -> DesugaredStatement:
-    """The statement without indirect accesses. Raises ShapeError if the target's shape is unknown."""
+    """Rewrite a statement to have no indirect accesses. Raises ShapeError if the target's shape is unknown."""
     target = statement.target
     before = tensors.get(target.tensor)
     if before is not None and statement.operator == "=" and not target.nested():
@@ -342,9 +342,9 @@ def _desugared(
 
 
 def _target_shape(text: str, before: Array | None, shape: Sequence[int] | None) -> tuple[int, ...] | None:
-    """The target's shape, from `shape` or its previous content; None if neither is given.
+    """Return the target's shape, from `shape` or the target's previous content; None if neither is given.
 
-    Raises ShapeError if `shape` is no shape, or contradicts the previous content.
+    Raises ShapeError if `shape` is not a valid shape, or contradicts the previous content.
     """
     had = None if before is None else tuple(before.shape if hasattr(before, "shape") else np.shape(before))
     if shape is None:

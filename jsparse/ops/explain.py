@@ -107,7 +107,7 @@ def explain(
 
 
 def _explained_calls(text: str, tensors: dict[str, Any], options: dict[str, Any]) -> ProgramExplanation:
-    """The explanation of a statement with calls, which is several operations. Index tables stay known."""
+    """Explain a statement with calls as a program of several operations. Index tables are not traced."""
     statement = parsed(text)
     nested = (inner for access in (statement.target, *statement.read()) for inner in access.nested())
     tables = {inner.tensor: tensors[inner.tensor] for inner in nested if inner.tensor in tensors}

@@ -1,4 +1,4 @@
-"""`fuse`: chains of sparse operations as one kernel."""
+"""`fuse`: compiles a chain of sparse operations into one kernel."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def fuse(function: F) -> F:
-    """Compile chains of sparse operations in a function into one kernel each.
+    """Compile each chain of sparse operations in a function into one kernel.
 
     A chain consists of einsums on patterns, elementwise functions of stored entries, reductions over them, softmax, and
-    elementwise functions of the dense result. Intermediate values on a pattern then take the memory of one row, and are
-    computed anew for derivatives. What cannot be fused runs as it does without `fuse`.
+    elementwise functions of the dense result. Intermediate values on a pattern then need memory for one row only, and
+    derivatives compute these values anew. Operations that cannot be fused run as they do without `fuse`.
 
-    The function is jitted: its arguments and results are pytrees of arrays, sparse tensors among them. It raises the
-    errors and has the derivatives of the function as it is written. All transformations of JAX apply.
+    The function is jitted: its arguments and results are pytrees of arrays and sparse tensors. The fused function
+    raises the errors of the original function and has the same derivatives. All transformations of JAX apply.
 
         >>> mask = jsparse.pattern.window(256, 16)
         >>> @jsparse.fuse

@@ -1,4 +1,4 @@
-"""The facts about an installation for a bug report: versions, machine, settings, cache and extension."""
+"""Collects facts about an installation for a bug report: versions, machine, settings, cache and extension."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Section = dict[str, Any]
 
 
 def installation() -> dict[str, Section]:
-    """All facts about the installation, by section, as JSON values."""
+    """Return all facts about the installation as JSON values, grouped by section."""
     return {
         "versions": _versions(),
         "machine": _machine(),
@@ -40,7 +40,7 @@ def installation() -> dict[str, Section]:
 
 
 def as_text(facts: dict[str, Section]) -> str:
-    """The facts as lines, with long lists wrapped."""
+    """Format the facts as lines of text, and wrap long lists."""
     width = max(len(name) for section in facts.values() for name in section) + 4
     lines: list[str] = []
     for title, section in facts.items():
@@ -52,7 +52,7 @@ def as_text(facts: dict[str, Section]) -> str:
 
 
 def cache_state() -> str:
-    """The state of the folder of compiled kernels in one line."""
+    """Describe the state of the folder of compiled kernels in one line."""
     folder = cache.location.cache_dir
     if folder is None:
         return "no folder, kernels are kept in memory only"
@@ -90,7 +90,7 @@ def _extension() -> Section:
 
 
 def _jaxlibs_ffi() -> str:
-    """The FFI version of jaxlib's XLA, read from its header."""
+    """Read the FFI version of jaxlib's XLA from a header file of jaxlib."""
     header = Path(str(jaxlib.__file__)).parent / "include/xla/ffi/api/c_api.h"
     text = header.read_text() if header.exists() else ""
     found = [re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR")]
@@ -98,7 +98,7 @@ def _jaxlibs_ffi() -> str:
 
 
 def _wrapped(value: Any, width: int) -> list[str]:
-    """A value as lines of text, wrapped at `width` characters."""
+    """Convert a value to lines of text, wrapped at `width` characters."""
     words = [str(part) for part in value] if isinstance(value, list) else [_shown(value)]
     lines = [""]
     for word in words:
@@ -115,7 +115,7 @@ def _shown(value: object) -> str:
 
 
 def _usable_threads() -> int:
-    """How many of the machine's hardware threads this process may use."""
+    """Return how many of the machine's hardware threads this process may use."""
     if sys.platform == "linux":
         count: int | None = len(os.sched_getaffinity(0))
     else:  # macOS binds no process to a part of them

@@ -1,8 +1,8 @@
 """The methods of SparseTensor and of patterns that call higher packages.
 
-A tensor is values on a pattern, and its package imports no operation. So the methods that call operations are installed
-here, when jsparse is imported; each imports its file when somebody first asks for it. `SparseTensor` declares them for
-type checkers.
+A SparseTensor consists of values on a pattern, and its package imports no operation. So the methods that call
+operations are installed here, when jsparse is imported. The first lookup of a method imports the file of its function.
+`SparseTensor` declares these methods for type checkers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Find = Callable[[], Any]
 
 
 def _at(place: str) -> Find:
-    """How to find a function of jsparse, "ops.dot.dot"."""
+    """Make a function that imports and returns a function of jsparse, such as `ops.dot.dot`."""
     module, _, name = place.rpartition(".")
     return lambda: getattr(import_module(f"jsparse.{module}"), name)
 
@@ -34,7 +34,7 @@ def _property(place: str) -> Find:
 
 
 def _as_reflected(function: Callable[[TensorLike, TensorLike], R]) -> Callable[[SparseTensor, TensorLike], R]:
-    """The reflected operator, for a tensor on the right."""
+    """Make the reflected form of an operator, a method of the right operand."""
 
     def reflected(self: SparseTensor, other: TensorLike) -> R:
         return function(other, self)
@@ -47,7 +47,7 @@ def _reflected(place: str) -> Find:
 
 
 def _of_table(name: str, sign: str) -> Find:
-    """How to find an operator that is a function of the table."""
+    """Make a function that returns an operator of the table of functions (`jsparse/notation/functions.py`)."""
     return lambda: _at("ops.elementwise.operators.of_table")()(name, sign)
 
 
@@ -61,7 +61,7 @@ _OF_TABLE = {
     "lshift": ("left_shift", "<<"),
     "rshift": ("right_shift", ">>"),
 }
-"""Operators that are functions of the table, by the names of their methods."""
+"""(function of the table, symbol) of an operator, by the name of its method without underscores."""
 
 METHODS: dict[str, Find] = {
     "from_coords": _static("convert.coordinate_creation.from_coords"),
@@ -139,15 +139,15 @@ METHODS: dict[str, Find] = {
     **{f"__{name}__": _of_table(*row) for name, row in _OF_TABLE.items()},
     **{f"__r{name}__": _table_reflected(*row) for name, row in _OF_TABLE.items()},
 }
-"""How to find the functions that become methods of SparseTensor, by the methods' names."""
+"""For each method of SparseTensor, by name, a function that imports and returns the method."""
 
 
 OF_PATTERNS = ("__getitem__", "_repr_html_", "spy", "take")
-"""The methods that patterns, static and dynamic, have as well: a pattern is a tensor of ones that are not stored."""
+"""Methods that static and dynamic patterns have, too: a pattern acts as a tensor of ones, without stored values."""
 
 
 class _Late:
-    """Stands for a method of a class until somebody looks it up: then it is imported, and takes this place."""
+    """Placeholder for a method of a class. The first lookup imports the method, which replaces the placeholder."""
 
     __slots__ = ("class_", "find", "name")
 

@@ -1,6 +1,6 @@
-"""Pictures of where tensors and patterns store entries: `A.spy()`, and their display in notebooks.
+"""Pictures of where tensors and patterns store entries: `A.spy()`, and the display in notebooks.
 
-A picture counts the entries in the cells of a grid. Nothing as large as the shape is made.
+A picture counts the entries in the cells of a grid. No array as large as the tensor's shape is made.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ AT_ONCE = 1 << 20  # entries
 
 
 def entry_counts(drawn: Drawn, most: int) -> np.ndarray:
-    """The number of entries in each cell of a grid over a tensor or a pattern, of at most `most` cells along an axis.
+    """Count the entries of a tensor or a pattern in each cell of a grid, which has at most `most` cells along an axis.
 
-    A vector is one row. A tensor of rank 3 or more is the matrix whose rows are all dimensions but the last.
+    A vector is one row. A tensor of rank 3 or more is a matrix: all dimensions but the last are merged into the rows.
 
-    Raises ShapeError for a tensor without elements, PatternError if its index arrays are traced.
+    Raises ShapeError for a tensor without elements, PatternError if the index arrays are traced.
     """
     pattern = _static(drawn)
     if not prod(pattern.shape):
@@ -78,12 +78,12 @@ def spy(self: Drawn, *, ax: Axes | None = None, **options: object) -> Axes:
         >>> A.spy()
         >>> A.pattern.spy()
 
-    Large patterns are drawn as the numbers of entries in the cells of a grid of at most 512 by 512. A vector is one
-    row. A tensor of rank 3 or more is the matrix whose rows are all dimensions but the last.
+    The picture is a grid of at most 512 by 512 cells; a cell shows how many entries lie in it. A vector is one row. A
+    tensor of rank 3 or more is a matrix: all dimensions but the last are merged into the rows.
 
     Args:
         ax: the axes to draw into; by default the current ones.
-        options: further arguments of `Axes.imshow`.
+        options: other arguments of `Axes.imshow`.
 
     Returns the axes. Raises ImportError without matplotlib, PatternError if the index arrays are traced, ShapeError for
     a tensor without elements.
@@ -104,10 +104,10 @@ def spy(self: Drawn, *, ax: Axes | None = None, **options: object) -> Axes:
 
 
 def as_html(self: Drawn) -> str:
-    """A tensor or a pattern in notebooks: a thumbnail beside shape, dtype, format, density and sizes.
+    """Return HTML for a tensor or a pattern in notebooks: a thumbnail beside shape, dtype, format, density and sizes.
 
-    There is no thumbnail if index arrays are traced, or the tensor has no elements. A tensor that a transformation took
-    apart is its text.
+    There is no thumbnail if index arrays are traced, or the tensor has no elements. A tensor whose leaves are
+    placeholders of a JAX transformation is shown as text.
     """
     try:
         facts = _facts(self)
@@ -142,13 +142,13 @@ def _bytes(x: Array) -> int:
 
 
 def _shades(counts: np.ndarray) -> np.ndarray:
-    """Shades from 0 to 1. Any cell with an entry is visible; equal densities give equal shades."""
+    """Convert counts to shades from 0 to 1. Each cell with an entry is visible, and equal counts give equal shades."""
     most = counts.max(initial=0)
     return np.where(counts, 0.25 + 0.75 * np.sqrt(counts / max(most, 1)), 0)
 
 
 def _image(counts: np.ndarray) -> str:
-    """An HTML image of a grid, darker where there are more entries."""
+    """Return an HTML image of a grid, darker where there are more entries."""
     pixels = (255 * (1 - _shades(counts))).astype(np.uint8)
     scale = max(1, THUMBNAIL // max(counts.shape))
     height, width = (scale * size for size in counts.shape)
@@ -158,7 +158,7 @@ def _image(counts: np.ndarray) -> str:
 
 
 def _png(pixels: np.ndarray) -> bytes:
-    """A greyscale PNG file (ISO/IEC 15948) of an array of bytes."""
+    """Encode an array of bytes as a greyscale PNG file (ISO/IEC 15948)."""
     height, width = pixels.shape
     lines = np.concatenate([np.zeros((height, 1), np.uint8), pixels], 1).tobytes()  # each line begins with its filter
     chunks = [

@@ -1,4 +1,4 @@
-"""`jsparse.profile`: which kernels run, how often, how long, and how much they move."""
+"""`jsparse.profile`: which kernels run, how often, for how long, and how many bytes they move."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class ProfiledKernel:
     """One kernel of a profile.
 
     Attributes:
-        statement: what it computes: "C[i, k] = A[i, j] * B[j, k]", or what a routine of the extension does.
-        formats: (access, format) of each operand, then of the result: ("A[i, j]", "csr"). As in the explanation of a
-            function, indices have the order in which a tensor is stored. () of a routine.
-        work: the calls of the kernel, by index arrays and shapes.
+        statement: the statement that the kernel computes, such as "C[i, k] = A[i, j] * B[j, k]", or a description of a
+            routine of the extension.
+        formats: a pair (access, format) for each operand, then for the result, such as ("A[i, j]", "csr"). As in the
+            explanation of a function, indices are in the order in which the tensor is stored. A routine has no pairs.
+        work: the calls of the kernel, grouped by index arrays and shapes.
     """
 
     statement: str
@@ -43,7 +44,7 @@ class ProfiledKernel:
 
     @cached_property
     def calls(self) -> int:
-        """How often it ran."""
+        """How often the kernel ran."""
         return sum(each.calls for each in self.work)
 
     @cached_property
@@ -58,12 +59,12 @@ class ProfiledKernel:
 
     @cached_property
     def nbytes(self) -> int:
-        """The bytes that all calls move if each moves an array once: `explain` says what is counted."""
+        """The bytes that all calls move if each call moves each array once, counted as in `explain`."""
         return sum(each.calls * each.nbytes() for each in self.work)
 
     @property
     def bandwidth(self) -> float:
-        """The bytes moved in a second."""
+        """The bytes moved per second."""
         return self.nbytes / max(self.seconds, 1e-9)
 
     def _cells(self, width: int | None = None) -> tuple[str, ...]:
@@ -77,7 +78,7 @@ class ProfiledKernel:
 
 
 class Profile:
-    """What ran in the block of `jsparse.profile()`. Print it, show it in a notebook, or read its attributes."""
+    """The result of a `jsparse.profile()` block. Print it, show it in a notebook, or read its attributes."""
 
     def __init__(self) -> None:
         self._started = time.perf_counter()
@@ -86,7 +87,7 @@ class Profile:
 
     @property
     def kernels(self) -> tuple[ProfiledKernel, ...]:
-        """The kernels that ran, those that took longest first. Inside the block: those that have ended so far."""
+        """The kernels that ran, sorted by descending time. Inside the block: the kernels that have ended so far."""
         return _kernels(self._before) if self._ended is None else self._ended[1]
 
     @property
@@ -135,15 +136,15 @@ def profile() -> Iterator[Profile]:
         >>> p.kernels[0].calls
         1
 
-    `print(p)` shows a table, and so does a notebook: each kernel by its statement, its calls, total and mean time, the
-    bytes that a call moves as `explain` counts them, and the bandwidth that it reaches, also as a share of what this
-    machine's memory reaches. That is measured once in a process, when a table is first shown. More than 100 % means
-    that caches hold the arrays.
+    `print(p)` and notebooks show a table with a row for each kernel: its statement, the number of calls, the total and
+    the mean time, the bytes that a call moves (as `explain` counts them), and the bandwidth, also as a share of the
+    bandwidth of this machine's memory. The memory's bandwidth is measured once in a process, when a table is first
+    shown. More than 100 % means that caches hold the arrays.
 
-    Programs that were compiled before the block are counted, too. All threads are: kernels run on threads of XLA. Times
-    of kernels that run at once add up. When it begins and when it ends, the block waits for the programs that
-    this thread has called, and for all live arrays. Blocks nest. XLA's own operations, and conversions of
-    static tensors, are no kernels of jsparse, and are not listed.
+    Programs that were compiled before the block are counted, too. So are kernels on all threads, since kernels run on
+    threads of XLA. Times of kernels that run at once add up. When the block begins and when it ends, it waits for the
+    programs that this thread has called, and for all live arrays. Blocks nest. The operations of XLA, and conversions
+    of static tensors, are not kernels of jsparse, and are not listed.
 
     A call costs about a microsecond more inside a block, and nothing outside of it.
 
@@ -166,7 +167,7 @@ def _wait() -> None:
     """Wait for the programs that this thread has called, and for all arrays of the process that are alive.
 
     JAX runs the programs of a thread on a CPU in the order of their calls, so one more program ends after all of them.
-    An error of a program belongs to whoever reads its result.
+    An error of a program is raised where its result is read, not here.
     """
     if not _compat.is_eager():
         return
@@ -187,7 +188,7 @@ def _counts() -> _Counts:
 
 
 def _kernels(before: _Counts) -> tuple[ProfiledKernel, ...]:
-    """The kernels that ran since then, one for each recipe."""
+    """Return the kernels that ran since the counts `before`, one for each recipe, sorted by descending time."""
     found: dict[str, list[MeasuredCalls]] = defaultdict(list)
     for key, (calls, nanoseconds) in _counts().items():
         known = before.get(key, (0, 0))
@@ -198,7 +199,7 @@ def _kernels(before: _Counts) -> tuple[ProfiledKernel, ...]:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines, with the first two columns aligned to the left."""
+    """Convert rows to lines of text. The first two columns are aligned to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -1,7 +1,7 @@
 """numpy's protocol `__array_function__`: `np.sum(A)` is `jsparse.sum(A)`, and functions that jsparse lacks are refused.
 
-Without the protocol, numpy's functions would fail at the conversion to an array, or give a wrong result without a
-conversion: `np.array_equal(A, A)` would be False. Ufuncs such as `np.exp` are refused by `__array_ufunc__ = None`.
+Without the protocol, numpy's functions would fail where they convert a tensor to an array, or give a wrong result where
+they do not: `np.array_equal(A, A)` would be False. Ufuncs such as `np.exp` are refused by `__array_ufunc__ = None`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def array_function(
         >>> np.sum(A, axis=1).shape
         (1000,)
 
-    Raises DTypeError, which names the function, if jsparse has none.
+    Raises DTypeError, which names the function, if jsparse has no such function.
     """
     known = _OF_METADATA.get(function)
     if known is not None:
@@ -67,4 +67,4 @@ _OF_METADATA: dict[Callable[..., object], Callable[..., object]] = {
     np.size: _size,
     np.copy: _copy,
 }
-"""Functions that need no values. The code of jsparse itself calls them with operands of any kind."""
+"""Functions of numpy that need no values. The code of jsparse calls these functions with operands of any kind."""

@@ -18,13 +18,13 @@ def is_tensor(x: object) -> bool:
 def values(tree: PyTree) -> PyTree:
     """Replace each SparseTensor in a pytree by its array of values.
 
-    Compute norms, averages, casts and statistics of a pytree with dynamic tensors from its values: the index arrays are
-    leaves as well, but no numbers to compute with.
+    Compute norms, averages, casts and statistics of a pytree with dynamic tensors from these values: index arrays are
+    leaves as well, but arithmetic on them makes no sense.
 
         >>> squares = [(leaf**2).sum() for leaf in jax.tree.leaves(jsparse.values(gradients))]
         >>> average = optax.incremental_update(jsparse.values(params), average, 0.01)
 
-    The arrays have shape (nse,) and the dtype of the tensor. Nothing is raised: any pytree will do.
+    The arrays have shape (nse,) and the dtype of the tensor. Any pytree is accepted; nothing is raised.
     """
     return jax.tree.map(lambda x: x.values if isinstance(x, SparseTensor) else x, tree, is_leaf=is_tensor)
 
@@ -35,8 +35,9 @@ def with_values(tree: PyTree, values: PyTree) -> PyTree:
         >>> halved = jsparse.with_values(params, jax.tree.map(lambda v: v / 2, jsparse.values(params)))
 
     Args:
-        tree: a pytree. The result has its patterns.
-        values: a pytree of the structure of `jsparse.values(tree)`. Tensors get its arrays by `A.with_values`.
+        tree: a pytree. Tensors keep their patterns.
+        values: a pytree with the structure of `jsparse.values(tree)`. Its arrays replace the values of the tensors, as
+            by `A.with_values`.
 
     Raises ShapeError and DTypeError as `A.with_values`, ValueError as jax.tree.map does if the structures differ.
     """
@@ -48,7 +49,7 @@ def with_values(tree: PyTree, values: PyTree) -> PyTree:
 
 
 def moved_values(values: jax.Array, before: SparseTensor, after: SparseTensor) -> jax.Array:
-    """Move values, such as moments, from the entries of one tensor to the entries of another. New entries get 0.
+    """Move values, such as moments of an optimizer, from one tensor's entries to another's. New entries get 0.
 
     All axes of `values` but the last are batch axes.
     """

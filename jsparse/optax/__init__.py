@@ -1,4 +1,4 @@
-"""Optimizers of Optax for trees with dynamic tensors and gradients of rows: `values_only(optax.adam(1e-3))`.
+"""Optax optimizers for pytrees with dynamic tensors, and for gradients of rows: `values_only(optax.adam(1e-3))`.
 
 The package needs the extra `jsparse[optax]`. No other package of jsparse imports it.
 """

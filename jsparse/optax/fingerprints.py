@@ -1,4 +1,4 @@
-"""Whether two dynamic patterns have the same entries, also if their index arrays are traced."""
+"""Finds whether two dynamic patterns have the same entries, also if their index arrays are traced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def differ(a: SparseTensor, b: SparseTensor) -> bool:
-    """Whether two patterns are known to differ. For traced index arrays this is not known."""
+    """Whether the patterns of two tensors are known to differ. False if this depends on traced index arrays."""
     if not (isinstance(a.pattern, DynamicPattern) and isinstance(b.pattern, DynamicPattern)):
         return a.pattern != b.pattern
     if a.pattern.type != b.pattern.type:
@@ -25,7 +25,7 @@ def differ(a: SparseTensor, b: SparseTensor) -> bool:
 
 
 def fingerprint(pattern: DynamicPattern) -> jax.Array:
-    """A uint32 hash of the index arrays of each pattern of a batch. Different ones have equal hashes in 1 of 2³² cases.
+    """Hash the index arrays of each pattern of a batch to uint32. Two different patterns collide in 1 of 2³² cases.
 
     Raises LeafError for the pattern of a tangent, which has no index arrays.
     """
@@ -48,7 +48,7 @@ def _fingerprint(arrays: tuple[jax.Array, ...]) -> jax.Array:
 
 
 def _bits(array: jax.Array) -> jax.Array:
-    """Each index as 32 bits; an index of 64 bits is hashed with both halves."""
+    """Convert each index to 32 bits. For an index of 64 bits, both halves are hashed."""
     if array.dtype.itemsize < 8:
         return array.astype(jnp.uint32)
     return array.astype(jnp.uint32) ^ _mixed((array >> np.asarray(32, array.dtype)).astype(jnp.uint32))

@@ -23,7 +23,7 @@ def lazy_adam(
     *,
     nesterov: bool = False,
 ) -> optax.GradientTransformationExtraArgs:
-    """Adam (Kingma and Ba, 2015) that steps only the rows that the gradient of a table has.
+    """Make an Adam optimizer (Kingma and Ba, 2015) that updates only the rows of a table that are in its gradient.
 
         >>> optimizer = jsparse.optax.lazy_adam(1e-3)
         >>> table = jnp.ones((1000, 8))
@@ -38,15 +38,15 @@ def lazy_adam(
         v[r] = b2 · v[r] + (1 - b2) · g[r]²
         table[r] -= rate · (m[r] / (1 - b1ᵗ)) / (√(v[r] / (1 - b2ᵗ) + eps_root) + eps)
 
-    All other rows of m, v and the table stay as they are, where Adam would decay m and v and step by m. LazyAdam of
+    All other rows of m, v and the table stay as they are, whereas Adam would decay m and v and step by m. LazyAdam of
     TensorFlow Addons and SparseAdam of PyTorch step in this way, too, but add `eps` to √v before the correction of v. t
-    counts all steps, whichever rows they have. Where each gradient has all rows, and for gradients that are arrays, it
-    is Adam.
+    counts all steps, whichever rows the gradients have. If each gradient has all rows, or is an array, the optimizer
+    equals Adam.
 
     Args:
         learning_rate, b1, b2, eps, eps_root, mu_dtype, nesterov: as in optax.adam.
 
-    Returns `values_only(optax.adam(...))`, whose state optax.adam makes. Raises what `values_only` does.
+    Returns `values_only(optax.adam(...))`, with the state of optax.adam. Raises the errors of `values_only`.
     """
     options = {"b1": b1, "b2": b2, "eps": eps, "eps_root": eps_root, "mu_dtype": mu_dtype, "nesterov": nesterov}
     return values_only(optax.adam(learning_rate, **options))
@@ -58,7 +58,7 @@ def lazy_sgd(
     nesterov: bool = False,
     accumulator_dtype: DTypeLike | None = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """Gradient descent that steps only the rows that the gradient of a table has.
+    """Make a gradient descent optimizer that updates only the rows of a table that are in its gradient.
 
         >>> optimizer, table = jsparse.optax.lazy_sgd(0.1), jnp.ones((1000, 8))
         >>> gradient = jsparse.grad(lambda table: table[jnp.array([7, 3])].sum(), rows=True)(table)
@@ -66,12 +66,12 @@ def lazy_sgd(
         >>> updates.shape, int(updates.nnz)
         ((1000, 8), 16)
 
-    Without momentum it steps as optax.sgd does. With momentum, `trace[r] = g[r] + momentum · trace[r]` and the step
-    are computed for the rows r of the gradient; all others keep their trace and their values.
+    Without momentum the optimizer steps as optax.sgd does. With momentum, `trace[r] = g[r] + momentum · trace[r]` and
+    the step are computed for the rows r of the gradient; all other rows keep their trace and their values.
 
     Args:
         learning_rate, momentum, nesterov, accumulator_dtype: as in optax.sgd.
 
-    Returns `values_only(optax.sgd(...))`, whose state optax.sgd makes. Raises what `values_only` does.
+    Returns `values_only(optax.sgd(...))`, with the state of optax.sgd. Raises the errors of `values_only`.
     """
     return values_only(optax.sgd(learning_rate, momentum, nesterov, accumulator_dtype))

@@ -1,4 +1,4 @@
-"""Gradients of rows of tables: optimizers see these rows of a table and of its moments, and steps are written back."""
+"""Gradients of rows of tables: optimizers see and update only these rows of a table and of the table's moments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TableRows:
 
     Attributes:
         shape: the shape of the table.
-        numbers: (capacity,) their sorted numbers, and in padding the number of all rows.
+        numbers: (capacity,) the sorted indices of these rows. Padding has the size of the table.
     """
 
     shape: tuple[int, ...]
@@ -30,12 +30,12 @@ class TableRows:
 
     @staticmethod
     def of(tensor: SparseTensor) -> TableRows:
-        """The rows that a gradient or an update stores."""
+        """Find the rows that a gradient or an update stores."""
         assert isinstance(tensor.pattern, DynamicPattern)
         return TableRows(tensor.shape, numbers_of_rows(tensor.pattern))
 
     def read(self, array: jax.Array) -> jax.Array:
-        """(capacity, ...) these rows of an array of the table's shape, 0 in padding."""
+        """Read these rows of an array that has the table's shape. Returns shape (capacity, ...), 0 in padding."""
         if array.shape != self.shape:
             raise NotYetSupportedError(
                 f"Expected an optimizer whose moments have the shape {self.shape} of the table whose gradient has "
@@ -45,16 +45,16 @@ class TableRows:
         return rows_at(array, self.numbers)
 
     def write(self, array: jax.Array, rows: jax.Array) -> jax.Array:
-        """The array with these rows, in place where its memory is free."""
+        """Write new contents of these rows to an array, in place if the array's memory may be reused."""
         place = array.at[self.numbers]
         return place.set(rows.astype(array.dtype), mode="drop", indices_are_sorted=True, unique_indices=True)
 
 
 def rows_of_tables(updates: Any, params: Any) -> Any:
-    """The tree of `TableRows` for gradients of rows of arrays, and False for all others.
+    """Return a tree with `TableRows` for each gradient of rows of an array, and False for all other gradients.
 
-    Raises PatternError for other tensors that are gradients of arrays, ShapeError for gradients of another shape than
-    their parameter and for gradients of rows without parameters.
+    Raises PatternError for other tensors that are gradients of arrays, ShapeError if the shapes of a gradient and its
+    parameter differ, and for gradients of rows without parameters.
     """
     if params is None:
         return jax.tree.map(_without_parameter, updates, is_leaf=is_tensor)
@@ -89,9 +89,9 @@ def has_rows(tables: Any) -> bool:
 
 
 def in_state(transformation: Any, state: Any, tables: Any) -> Any:
-    """A tree of the structure of a state, with the `TableRows` of each moment of a table, and False elsewhere.
+    """Return a tree of the structure of a state, with `TableRows` for each moment of a table, and False elsewhere.
 
-    Raises NotYetSupportedError for a state that keeps gradients of several steps, and one that Optax cannot map over.
+    Raises NotYetSupportedError for a state that keeps gradients of several steps, or that Optax cannot map over.
     """
     if any(map(_is_of_several_steps, jax.tree.leaves(state, is_leaf=_is_of_several_steps))):
         raise NotYetSupportedError(
@@ -123,22 +123,22 @@ def _is_masked(x: object) -> bool:
 
 
 def apply_updates(params: PyTree, updates: PyTree) -> PyTree:
-    """Add updates to parameters as `optax.apply_updates` does. Updates of rows are added to these rows alone, in place.
+    """Add updates to parameters, as `optax.apply_updates` does. Updates of rows change these rows alone, in place.
 
         >>> step = jax.jit(jsparse.optax.apply_updates, donate_argnums=0)
         >>> rows = jsparse.SparseTensor.from_coords(jnp.array([[7, 3]]), jnp.ones((2, 8)), (1000, 8), nse=16)
         >>> step({"table": jnp.zeros((1000, 8))}, {"table": rows})["table"].sum()
         Array(16., dtype=float32)
 
-    Inside a program whose parameters are donated, no other row is read or written. `optax.apply_updates` gives the same
-    numbers, but adds to all rows.
+    Inside a program whose parameters are donated, no other row is read or written. `optax.apply_updates` returns the
+    same result, but adds to all rows.
 
     Args:
         params: a tree of arrays and SparseTensors.
         updates: the updates of an optimizer, of the same structure.
 
-    The sums have the dtypes of the parameters. Raises ShapeError and PatternError for updates of arrays that are
-    neither arrays nor rows of that shape.
+    The sums have the dtypes of the parameters. Raises ShapeError and PatternError for an update of an array that is
+    neither an array nor rows of the array's shape.
     """
 
     def applied(parameter: Any, update: Any, rows: TableRows | bool) -> Any:

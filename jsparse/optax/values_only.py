@@ -1,4 +1,4 @@
-"""Optimizers of Optax that see the values of tensors, and the rows of tables whose gradients have rows."""
+"""Wraps Optax optimizers to see only the values of tensors, and only the rows of a table that are in its gradient."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class PatternedState:
 
     Attributes:
         inner: the state of the optimizer that is wrapped, with arrays of values.
-        fingerprints: for each dynamic tensor the fingerprint of the pattern that its moments belong to, or None if it
-            has no moments.
+        fingerprints: for each dynamic tensor, the fingerprint of the pattern to which its moments belong, or None if
+            the tensor has no moments.
     """
 
     inner: Any
@@ -62,18 +62,19 @@ def values_only(transformation: optax.GradientTransformation) -> optax.GradientT
         >>> updates, state = optimizer.update(gradients, state, params)
         >>> params = optax.apply_updates(params, updates)
 
-    The index arrays of a dynamic tensor are leaves of its pytree. An optimizer would take moments and norms of them,
-    and step them. Here its state has arrays of values only, and in its updates the index arrays are integer zeros, so
-    `optax.apply_updates` leaves a pattern as it is. Updates are 0 in padding. Let this be the outermost wrapper.
+    The index arrays of a dynamic tensor are leaves of the tensor's pytree. A plain optimizer would compute moments and
+    norms of index arrays, and update them. The wrapped optimizer has a state with arrays of values only, and the index
+    arrays in its updates are integer zeros, so `optax.apply_updates` leaves a pattern as it is. Updates are 0 in
+    padding. Let `values_only` be the outermost wrapper.
 
-    Where the gradient of an array has rows, as `jsparse.grad(loss, rows=...)` gives it, the optimizer sees only these
-    rows of the gradient, of the moments and of the parameter. Functions of whole arrays, such as norms, are computed
-    from these rows. Updates have the same rows, the moments of all other rows stay as they are, and step counts count
-    all steps. Apply such updates by `jsparse.optax.apply_updates`.
+    If the gradient of an array has rows, as from `jsparse.grad(loss, rows=...)`, the optimizer sees only these rows of
+    the gradient, of the moments and of the parameter. Functions of entire arrays, such as norms, are computed from
+    these rows. Updates have the same rows, the moments of all other rows stay as they are, and step counts count all
+    steps. Apply such updates by `jsparse.optax.apply_updates`.
 
-    Moments belong to the pattern that the parameters had. The moments of dynamic tensors are in a `PatternedState`. If
-    they are used with another pattern, PatternError is raised; if that is found only while a program runs, all updates
-    of floats are NaN. `restrict_state` moves the state.
+    Moments belong to the pattern that the parameters had. The moments of dynamic tensors are in a `PatternedState`.
+    Using moments with another pattern raises PatternError; if the mismatch is found only while a program runs, all
+    updates of floats are NaN. `restrict_state` moves the state to another pattern.
 
     Gradients by `equinox.filter_grad`, which lack the index arrays, are accepted if the parameters have index arrays.
 
@@ -83,7 +84,7 @@ def values_only(transformation: optax.GradientTransformation) -> optax.GradientT
 
     Returns an optax.GradientTransformationExtraArgs. Its update raises LeafError for gradients of index arrays (use
     jsparse.grad), PatternError for gradients or a state on another pattern than the parameters, ShapeError for
-    gradients of rows without parameters, NotYetSupportedError for rows and moments that are no arrays of rows.
+    gradients of rows without parameters, NotYetSupportedError for gradients of rows if moments are not arrays of rows.
     """
     inner = optax.with_extra_args_support(transformation)
 
@@ -115,11 +116,11 @@ def restrict_state(transformation: optax.GradientTransformation, state: PyTree, 
 
     Args:
         transformation: the optimizer, with or without `values_only`.
-        state: its state for parameters on the `old` patterns.
-        old, new: parameters before and after, of equal structure but for the patterns.
+        state: the state of the optimizer for parameters on the `old` patterns.
+        old, new: the parameters before and after, of equal structure except for the patterns.
 
-    Moments of entries that are new are 0. Raises ShapeError if shapes of tensors changed, PatternError if the state is
-    known to belong to other patterns than the old ones. `jsparse.nnx.restrict_state` is for an nnx.Optimizer.
+    Moments of new entries are 0. Raises ShapeError if shapes of tensors changed, PatternError if the state is known to
+    belong to other patterns than the old ones. For an nnx.Optimizer, use `jsparse.nnx.restrict_state`.
     """
 
     def moved(moment: Any, before: Any, after: Any) -> Any:
@@ -135,16 +136,16 @@ def restrict_state(transformation: optax.GradientTransformation, state: PyTree, 
 
 
 def incremental_update(new: PyTree, old: PyTree, step_size: ArrayLike) -> PyTree:
-    """The moving average `step_size * new + (1 - step_size) * old` of trees with tensors, as in Optax.
+    """Compute the moving average `step_size * new + (1 - step_size) * old` of trees with tensors, as Optax does.
 
         >>> average = jsparse.optax.incremental_update(params, average, 0.01)
 
     Args:
-        new, old: trees of one structure. Their tensors have the same patterns; index arrays are not averaged.
+        new, old: trees of the same structure, with the same patterns of tensors. Index arrays are not averaged.
         step_size: a number.
 
-    Raises PatternError for tensors on other patterns: `average.restrict(params)` moves a tensor. If that is not known
-    before the program runs, the average is NaN.
+    Raises PatternError if the patterns of two tensors differ: `average.restrict(params)` moves a tensor. If that is
+    not known before the program runs, the average is NaN.
     """
     message = (
         "Expected an average of tensors on one pattern, but got {a!r} and {b!r}. Move the average: old.restrict(new)."
@@ -166,13 +167,13 @@ def incremental_update(new: PyTree, old: PyTree, step_size: ArrayLike) -> PyTree
 
 
 def _dynamic(tree: Any) -> list[tuple[SparseTensor, DynamicPattern]]:
-    """The dynamic tensors of a tree, and their patterns."""
+    """Return the dynamic tensors of a tree, and their patterns."""
     tensors = (x for x in jax.tree.leaves(tree, is_leaf=is_tensor) if isinstance(x, SparseTensor))
     return [(x, x.pattern) for x in tensors if isinstance(x.pattern, DynamicPattern)]
 
 
 def _with_fingerprints(state: Any, params: Any) -> Any:
-    """The state, with the fingerprints of the dynamic tensors for whose values it has arrays."""
+    """Add fingerprints to a state, for each dynamic tensor whose values have moments in the state."""
     sizes = {np.shape(x)[-1:] for x in jax.tree.leaves(state)}
     found = tuple(fingerprint(on) if x.values.shape[-1:] in sizes else None for x, on in _dynamic(params))
     return PatternedState(state, found) if any(x is not None for x in found) else state
@@ -208,7 +209,7 @@ def _nan_if(is_stale: Any, tree: Any) -> Any:
 
 
 def _argument(x: Any, params: Any) -> Any:
-    """An extra argument of an update. A function of parameters becomes a function of their values."""
+    """Convert an extra argument of an update. A function of parameters becomes a function of the parameters' values."""
     if params is None or not callable(x):
         return values(x)
     function: Callable[..., Any] = x
@@ -220,12 +221,12 @@ def _argument(x: Any, params: Any) -> Any:
 
 
 def _seen(gradient: Any, rows: TableRows | bool) -> Any:
-    """The part of a gradient that the optimizer sees."""
+    """Return the part of a gradient that the optimizer sees: its rows or its values."""
     return rows_of(gradient) if isinstance(rows, TableRows) else values(gradient)
 
 
 def _update_of_rows(inner: Any, tables: Any, updates: Any, state: Any, params: Any, **extra: Any) -> tuple[Any, Any]:
-    """The update by an optimizer that sees only the rows of tables, and the whole state after the update."""
+    """Update by an optimizer that sees only the rows of tables. Returns the updates and the complete new state."""
 
     def read(rows: TableRows | bool, x: Any) -> Any:
         return rows.read(x) if isinstance(rows, TableRows) else x
@@ -239,9 +240,10 @@ def _update_of_rows(inner: Any, tables: Any, updates: Any, state: Any, params: A
 
 
 def _as_update(gradient: Any, update: Any, rows: TableRows | bool, parameter: Any) -> Any:
-    """The update of a tensor on its gradient's pattern, with zeros as index arrays; of rows, with their index arrays.
+    """Convert the update of a tensor or of rows to a tensor on the pattern of the gradient.
 
-    The update is 0 in padding.
+    An update of a tensor has zeros as index arrays, an update of rows has the index arrays of the gradient. Both are 0
+    in padding.
     """
     if not isinstance(gradient, SparseTensor):
         return update

@@ -1,1 +1,1 @@
-"""From the operands of an einsum or a statement to the primitives that compute it."""
+"""Planning: from the operands of an einsum or a statement to the primitives that compute the result."""

@@ -30,7 +30,7 @@ from jsparse.primitives.spec import PatternAccess, problem_of
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The conversion of an operand, by index, to a format, and its estimated cost in multiply-adds."""
+    """The index of an operand, the format to which it is converted, and the estimated cost in multiply-adds."""
 
     operand: int
     format: Format
@@ -42,7 +42,7 @@ Orders = Mapping[int, tuple[int, ...]]  # for operands that are sorted, the new 
 
 
 def cheapest_conversions(products: Sequence[Term], on: PatternRef | None) -> list[Conversions]:
-    """For each term of a sum, the conversions that make it cheapest; none if no conversion makes it cheaper.
+    """For each term of a sum, find the conversions that make the term cheapest; none if no conversion pays.
 
     Args:
         on: the pattern of the result, as in `provisional_output`.
@@ -70,7 +70,7 @@ def cheapest_conversions(products: Sequence[Term], on: PatternRef | None) -> lis
 
 
 def fewest_conversions(work: Term, on: PatternRef | None) -> Conversions:
-    """The fewest conversions, and among these the smallest, that make all patterns, also the result's, concordant."""
+    """Find the fewest conversions (small patterns first) that make the patterns of operands and result concordant."""
     if not _is_met(work, on) or _agree(work, on, {}):
         return ()
     dynamic = _dynamic(work)
@@ -85,7 +85,7 @@ def fewest_conversions(work: Term, on: PatternRef | None) -> Conversions:
 
 
 def _of_sorts(work: Term, fixed: PatternRef | None, sorts: Sorts) -> Conversions:
-    """The conversions for sorts of the patterns of a term."""
+    """The conversions that apply the chosen sorts to the operands of a term."""
     if all(order is None for order in sorts.orders):
         return ()
     chosen = dict(zip(work.walked(fixed), sorts.orders, strict=True))
@@ -95,7 +95,7 @@ def _of_sorts(work: Term, fixed: PatternRef | None, sorts: Sorts) -> Conversions
 
 
 def _dynamic(work: Term) -> list[int]:
-    """The operands whose patterns are dynamic, by index."""
+    """The indices of the operands that have dynamic patterns."""
     return [n for n, x in enumerate(work.operands) if x.core is not None and isinstance(x.core.pattern, DynamicType)]
 
 
@@ -116,7 +116,7 @@ def _is_ordered(products: Sequence[Term], format: Format) -> bool:
 
 
 def _sortable(work: Term, on: PatternRef | None) -> Sortable | None:
-    """The term as the scheduler prices it; None if it walks no pattern."""
+    """The term in the form in which the scheduler prices it; None if the term walks no pattern."""
     spec = work.spec_on(on)
     if spec is None:
         return None
@@ -156,7 +156,7 @@ def _inputs(work: Term, operand: int) -> int:
 
 
 def _conversion(work: Term, operand: int, order: tuple[int, ...]) -> Conversion:
-    """The conversion that stores the sparse levels of an operand in another order, above its dense levels."""
+    """Make the conversion that reorders the sparse levels of an operand. The dense levels stay below them."""
     on, core = work.operands[operand].stored, work.operands[operand].core
     assert on is not None
     assert core is not None

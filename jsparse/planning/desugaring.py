@@ -1,8 +1,8 @@
 """Desugaring: statements with indirect accesses, minima or assignments become sums of products.
 
-Indirect accesses become index relations: patterns without values. `rows[p]` relates p to the index that it reads. It is
-a sparse matrix R(p, i) of ones with one entry in every row: dense in p, with a singleton level below, and without
-stored values. So
+Indirect accesses become index relations: patterns without values. `rows[p]` relates p to the index i = rows[p]. The
+relation is a sparse matrix R(p, i) of ones with one entry in every row: dense in p, with a singleton level below, and
+without stored values. So
 
     C[rows[p], n] += V[p] * B[cols[p], n]        is        C[i, n] = Σ R(p, i) · S(p, j) · V[p] · B[j, n]
 
@@ -11,12 +11,12 @@ known, loops may walk a scatter by its transposed index, as a gather. Derivative
 patterns. Indirect einsums are the language of Insum (Won et al., 2026). An assignment through indirect accesses may
 write elements of the target more than once, or never, which is checked or counted.
 
-By `min=` and `max=` each element of the target keeps the smallest or the largest of the sums written to it. A sum of
+With `min=` or `max=`, each element of the target keeps the smallest or the largest sum that is written to it. A sum of
 terms is a product of the semiring whose multiplication is addition (Kepner and Gilbert, 2011), so
 
     D[i] min= L[p] + d[j]        is        D[i] = ⊕ L[p] ⊗ d[j]     by min and +.
 
-A single term is a product by the semiring of min (or max) and ·. Numbers are factors like any other. Bare patterns only
+A single term is a product by the semiring of min (or max) and ·. Numbers are ordinary factors. Bare patterns only
 restrict the points at which a term is defined: a term of bare patterns alone is the number 1 at their entries. If there
 are several terms, each term with several factors is computed first, as a tensor over all of its index variables.
 """
@@ -101,11 +101,11 @@ class _Relations:
     def replaced(
         self, access: Access, shape: Sequence[int] | None, distinct: bool = False
     ) -> tuple[Access, list[Access]]:
-        """An access with index variables only, and the accesses to the relations that determine those variables.
+        """Replace indirect indices of an access. Returns the new access and the accesses to the added relations.
 
         Args:
             shape: the shape of the accessed tensor.
-            distinct: every index variable occurs once, as a target requires, even where two indices read one table.
+            distinct: whether every index variable has to occur once, as in a target, even if two indices are equal.
         """
         if shape is not None and len(shape) != len(access.indices):
             raise ShapeError(
@@ -125,7 +125,7 @@ class _Relations:
     def related(self, access: Access, size: int, taken: Sequence[Index]) -> tuple[IndexVar, list[Access]]:
         """The index variable that stands for `access` in a dimension of `size`, and the accesses to its relations.
 
-        The variable is none of `taken`.
+        The variable differs from all variables in `taken`.
         """
         array = self.array(access)
         inner, needed = self.replaced(access, array.shape)
@@ -155,7 +155,7 @@ class _Relations:
 
 
 def _diagonal(array: Any, names: tuple[IndexVar, ...]) -> Any:
-    """The array with one axis for each distinct name: repeated names take a diagonal."""
+    """Reduce an array to one axis for each distinct name: axes with equal names become their diagonal."""
     distinct = list(dict.fromkeys(names))
     if len(distinct) == len(names):
         return array
@@ -164,7 +164,7 @@ def _diagonal(array: Any, names: tuple[IndexVar, ...]) -> Any:
 
 
 def relation(array: Any, size: int) -> Pattern | DynamicPattern:
-    """The pattern of shape (*array.shape, size) with an entry at (p, array[p]) wherever that is in range.
+    """The pattern of shape (*array.shape, size) with an entry at (p, array[p]) wherever array[p] is in range.
 
     Known integers give a static pattern, traced ones a dynamic one.
     """
@@ -191,7 +191,7 @@ def traced_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:
 
 
 def _format(ndim: int, gaps: bool) -> Format:
-    """A relation's format: dense in the table's dimensions, then one entry (with `gaps`, at most one) below each."""
+    """The format of a relation: dense levels for the table, then one entry (with `gaps`, at most one) in each row."""
     kinds = [DENSE] * ndim + [COMPRESSED if gaps else SINGLETON]
     return Format(tuple(Level(kind, dim) for dim, kind in enumerate(kinds)))
 
@@ -219,9 +219,9 @@ def check_distinct(text: str, stated: DesugaredStatement) -> None:
 
 
 def counting(stated: DesugaredStatement) -> tuple[Statement, tuple[int, ...]]:
-    """The statement that counts how often each element of the target is written, and the dimensions it leaves out.
+    """Make the statement that counts the writes to each element of the target, and find the dimensions it leaves out.
 
-    The count is constant along dimensions that no index table addresses, so these are left out.
+    The count is constant along dimensions that no index table addresses, so these dimensions are left out.
     An index out of range, on either side of the statement, writes nothing and is not counted.
     """
     target = stated.statement.target
@@ -246,7 +246,7 @@ def _connected(accesses: Sequence[Access]) -> list[list[Access]]:
 
 @remembered(maxsize=256)
 def _twice(relations: _Tables, target: tuple[IndexVar, ...]) -> tuple[tuple[IndexVar, int], ...] | None:
-    """The coordinates of an element that two combinations of entries address; None if there is no such element."""
+    """Find the coordinates of an element that is written more than once; None if there is no such element."""
     read = _read(relations)
     kept = [v for v in target if v in read]
     columns = np.stack([column.reshape(-1) for column in np.broadcast_arrays(*(read[v] for v in kept))])
@@ -259,7 +259,7 @@ def _twice(relations: _Tables, target: tuple[IndexVar, ...]) -> tuple[tuple[Inde
 def _read(relations: _Tables) -> dict[IndexVar, np.ndarray]:
     """The value of each index variable, for every combination of values of the variables that no relation determines.
 
-    The value is -1 where a table is read out of range.
+    The value is -1 where a table is read out of range or has an index out of range.
     """
     sizes = {v: size for names, pattern in relations for v, size in zip(names, pattern.shape, strict=True)}
     given = {names[-1] for names, _ in relations}
@@ -280,7 +280,7 @@ def _read(relations: _Tables) -> dict[IndexVar, np.ndarray]:
 def as_product(
     statement: Statement, tensors: dict[str, Any], multiplied: Callable[[Statement], Any]
 ) -> tuple[Statement, dict[str, Any], Semiring]:
-    """The statement as one product by a semiring, with the tensors that it adds. `multiplied` evaluates a product."""
+    """Turn a statement into one product by a semiring, with added tensors. `multiplied` evaluates a product."""
     add: Add = "min" if statement.operator == "min=" else "max"
     terms, more = [], dict[str, Any]()
     for number, term in enumerate(statement.terms):
@@ -304,7 +304,7 @@ class _Term:
         self.name, self.coefficient, self.factors = f"'{number}", coefficient, factors
 
     def with_number(self, more: dict[str, Any]) -> list[Access]:
-        """The factors, with the coefficient as one more factor unless it is 1."""
+        """The factors, after the coefficient as another factor. A coefficient of 1 is left out if there are factors."""
         if self.coefficient == 1 and self.factors:
             return self.factors
         more[self.name] = self.coefficient
@@ -313,7 +313,7 @@ class _Term:
     def as_factor(
         self, tensors: dict[str, Any], more: dict[str, Any], multiplied: Callable[[Statement], Any]
     ) -> Access:
-        """The whole term as one factor."""
+        """Turn the term into a single factor."""
         if not self.factors:
             return self.with_number(more)[0]
         if len(self.factors) == 1:

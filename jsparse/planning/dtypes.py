@@ -1,8 +1,8 @@
 """Input, compute and result dtypes of a product.
 
     promoted    the dtype to which the operands promote, by `jnp.result_type`
-    computed    the dtype of the values that the kernel stores: the result's, unless that would cut floats to integers,
-                or numbers to bools
+    computed    the dtype of the values that the kernel stores: the result's dtype, unless that would cut floats to
+                integers or numbers to bools, or make real numbers complex
     result      the promoted dtype, or `preferred_element_type`
 
 A kernel casts what it loads. So an operand keeps its dtype if the kernel then computes with the same numbers as if the
@@ -30,14 +30,14 @@ from jsparse.planning.signature import Signature
 
 
 def converted(x: Any, dtype: np.dtype) -> Any:
-    """The array in a dtype; the array itself if it has that dtype."""
+    """Convert an array to a dtype; an array of that dtype is returned as it is."""
     # The comparison here is faster than jax's own in astype, and eager calls take this path.
     return x if x.dtype == dtype else x.astype(dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Dtypes:
-    """The dtypes of a product or of a sum of products. The module's docstring defines the three."""
+    """The dtypes of a product or of a sum of products. The module's docstring defines these three dtypes."""
 
     promoted: np.dtype
     computed: np.dtype
@@ -50,11 +50,11 @@ class Dtypes:
 
     @property
     def of_term(self) -> Dtypes:
-        """The dtypes of one of several products that are added."""
+        """The dtypes of a product that is one term of a sum."""
         return replace(self, computed=self.intermediate, result=self.intermediate)
 
     def operand_dtype(self, given: np.dtype) -> np.dtype:
-        """The dtype in which the primitive takes an operand of the dtype `given`."""
+        """The dtype in which an operand of the dtype `given` is passed to the primitive."""
         return given if given.name in DTYPES and self._is_same_promoted(given) else self.promoted
 
     def _is_same_promoted(self, given: np.dtype) -> bool:
@@ -68,7 +68,7 @@ class Dtypes:
         return accumulator(own, whole) == accumulator(whole)
 
     def reduction_dtype(self, given: np.dtype) -> np.dtype:
-        """The dtype of a prereduction of an operand that the primitive takes as `given`."""
+        """The dtype in which an operand is prereduced; `given` is its `operand_dtype`."""
         return given if is_complex(given) else np.dtype(accumulator(given.name))
 
     @property
@@ -80,8 +80,8 @@ class Dtypes:
 def common_dtype(*given: Any) -> np.dtype:
     """The dtype to which dtypes, arrays and numbers promote, by `jnp.result_type`.
 
-    Sums of narrow floats are in float32. A narrow float and float32 give float32 in every mode of JAX: that is no
-    implicit promotion.
+    Sums of narrow floats are in float32. A narrow float and float32 give float32 in every promotion mode of JAX: this
+    does not count as implicit promotion.
     """
     if any(getattr(x, "dtype", x) == np.float32 for x in given):
         given = tuple(x for x in given if getattr(getattr(x, "dtype", x), "name", "") not in NARROW_FLOATS)
@@ -89,7 +89,7 @@ def common_dtype(*given: Any) -> np.dtype:
 
 
 def wide_float(*given: Any) -> np.dtype:
-    """The float in which numbers of these dtypes are added and divided: float32, or wider if one of them is."""
+    """The float dtype in which numbers of these dtypes are added and divided: float32, or a wider dtype among them."""
     floats = [dtype for dtype in given if jnp.issubdtype(dtype, jnp.inexact)]
     return np.dtype(unrounded(common_dtype(*floats or [np.dtype(np.float32)]).name))
 
@@ -101,7 +101,7 @@ def dtypes_of(
     preferred: np.dtype | None = None,
     semiring: Semiring = PLUS_TIMES,
 ) -> Dtypes:
-    """The dtypes of a product, or sum, of operands and numbers. Raises DTypeError if one is not supported."""
+    """The dtypes of a product, or sum, of operands and numbers. Raises DTypeError if a dtype is not supported."""
     valued = [x for x in operands if not x.is_bare]
     if valued or semiring.multiply != "&":
         operands = valued or operands
@@ -122,7 +122,7 @@ def dtypes_of(
 def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dtype) -> None:
     """Raise DTypeError, or its subclass IntegerRangeError, for a coefficient that the dtype of a sum cannot represent.
 
-    A bool has no negative. Integers are computed in the accumulator's dtype, which has 32 bits or more.
+    Bools cannot be negative. Integers are computed in the accumulator's dtype, which has 32 bits or more.
     """
     if dtype == np.bool_ and any(number != 1 for number in coefficients):
         raise DTypeError(
@@ -170,7 +170,7 @@ def _computed(promoted: np.dtype, result: np.dtype) -> np.dtype:
 
 
 def preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
-    """`preferred_element_type` as a dtype that jax canonicalizes: 64 bits only if x64 is on.
+    """Convert `preferred_element_type` to a dtype, canonicalized as in JAX: 64 bits only if x64 is enabled.
 
     Raises DTypeError if `dtype` is no dtype of numbers.
     """

@@ -94,7 +94,7 @@ def _pattern_sorted_anew(pattern: DynamicPattern, format: Format) -> DynamicPatt
 
 
 def _on_levels(x: Any, pattern: Pattern) -> SparseTensor | BarePattern:
-    """A value on a static pattern that stores the same entries in the same order."""
+    """Move a value to a static pattern that stores the same entries in the same order."""
     if isinstance(x, BarePattern):
         return BarePattern(pattern)
     values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, pattern.nse)
@@ -122,7 +122,7 @@ def _total(work: SumOfProducts, values: Sequence[Any], on: DynamicPattern | None
 
 
 def _existing(output: OnPattern, values: Sequence[Any], out_format: object) -> DynamicPattern | None:
-    """The result's pattern if it is dynamic, None if it is static."""
+    """Find the existing dynamic pattern of the result; None if the result's pattern is static."""
     if isinstance(output.pattern, Pattern):
         return None
     given = pattern_of(out_format) if output.source is None else values[output.source].pattern
@@ -134,7 +134,7 @@ def _existing(output: OnPattern, values: Sequence[Any], out_format: object) -> D
 def _assembled_with_values(
     work: SumOfProducts, output: AssembledPattern, entries: Entries, values: Sequence[Any]
 ) -> SparseTensor:
-    """A sparse result whose pattern and values one kernel finds together."""
+    """Compute a sparse result, with one kernel that finds the pattern and the values together."""
     factors = [x for term in work.terms for x in factors_of(term, values)]
     index = [array for arrays in output.assembly.index(values) for array in arrays]
     *arrays, found = entries_p.bind(*same_varying((*factors, *index)), work=entries)
@@ -149,7 +149,7 @@ def _assembled_with_values(
 
 
 def _scaled(term: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
-    """A term: its product times its coefficient, dense or on the result's pattern."""
+    """Compute a term (a product times a coefficient), dense or on the result's pattern."""
     out = _product(term, values, on)
     if term.coefficient in (1, -1):
         return out if term.coefficient == 1 else -out
@@ -161,9 +161,9 @@ def _scaled(term: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax
 
 
 def _product(work: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
-    """A product, dense or on the result's pattern (`on` if that is dynamic).
+    """Compute a product, dense or on the result's pattern (`on` if that pattern is dynamic).
 
-    It is NaN if a dynamic pattern overflowed.
+    The product is NaN if a dynamic pattern overflowed.
     """
     operands = [values[n] for n in work.values]
     if work.spec is None and work.semiring.is_linear and any(0 in x.shape for x in operands):
@@ -202,7 +202,7 @@ def _factor(work: Term, x: Any, n: int) -> Any:
 
 
 def _dense(work: Term, arrays: Sequence[Any]) -> jax.Array:
-    """A product without sparse levels, computed by XLA. Index variables that no array carries are broadcast."""
+    """Compute a product without sparse levels by XLA. It is broadcast along index variables that no array carries."""
     carried = {v for factor in work.factors for v in factor.variables()}
     target = [str(v) for v in work.assignment.target.indices]
     kept = [v for v in target if v in carried]
@@ -231,12 +231,12 @@ def _dense_product(
     arrays: Sequence[Any],
     sizes: Mapping[IndexVar, int],
 ) -> jax.Array:
-    """Compute ⊕ ⊗ arrays: multiply them and reduce the index variables that `kept` lacks.
+    """Compute ⊕ ⊗ arrays: multiply the arrays and reduce the index variables that `kept` lacks.
 
     Args:
         terms: for each array the index variable of each axis; a repeated variable takes a diagonal.
         kept: the index variables of the result's axes.
-        arrays: the factors, all of one dtype, which is the result's.
+        arrays: the factors, all of the result's dtype.
         sizes: the size of each index variable.
 
     Raises ShapeError if the iteration space is too large to count.

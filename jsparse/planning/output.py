@@ -92,13 +92,13 @@ def _of_product(product: Term) -> Stored:
 
 
 def _stores_nothing(product: Term, operand_index: int) -> bool:
-    """Whether a sparse operand with dense levels only stores nothing, which no walked pattern shows."""
+    """Whether a sparse operand is empty but has only dense levels, so that no walked pattern shows it is empty."""
     x = product.operands[operand_index]
     return x.core is None and 0 in x.shape
 
 
 def _all_dense(product: Term) -> PatternRef:
-    """The pattern with dense levels only, for operands that store every entry."""
+    """The pattern of the result with only dense levels, for operands that store every entry."""
     shape = tuple(product.sizes[v] for v in product.kept)
     return PatternRef(Pattern._trusted(shape, Format.dense(len(shape)), ()))
 
@@ -106,8 +106,8 @@ def _all_dense(product: Term) -> PatternRef:
 def capacity_bound(text: str, products: Sequence[Term]) -> int:
     """An upper bound for the entries of a result with a dynamic pattern.
 
-    A term is bounded by the smallest capacity among operands that carry every index variable the result shares with
-    sparse operands. A sum is bounded by the sum of its terms' bounds, and by the dense size.
+    A term is bounded by the smallest capacity among the operands that carry every index variable which the result
+    shares with sparse operands. A sum is bounded by the sum of its terms' bounds, and by the dense size.
 
     Raises PatternError if no operand bounds a term.
     """
@@ -152,8 +152,8 @@ class Assembly:
 
     Attributes:
         text: the expression, for messages.
-        reached: the problem of the symbolic phase: which entries the operands' patterns reach.
-        sources: for each pattern that is walked, the index of its operand; None for a static pattern.
+        reached: the problem of the symbolic phase: to find the entries that the operands' patterns reach.
+        sources: for each pattern that is walked, the number of a value that lies on it; None for a static pattern.
         result: the static pattern, or the type of the dynamic one.
     """
 
@@ -169,11 +169,11 @@ class Assembly:
         return sum(plan.cost.total for plan in plans)
 
     def index(self, operands: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """The index arrays of each pattern that is walked. A static pattern contributes none."""
+        """The index arrays of each pattern that is walked; an empty tuple for a static pattern."""
         return [() if n is None else operands[n].pattern.operands() for n in self.sources]
 
     def pattern(self, operands: Sequence[Any], arrays: Sequence[Any] | None = None) -> DynamicPattern | None:
-        """The result's pattern if dynamic, None if static. It has overflowed if an operand's pattern has overflowed.
+        """The result's pattern if it is dynamic, else None. It has overflowed if an operand's pattern has overflowed.
 
         Args:
             operands: the values whose patterns are walked.
@@ -199,7 +199,7 @@ class Assembly:
 
 
 def _overflowed(pattern: DynamicPattern) -> bool:
-    """Whether a pattern, or one of a batch, is known to have overflowed."""
+    """Whether a pattern, or some pattern of a batch, is known to have overflowed."""
     return pattern.concrete and bool(np.any(pattern.overflowed))
 
 
@@ -209,11 +209,11 @@ def assembled(
     format: Format | None,
     nse: int | None,
 ) -> tuple[PatternRef, Assembly]:
-    """The new pattern of a sum of products, and how it is assembled: by planning if static, else by the program.
+    """The new pattern of a sum of products and its assembly: in planning if it is static, else in the program.
 
     Args:
-        format: the requested format; None for the one that `inferred_format` chooses.
-        nse: the capacity of a dynamic pattern; an upper bound, which is checked, for a static one.
+        format: the requested format; None for the format that `inferred_format` chooses.
+        nse: the capacity of a dynamic pattern, or an upper bound for a static pattern, which is checked.
 
     Raises PatternError if a static pattern has more than `nse` entries, or nothing bounds a dynamic pattern's entries.
     """
@@ -233,9 +233,10 @@ def assembled(
 def provisional_output(
     text: str, products: Sequence[Term], output: Stored | Format, nse: int | None
 ) -> PatternRef | None:
-    """The pattern on which a sum will be stored, as far as planning has to know it to make the patterns concordant.
+    """The pattern on which a sum will be stored, for planning that makes the operands' patterns concordant with it.
 
-    A new dynamic pattern is provisional: its format may still change. None stands for a dense or a static result.
+    A new dynamic pattern is provisional: its format may still change. The result is None if the sum is dense, or if its
+    new pattern is static.
     """
     if output is None or isinstance(output, PatternRef):
         return output
@@ -258,9 +259,9 @@ def _dynamic(text: str, products: Sequence[Term], format: Format | None, nse: in
 
 
 def _reached(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None, ...]]:
-    """The entries that a sum of products reaches, and for each pattern the operand that brings it.
+    """The problem of finding the entries that a sum of products reaches, and for each pattern a value that lies on it.
 
-    A term is left out if a sparse operand has a dimension of size 0: it stores nothing.
+    A term is left out if a sparse operand has a dimension of size 0, since that operand stores nothing.
     """
     walks: dict[WalkKey, tuple[PatternAccess, int | None]] = {}
     terms = []
@@ -280,7 +281,7 @@ def _reached(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None,
 
 
 def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
-    """The operand that lies on a dynamic pattern and brings the transposed indices of `walk`."""
+    """The number of a value that lies on a dynamic pattern and has the transposed indices of `walk`."""
     pattern, group, _ = key
     if isinstance(pattern, Pattern):
         return None
@@ -290,7 +291,7 @@ def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
 
 
 def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products: Sequence[Term]) -> int:
-    """The slots for `capacity` entries. If dense levels are at the end, each entry may need a block of its own."""
+    """The number of slots for `capacity` entries. With trailing dense levels, each entry may need a separate block."""
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
     for dim in format.trailing_dims:
         capacity *= shape[dim] if products[0].kept[dim] in walked else 1
@@ -298,7 +299,7 @@ def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products
 
 
 def symbolic_phase(products: Sequence[Term], reached: OutputPattern, format: Format | None) -> Pattern:
-    """The pattern of a sum of products on static patterns, in `format` or in one inferred from the entry count."""
+    """Find the pattern of a sum of products on static patterns, in `format` or in a format that its entries suggest."""
     kept, sizes = products[0].kept, products[0].sizes
     shape = tuple(sizes[v] for v in kept)
     order = inferred_order(products) if format is None else tuple(kept[dim] for dim in format.order)
@@ -313,7 +314,7 @@ SMALL = 64  # plus this many, so that small results need not be compressed
 
 
 def inferred_format(products: Sequence[Term], entries: int) -> Format:
-    """The format of a sum of products whose result stores `entries` entries, or at most that many."""
+    """Infer the format of a sum of products whose result stores at most `entries` entries."""
     kept, sizes = products[0].kept, products[0].sizes
     order = inferred_order(products)
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
@@ -334,7 +335,7 @@ def inferred_order(products: Sequence[Term]) -> tuple[IndexVar, ...]:
 def _agreeing(products: Sequence[Term]) -> list[IndexVar]:
     """All index variables in an order that agrees with every operand's storage. Ties put the result's variables first.
 
-    It is a topological sort. If the operands contradict each other, the subscripts give the order.
+    The order is a topological sort. If the operands contradict each other, it is the order of the subscripts.
     """
     kept = products[0].kept
     names = dict.fromkeys([*kept, *(v for product in products for indices in product.indices for v in indices)])
@@ -359,7 +360,7 @@ def _follows(order: Sequence[IndexVar], outside: dict[IndexVar, set[IndexVar]]) 
 
 
 def fused(assembly: Assembly, terms: Sequence[Term]) -> Entries | None:
-    """The parameter of a primitive that finds a sum's pattern and values together; None if the pattern comes first."""
+    """The parameter of the primitive that finds pattern and values together; None to find the pattern separately."""
     specs = tuple(term.spec for term in terms if term.spec is not None)
     if not len(assembly.reached.terms) == len(specs) == len(terms):
         return None
@@ -372,7 +373,7 @@ def fused(assembly: Assembly, terms: Sequence[Term]) -> Entries | None:
 def _is_cheaper_on_pattern(entries: Entries, terms: Sequence[Term]) -> bool:
     """Whether computing values on the known pattern costs less than loops that find the entries again.
 
-    Only patterns with few entries are considered.
+    The result is False for patterns with many entries, which are not priced.
     """
     if not isinstance(entries.result, Pattern):
         return False

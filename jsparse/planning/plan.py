@@ -28,7 +28,7 @@ from jsparse.settings import config
 
 @dataclass(frozen=True, slots=True)
 class DenseOutput:
-    """A dense array of this shape. No term varies along the dimensions `repeated`, which are added by broadcasting."""
+    """A dense array of shape `shape`. Terms do not vary along the dimensions `repeated`, so these are broadcast."""
 
     shape: tuple[int, ...]
     repeated: tuple[int, ...] = ()
@@ -40,8 +40,8 @@ class OnPattern:
 
     Attributes:
         pattern: the static pattern, or the type of the dynamic one.
-        source: for a dynamic pattern, the number of the value whose index arrays it shares; None if it shares the
-            index arrays of `out_format`.
+        source: for a dynamic pattern, the number of the value with which the result shares index arrays; None if the
+            result shares the index arrays of `out_format`.
     """
 
     pattern: Pattern | DynamicType
@@ -54,7 +54,8 @@ class AssembledPattern:
 
     Attributes:
         assembly: how the pattern is found.
-        entries: the parameter of the primitive that finds pattern and values together; None if the pattern comes first.
+        entries: the parameter of the primitive that finds pattern and values together; None if the pattern is found
+            before the values.
     """
 
     assembly: Assembly
@@ -88,11 +89,12 @@ class Convert:
 class Ones:
     """A dense array of a semiring's ones.
 
-    It is a factor where only dense levels of bare patterns carry a summed index variable, so that no loop runs over it.
+    It is a factor if only dense levels of bare patterns carry some summed index variable: without the factor, no loop
+    would run over that variable.
 
     Attributes:
-        shape: the shape: no index variable, or one.
-        one: the number.
+        shape: the shape, of rank 0 or 1.
+        one: the semiring's one.
         dtype: the dtype.
     """
 
@@ -130,7 +132,7 @@ class EntryCoordinates:
     """The coordinates of stored entries in one dimension, as an index relation.
 
     Attributes:
-        pattern: (entries, size), with one entry in each row.
+        pattern: the pattern of the relation. It has the shape (entries, size), and one entry in each row.
         operand: the access to the operand that stores the entries.
     """
 
@@ -152,7 +154,7 @@ Instruction: TypeAlias = Convert | OnLevels | Ones | EntryValues | EntryCoordina
 
 @dataclass(frozen=True, slots=True)
 class ProgramPlan:
-    """All instructions of a program. Messages quote its expression, `text`."""
+    """All instructions of a program. Messages quote `text`, the expression that the program computes."""
 
     text: str
     instructions: tuple[Instruction, ...]
@@ -164,7 +166,7 @@ class ProgramPlan:
 
     @property
     def sums(self) -> tuple[SumOfProducts, ...]:
-        """The instructions that compute, in order."""
+        """The instructions that compute sums of products, in order."""
         return tuple(x for x in self.instructions if isinstance(x, SumOfProducts))
 
 
@@ -172,7 +174,7 @@ Schedules: TypeAlias = tuple[Schedule | None, ...]
 
 
 def as_schedules(schedule: Any, shown: str) -> Schedules:
-    """The argument `schedule` of `einsum` and `evaluate`: none, one, or one for each term.
+    """Convert the argument `schedule` of `einsum` and `evaluate` to a tuple: empty, one, or one for each term.
 
     Raises ScheduleError for anything else.
     """
@@ -190,9 +192,9 @@ def as_schedules(schedule: Any, shown: str) -> Schedules:
 
 
 def scheduled(plan: ProgramPlan, schedules: Schedules) -> ProgramPlan:
-    """The plan whose last instruction has the schedules.
+    """Attach schedules to the last instruction of a plan.
 
-    Raises ScheduleError if there is another number of kernels than of schedules, or if a step is illegal.
+    Raises ScheduleError if the numbers of kernels and schedules differ, or if a step is illegal.
     """
     *before, last = plan.instructions
     assert isinstance(last, SumOfProducts)
@@ -220,7 +222,7 @@ def _of_kernels(text: str, schedules: Schedules, kernels: int) -> Schedules:
 
 
 def _with(text: str, term: Term, schedule: Schedule | None) -> Term:
-    """The term with its schedule, which is checked now."""
+    """Attach a schedule to a term, and check the schedule."""
     if schedule is None:
         return term
     if term.spec is None:

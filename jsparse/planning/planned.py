@@ -2,9 +2,9 @@
 
 Operands are checked, and converted to what the primitives take. Operands of equal signatures share one plan.
 
-`jsparse.config.log_compiles` asks for a message when a statement is planned for operands that are new to it. The
-message says how they differ from earlier operands, so that a user sees why JAX compiles another program. JAX's own
-messages (`jax_log_compiles`) list the shapes of leaves, which are equal for two static patterns with as many entries.
+`jsparse.config.log_compiles` asks for a message when a statement is planned for new operands. The message says how the
+operands differ from earlier operands, so that a user sees why JAX compiles another program. The messages of JAX
+(`jax_log_compiles`) list the shapes of leaves, which are equal for two static patterns with as many entries.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ STATEMENTS, OPERANDS = 256, 64  # of how many statements, and of how many calls 
 
 
 class Description(NamedTuple):
-    """What a plan depends on of one operand, without its arrays. `content` is None of dense and dynamic operands."""
+    """The properties of one operand on which a plan depends. `content` is None for dense and dynamic operands."""
 
     shape: tuple[int, ...]
     dtype: str | None
@@ -67,7 +67,7 @@ class Description(NamedTuple):
         return " ".join(filter(None, [self.dtype, self.format, size + stored, self.content]))
 
     def differences(self, other: Description) -> list[str]:
-        """The names of the fields that differ. In another format or shape there is no content to compare."""
+        """The names of the fields that differ. The content is not compared if formats or shapes differ."""
         found = [name for name, a, b in zip(self._fields, self, other, strict=True) if a != b]
         return [name for name in found if name != "content" or not {"shape", "format"} & {*found}]
 
@@ -76,7 +76,7 @@ Operands = dict[str, Description]
 
 
 def log_planned(text: str, names: Sequence[str], operands: Sequence[Signature], request: Request) -> None:
-    """Log what a statement is planned for: as a warning if it is new, as information if JAX only traces it again."""
+    """Log the operands of a planned statement: as a warning if they are new, as information if JAX traces it again."""
     found = {name: _described(x) for name, x in zip(names, operands, strict=True)}
     if isinstance(request.output, PatternRef):
         found["out_format"] = _stored(request.output, None)
@@ -92,7 +92,7 @@ def log_planned(text: str, names: Sequence[str], operands: Sequence[Signature], 
 
 @remembered(maxsize=STATEMENTS)
 def _history(text: str, names: tuple[str, ...]) -> deque[Operands]:
-    """The operands with these names that a statement was planned for, the latest ones last."""
+    """The operands with these names for which a statement was planned before, the latest ones last."""
     return deque(maxlen=OPERANDS)
 
 
@@ -110,7 +110,7 @@ def _stored(on: PatternRef, dtype: str | None) -> Description:
 
 
 def _nearest(found: Operands, known: Sequence[Operands]) -> Operands | None:
-    """The operands with the fewest differences, first of shapes; the latest ones of these."""
+    """The known operands with the fewest differences in shapes, then in all fields; in a tie, the latest operands."""
 
     def distance(other: Operands) -> tuple[int, int]:
         differences = [field for name, x in found.items() for field in x.differences(other[name])]
@@ -150,7 +150,7 @@ def as_array(x: Any, subscripts: str) -> jax.Array:
 
 
 def as_operand(x: Any, name: Name, subscripts: str) -> Operand:
-    """Check an operand and convert it to what the primitives take. Messages call it `name`.
+    """Check an operand and convert it to a type that the primitives take. Messages call the operand `name`.
 
     Raises LeafError if the leaves of a SparseTensor or a dynamic pattern do not fit its type, DTypeError for
     anything that is neither a tensor, nor a pattern, nor an array of numbers.
@@ -189,7 +189,7 @@ def signatures(
 
 
 def _with_same(found: tuple[Signature, ...], operands: Sequence[Any]) -> tuple[Signature, ...]:
-    """The signatures, which also note repeated operands, so that equal steps on them are computed once."""
+    """Mark repeated operands in the signatures, so that equal steps on repeated operands are computed once."""
     arrays = [
         id(x.values if isinstance(x, SparseTensor) else x.pattern if isinstance(x, BarePattern) else x)
         for x in operands
@@ -202,7 +202,7 @@ def _with_same(found: tuple[Signature, ...], operands: Sequence[Any]) -> tuple[S
 
 
 class Planned(NamedTuple):
-    """A plan, the operands that it was made for, and the caller's `out_format`."""
+    """A plan, the operands for which it was made, and the caller's `out_format`."""
 
     plan: ProgramPlan
     operands: list[Any]
@@ -222,7 +222,7 @@ def plan_einsum(
     semiring: Semiring = PLUS_TIMES,
     schedules: Schedules = (),
 ) -> Planned:
-    """Plan an einsum on these operands. `preferred` is the result's dtype, by default the one operands promote to.
+    """Plan an einsum on these operands. `preferred` is the result's dtype; by default, operands are promoted.
 
     Raises:
         SubscriptError, ShapeError, DTypeError: the operands do not fit the subscripts, or each other.
@@ -258,7 +258,7 @@ def plan_statement(
     shape: tuple[int, ...] | None = None,
     schedules: Schedules = (),
 ) -> Planned:
-    """Plan a statement on these tensors. Messages quote `text`. `shape` is the target's, if the caller passed it.
+    """Plan a statement on these tensors. Messages quote `text`. `shape` is the target's shape, if the caller passed it.
 
     Raises the errors of `plan_einsum`.
     """

@@ -69,7 +69,7 @@ class _Begun(NamedTuple):
 def plan(
     text: str, statement: Statement, operands: tuple[Signature, ...], request: Request, semiring: Semiring
 ) -> ProgramPlan:
-    """The plan of a statement on operands with these signatures. Messages quote `text`.
+    """Plan a statement on operands with these signatures. Messages quote `text`.
 
     Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the statement, each
     other or the request, or if a result exceeds its capacity.
@@ -98,7 +98,7 @@ class _Planner:
         return len(self.values) - 1
 
     def with_ones(self, term: Term) -> Term:
-        """The term with the factors of ones that it needs."""
+        """Add the factors of ones that a term needs."""
         needed = needed_ones(term)
         if not needed:
             return term
@@ -108,9 +108,9 @@ class _Planner:
         return self._selected(term, term.assignment.target, accesses, values, range(len(values)))
 
     def entry_by_entry(self, term: Term) -> Term:
-        """The term, in which entry values and coordinates replace an operand whose entries multiply by matrices.
+        """Replace an operand whose entries multiply by matrices. Its values and its coordinates become factors.
 
-        The result is the term itself if it has no such operand.
+        A term that has no such operand is returned as it is.
         """
         number = multiplies_matrices(term)
         if number is None:
@@ -133,7 +133,7 @@ class _Planner:
         return self._selected(whole, term.assignment.target, accesses, values, range(len(values)))
 
     def collapsed(self, term: Term) -> Term:
-        """The term after all collapses: each pair of index variables that always occur together becomes one."""
+        """Apply all collapses to a term: each pair of index variables that always occur together becomes one."""
         while (found := next_collapse(term)) is not None:
             accesses, values = list(term.assignment.factors), list(term.values)
             for number, pattern, indices in found.operands:
@@ -148,7 +148,7 @@ class _Planner:
         return term
 
     def compute(self, terms: list[Term], output: Stored | Format, nse: int | None, is_step: bool = False) -> int:
-        """Append the instructions for a sum of terms, after those for its steps and conversions.
+        """Append the instructions for a sum of terms: for steps and conversions, and then for the sum.
 
         A step whose new pattern stores everything is dense. Returns the number of the sum's value.
         """
@@ -194,9 +194,9 @@ class _Planner:
         return any(isinstance(x, SumOfProducts) and value.core is not None for x, value in made)
 
     def _on_known(self, term: Term) -> Term:
-        """The term, computed on a known pattern, without the bare patterns that store every entry of its result.
+        """Remove bare patterns from a term whose result has a known pattern, if they store every entry of the result.
 
-        Its steps may have dense results, since the result's pattern does not follow from their patterns.
+        Steps of the term may have dense results, since the pattern of the result does not follow from their patterns.
         """
         left = [
             n
@@ -217,10 +217,10 @@ class _Planner:
         self.steps, self.made, self.converted = begun.steps, dict(begun.made), dict(begun.converted)
 
     def _in_steps(self, terms: list[Term], output: Stored | Format) -> list[Term]:
-        """The terms, split into steps where that is allowed.
+        """Split terms into steps where that is allowed.
 
         Only a single product and the terms of a dense sum are split: a sparse sum needs all terms on one pattern. A
-        schedule is for one kernel, so terms with schedules are not split.
+        schedule applies to one kernel, so terms with schedules are not split.
         """
         is_product = len(terms) == 1 and terms[0].coefficient == 1
         if is_product and self.schedules:
@@ -240,7 +240,7 @@ class _Planner:
         return term.added
 
     def _last_step(self, term: Term, is_sparse: bool) -> Term:
-        """Append the instructions of all steps before the last one, which is returned as a term.
+        """Append the instructions of all steps before the last step. Returns the last step as a term.
 
         If a static result stores far more entries than the path expected, the path is chosen again with the true count.
         """
@@ -271,7 +271,7 @@ class _Planner:
         return self._of_dtype(self._selected(term, term.assignment.target, accesses, values, left), term.dtype)
 
     def _entries(self, value: int) -> int:
-        """The entries of a value's static pattern; 0 if it has none."""
+        """The number of entries of a value's static pattern; 0 if the value has no static pattern."""
         core = self.values[value].core
         return core.pattern.nse if core is not None and isinstance(core.pattern, Pattern) else 0
 
@@ -290,7 +290,7 @@ class _Planner:
         return made
 
     def _of_dtype(self, term: Term, result: np.dtype) -> Term:
-        """The term with the dtypes that follow from its own operands, and a result of this dtype."""
+        """Give a term the dtypes that follow from its operands and from the dtype `result` of its result."""
         return replace(term, dtypes=dtypes_of(self.text, term.operands, preferred=result, semiring=term.semiring))
 
     def _selected(
@@ -301,13 +301,13 @@ class _Planner:
         values: Sequence[int],
         chosen: Sequence[int],
     ) -> Term:
-        """The product of the chosen factors."""
+        """Make the product of the chosen factors."""
         assignment, numbers = Assignment(target, tuple(accesses[n] for n in chosen)), tuple(values[n] for n in chosen)
         operands = tuple(self.values[n] for n in numbers)
         return replace(product, assignment=assignment, operands=operands, values=numbers)
 
     def _concordant(self, terms: Sequence[Term], provisional: PatternRef | None) -> list[Term]:
-        """The terms, with values converted to other formats if no loop order walks all as stored, or if that pays.
+        """Convert values of terms to other formats if no loop order walks all values as stored, or if that pays.
 
         A schedule assumes operands as they are stored, so with schedules only discordant operands are converted.
         """
@@ -318,7 +318,7 @@ class _Planner:
         return [self._with(term, own) for term, own in zip(terms, found, strict=True)]
 
     def _with(self, term: Term, conversions: Sequence[Conversion]) -> Term:
-        """The term on converted values."""
+        """Replace values of a term by converted values."""
         if not conversions:
             return term
         values, operands = list(term.values), list(term.operands)
@@ -364,7 +364,7 @@ class _Planner:
         return OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
 
     def _source(self, on: PatternRef) -> int | None:
-        """The number of a value with a dynamic pattern's index arrays: the value with the most transposed indices."""
+        """The number of the value that has a dynamic pattern's index arrays, with the most transposed indices."""
         own = on.core
         assert own is not None
         cores = ((n, value.core) for n, value in enumerate(self.values))
@@ -382,11 +382,11 @@ def _stores_everything(pattern: Pattern) -> bool:
 
 
 def _known(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
-    """Where a result is stored, if its static pattern need not be assembled; otherwise NEW_PATTERN.
+    """Decide where a result is stored, if its static pattern need not be assembled; otherwise return NEW_PATTERN.
 
     The result of a step that stores everything is dense (None). If all entries of an operand are reached, the result
-    lies on the operand's pattern. If nothing is summed and the result has few entries, loops look each of them up in
-    the operands. Values of steps have numbers from `first` on.
+    lies on the operand's pattern. If nothing is summed and the result has few entries, loops look up each entry in the
+    operands. Values of steps have numbers from `first` on.
     """
     found = assembly.result
     assert isinstance(found, Pattern)
@@ -408,7 +408,7 @@ def _known(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
 
 @remembered(maxsize=64)
 def _steps_of_search(core: Pattern) -> float:
-    """The number of steps of a bisection for an entry in its segment of the last level, on average over the entries."""
+    """The average number of bisection steps to find an entry in its segment of the last level."""
     if not core.format.levels[-1].kind.has_pointers:
         return 1.0
     lengths = np.diff(core.pointers(len(core.shape) - 1)).astype(float)
@@ -416,7 +416,7 @@ def _steps_of_search(core: Pattern) -> float:
 
 
 def _without_repeats(terms: list[Term]) -> tuple[list[Term], tuple[int, ...]]:
-    """Remove the index variables that no term carries from a dense result. Returns the terms and the dimensions."""
+    """Remove index variables that no term carries from a dense result. Returns the terms and the removed dimensions."""
     kept = terms[0].kept
     carried = {v for term in terms for indices in term.indices for v in indices}
     dims = tuple(dim for dim, v in enumerate(kept) if v not in carried)

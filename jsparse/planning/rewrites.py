@@ -6,8 +6,8 @@ The tuples (i, j) that an operand stores are numbered, and one level of the numb
 Loops then have one level less, and a tuple is located by one lookup of its pointers. The entries keep their order, so
 the values stay as they are. There are two cases, both for static patterns:
 
-    shared    (i, j) are the first two levels of several operands; p numbers the tuples of all of them, and its level
-              is dense where others lie below it
+    shared    (i, j) are the first two levels of several operands; p numbers the tuples of all these operands, and the
+              level of p is dense where other levels lie below it
     private   (j, k) are the last two levels of one operand and have short segments; p numbers its entries
 
 *Entry by entry*: products that multiply by a matrix for each stored entry, as in a relational graph convolution.
@@ -19,7 +19,7 @@ entries p = 0, 1, …, with A's coordinates as index relations R, I and J:
     O[i, f] = Σ A[p] · I(p, i) · J(p, j) · R(p, r) · x[j, c] · W[r, c, f]
 
 Then several entries of one relation are multiplied at a time, and the gradient of W is a sum over neighbouring entries.
-It is the indirect einsum of Insum (Won et al., 2026) for formats of coordinates.
+This is the indirect einsum of Insum (Won et al., 2026) for formats of coordinates.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ REMEMBERED = 64
 
 
 def multiplies_matrices(product: Term) -> int | None:
-    """The number of the operand whose entries multiply by matrices one by one; None if there is none.
+    """The index of the operand whose entries multiply by matrices one by one; None if there is no such operand.
 
     It is the only sparse operand. Its static pattern has three levels or more, and most segments of the last level have
-    one entry. Some dense operand has an index of this operand, an index of the result, and a summed index that no
-    pattern stores.
+    one entry. Some dense operand has an index variable of the sparse operand, an index variable of the result, and a
+    summed index variable that no pattern stores.
     """
     sparse = [n for n, x in enumerate(product.operands) if x.stored is not None]
     if len(sparse) != 1 or not product.semiring.is_linear:
@@ -67,7 +67,7 @@ def multiplies_matrices(product: Term) -> int | None:
 
 
 def _is_matrix(product: Term, number: int, stored: tuple[IndexVar, ...]) -> bool:
-    """Whether a dense operand holds a matrix for each coordinate of a stored index."""
+    """Whether an operand is dense and holds a matrix for each coordinate of a stored index variable."""
     own = set(product.indices[number])
     if product.operands[number].stored is not None or own.isdisjoint(stored):
         return False
@@ -77,7 +77,7 @@ def _is_matrix(product: Term, number: int, stored: tuple[IndexVar, ...]) -> bool
 
 @remembered(maxsize=REMEMBERED)
 def _segment(pattern: Pattern) -> float:
-    """The average number of entries of the segments of a pattern's last level."""
+    """The average number of entries in a segment of a pattern's last level."""
     coords = pattern.to_coords()
     above = coords[list(pattern.format.order[:-1])]
     return pattern.nse / (1 + np.count_nonzero((above[:, 1:] != above[:, :-1]).any(0)))
@@ -85,7 +85,7 @@ def _segment(pattern: Pattern) -> float:
 
 @remembered(maxsize=REMEMBERED)
 def coordinates_of(pattern: Pattern, dim: int) -> Pattern:
-    """The relation (entries, size) of stored entries, in their order, with their coordinates in one dimension."""
+    """The relation of shape (entries, size) from each stored entry, in order, to its coordinate in one dimension."""
     found = relation(pattern.to_coords()[dim], pattern.shape[dim])
     assert isinstance(found, Pattern)
     return found
@@ -100,7 +100,7 @@ def entry_variable(product: Term) -> IndexVar:
 
 
 def needed_ones(product: Term) -> list[tuple[Access, Ones]]:
-    """The factors of ones that a product needs: one for each summed index variable that no loop runs over.
+    """The factors of ones that a product needs: one for each summed index variable over which no loop runs.
 
     Loops walk the cores of patterns and run over the axes of arrays. If no values lie on a pattern, no loop runs over
     the dense levels below its core. But `ijab,j->i` of blocks without values has to add each product once for every a
@@ -121,12 +121,12 @@ SPREAD = 4  # operands stay as they are if all of them have so many times the tu
 
 @dataclass(frozen=True, slots=True)
 class Collapsed:
-    """One index variable in place of two.
+    """An index variable that replaces two index variables.
 
     Attributes:
-        var: its name.
-        size: its size, the number of tuples.
-        operands: for each operand that has it, its number in the product, its new pattern, and its index variables.
+        var: the name of the new variable.
+        size: the size of the new variable, which is the number of tuples.
+        operands: for each operand with the variable: its index in the product, its new pattern, its index variables.
     """
 
     var: IndexVar
@@ -135,7 +135,7 @@ class Collapsed:
 
 
 class _Held(NamedTuple):
-    """An operand whose levels number `level` and `level + 1` have the two index variables."""
+    """An operand (its index is `number`) that has the two index variables at the levels `level` and `level + 1`."""
 
     number: int
     core: Pattern
@@ -143,7 +143,7 @@ class _Held(NamedTuple):
 
 
 def next_collapse(product: Term) -> Collapsed | None:
-    """The next collapse of two index variables of a product; None if there is none."""
+    """Find the next two index variables of a product to collapse; None if there are none."""
     for first, second in _adjacent(product):
         held = _holders(product, first, second)
         if held is None or {first, second} & set(product.kept):
@@ -161,7 +161,7 @@ def next_collapse(product: Term) -> Collapsed | None:
 
 
 def _adjacent(product: Term) -> Iterator[tuple[IndexVar, IndexVar]]:
-    """The index variables of adjacent sparse levels."""
+    """Yield the two index variables of each pair of adjacent sparse levels."""
     for number, x in enumerate(product.operands):
         if x.core is not None:
             yield from pairwise(_levels(product, number)[: x.core.ndim])
@@ -175,7 +175,7 @@ def _levels(product: Term, number: int) -> list[IndexVar]:
 
 
 def _holders(product: Term, first: IndexVar, second: IndexVar) -> list[_Held] | None:
-    """The operands that have both index variables; None unless they are at adjacent static levels in all operands."""
+    """The operands with these index variables; None unless each operand has them at adjacent static levels."""
     found = []
     for number, (x, indices) in enumerate(zip(product.operands, product.indices, strict=True)):
         if first not in indices and second not in indices:
@@ -192,14 +192,14 @@ def _holders(product: Term, first: IndexVar, second: IndexVar) -> list[_Held] | 
 
 
 def _operand(product: Term, held: _Held, core: Pattern, var: IndexVar) -> tuple[int, Pattern, tuple[IndexVar, ...]]:
-    """The number, the pattern and the index variables of a collapsed operand. Its dimensions are in level order."""
+    """The index, the pattern and the index variables of a collapsed operand. Its dimensions are in level order."""
     levels = _levels(product, held.number)
     names = (*levels[: held.level], var, *levels[held.level + 2 :])
     return held.number, core.extended([product.sizes[v] for v in names[len(core.shape) :]]), names
 
 
 def _shared(held: Sequence[_Held]) -> tuple[Pattern, ...] | None:
-    """Patterns with one dense level in place of the first two; None if that is not possible or does not pay."""
+    """Replace the first two levels of each pattern by one; None if that is not possible or does not pay."""
     if any(x.level or x.core.format.levels[1].kind.is_full for x in held):
         return None
     return _numbered(tuple(x.core for x in held)) if max(len(x.core.shape) for x in held) > 2 else None
@@ -231,7 +231,7 @@ def _distinct_sorted(keys: np.ndarray) -> np.ndarray:
 
 @remembered(maxsize=REMEMBERED)
 def _private(core: Pattern, level: int) -> tuple[Pattern] | None:
-    """The pattern in which the last two levels are one, which has a run of coordinates below each parent."""
+    """Replace a pattern's last two levels by one `RANGE` level; None if that is not possible or does not pay."""
     if not level or level + 2 < len(core.shape) or not core.format.levels[level + 1].kind.has_segments:
         return None
     if core.nse > SHORT * core.level_sizes[level]:
@@ -240,7 +240,7 @@ def _private(core: Pattern, level: int) -> tuple[Pattern] | None:
 
 
 def _with_level(core: Pattern, level: int, coordinates: np.ndarray, size: int, kind: LevelKind) -> Pattern:
-    """The pattern with one level of these coordinates in place of two. Its dimensions follow its levels."""
+    """Replace two levels of a pattern by one with these coordinates. The new dimensions are in level order."""
     rows, levels = core.rows(), core.format.levels
     left = [*levels[:level], *levels[level + 2 :]]
     order = [x.dim for x in left]

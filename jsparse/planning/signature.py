@@ -7,9 +7,9 @@ A bare pattern is an operand without values. It stands for the tensor that has t
 entries. No values are stored or read: loops walk the pattern, and nothing is multiplied. It has no dtype, so it
 promotes nothing.
 
-Index relations are bare patterns, too: they are tables of integers that stand where an index does. `rows[p]` relates p
-to the index that it reads. As an operand it is the sparse matrix R(p, i) of ones. Unlike other bare patterns, it makes
-no result sparse (`planning.desugaring`).
+Index relations are bare patterns, too. They stand for tables of integers that an expression uses as indices: `rows[p]`
+relates p to the index rows[p]. As an operand, the relation is the sparse matrix R(p, i) of ones. Unlike other bare
+patterns, it makes no result sparse (`planning.desugaring`).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Signature:
     Attributes:
         shape: the logical shape.
         dtype: the dtype of the values; for a bare pattern, the dtype of a product of bare patterns alone.
-        weak: the dtype is weak, as in jax's promotion.
-        stored: the pattern that it is stored on; None for a dense array.
-        is_bare: it is a bare pattern: it has no values, and multiplies nothing.
-        is_relation: it is an index relation: a bare pattern that makes no result sparse.
+        weak: whether the dtype is weak, as in jax's promotion.
+        stored: the pattern on which the operand is stored; None for a dense array.
+        is_bare: whether the operand is a bare pattern, which has no values and multiplies nothing.
+        is_relation: whether the operand is an index relation, a bare pattern that makes no result sparse.
         same: the number of an earlier operand that is the same array or tensor; None if there is none.
     """
 
@@ -91,7 +91,7 @@ class PatternRef:
         return Core(core_type(self.pattern), self.group, self.derived)
 
     def extended(self, sizes: Sequence[int], axes: Sequence[int]) -> PatternRef:
-        """The pattern with dense levels of `sizes` for added dimensions, and then its dimensions permuted by `axes`."""
+        """Add dimensions of `sizes`, stored in dense levels, and then permute all dimensions by `axes`."""
         if isinstance(self.pattern, Pattern):
             return replace(self, pattern=self.pattern.extended(sizes).transposed(axes))
         return replace(self, pattern=transposed_type(extended_type(self.pattern, sizes), axes))
@@ -99,7 +99,7 @@ class PatternRef:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A reference to a core: the levels that loops walk. It has the attributes of `PatternRef`."""
+    """A reference to a core, which has the levels that loops walk. The attributes are the same as in `PatternRef`."""
 
     pattern: Pattern | DynamicType
     group: int
@@ -112,7 +112,7 @@ class Core:
 
 
 def stored_on(operands: Sequence[Any]) -> list[PatternRef | None]:
-    """The pattern that each operand is stored on.
+    """The pattern on which each operand is stored.
 
     Dynamic patterns are grouped by the identity of their index arrays.
     """
@@ -168,11 +168,11 @@ class Request:
     """The request for the result of a program.
 
     Attributes:
-        output: where it is stored; None to follow the rules (`planning.output`).
-        nse: the capacity of a dynamic pattern, an upper bound for the entries of a static one; None if not given.
+        output: where the result is stored; None to follow the rules (`planning.output`).
+        nse: the capacity of a dynamic pattern, or an upper bound for the entries of a static one; None if not given.
         dtype: the result's dtype; None for the dtype to which operands and numbers promote.
         shape: the result's shape; None if it follows from the operands.
-        schedules: the steps that kernels have to have: one schedule for a single kernel, or a schedule or None for each
+        schedules: the prescribed steps of kernels: one schedule for a single kernel, or a schedule or None for each
             term. Empty if the scheduler decides everything.
     """
 

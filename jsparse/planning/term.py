@@ -45,8 +45,8 @@ WalkKey: TypeAlias = tuple[Pattern | DynamicType, int, tuple[IndexVar, ...]]
 class Term:
     """One term: a number times a product of values.
 
-    Each decision of the planner replaces it by another term. When all are made, it is one call of the primitive, or of
-    jnp.einsum if no pattern is walked.
+    Each decision of the planner replaces the term by another term. After all decisions, a term is one call of the
+    primitive, or of jnp.einsum if no pattern is walked.
 
     Attributes:
         assignment: the accesses to the target and to the factors.
@@ -54,9 +54,9 @@ class Term:
         sizes: the size of every index variable, also of index variables that only other terms have.
         values: for each factor, the number of its value. Factors with equal numbers are the same array or tensor.
         dtypes: the dtypes of operands, of the computation and of the result.
-        coefficient: the number that the product is multiplied by.
+        coefficient: the number by which the product is multiplied.
         semiring: the semiring of the product.
-        on: the pattern that the result is stored on; None if it is dense, or if that is not decided yet.
+        on: the pattern on which the result is stored; None if the result is dense, or if this is not decided yet.
         schedule: the schedule that the caller has given.
     """
 
@@ -87,16 +87,16 @@ class Term:
 
     @cached_property
     def walks(self) -> dict[WalkKey, PatternAccess]:
-        """The patterns that the operands are stored on."""
+        """The accesses to the patterns on which the operands are stored."""
         return _walks([(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)])
 
     def walked(self, result: PatternRef | None) -> dict[WalkKey, PatternAccess]:
-        """The patterns of the operands and of the result."""
+        """The accesses to the patterns of the operands and of the result."""
         stored = [(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)]
         return _walks([*stored, (result, self.kept)])
 
     def walked_by_result(self, result: PatternRef) -> dict[WalkKey, PatternAccess]:
-        """The pattern of the result; none if it has no sparse level."""
+        """The access to the pattern of the result; empty if the pattern has no sparse level."""
         return _walks([(result, self.kept)])
 
     def walk_of(self, operand_index: int) -> PatternAccess:
@@ -144,14 +144,14 @@ class Term:
         return left, "->".join(subscripts_of(names, left))
 
     def _looped(self, operand_index: int) -> tuple[IndexVar, ...]:
-        """The index variables of an operand that loops run over. For a bare pattern, only its core has any."""
+        """The index variables of an operand over which loops run. For a bare pattern, only levels of its core count."""
         if not self.operands[operand_index].is_bare:
             return self.indices[operand_index]
         return tuple(v for walk in self._walks_of(operand_index).values() for v in walk.indices)
 
     @cached_property
     def unread(self) -> tuple[IndexVar, ...]:
-        """The summed index variables that no loop runs over: only dense levels of bare patterns carry them."""
+        """The summed index variables over which no loop runs: only dense levels of bare patterns carry them."""
         looped = {v for n in range(len(self.operands)) for v in self._looped(n)} | set(self.kept)
         return tuple(v for v in dict.fromkeys(v for names in self.indices for v in names) if v not in looped)
 
@@ -161,7 +161,7 @@ class Term:
         return all(x.is_bare for x in self.operands)
 
     def stored_on(self, text: str, on: PatternRef | None) -> Term:
-        """The term with a result on that pattern, or with a dense one.
+        """Decide that the result of the term is stored on the pattern `on`, or that it is dense (None).
 
         Raises ShapeError if the result is too large for memory.
         """
@@ -181,7 +181,7 @@ class Term:
 
     @property
     def added(self) -> Term:
-        """The term as one of several that are added: rounded only after the sum."""
+        """The term as a part of a sum, with wider dtypes: only the sum is rounded."""
         return replace(self, dtypes=self.dtypes.of_term)
 
     @cached_property
@@ -229,12 +229,12 @@ class Term:
 
     @property
     def kernel_dtypes(self) -> tuple[str, ...]:
-        """The dtypes of a kernel's result and factors: for complex numbers, of their real and imaginary parts."""
+        """The dtypes of a kernel's result and factors. Complex dtypes are replaced by the dtype of their parts."""
         return tuple(part(dtype.name) for dtype in (self.dtypes.computed, *self.factor_dtypes))
 
     @cached_property
     def index_sources(self) -> tuple[int, ...]:
-        """For each dynamic pattern that is walked, the number of a value that has its index arrays, or `OUTPUT`.
+        """For each walked dynamic pattern, the number of a value with the pattern's index arrays, or `OUTPUT`.
 
         The value also has the transposed indices that the walk uses.
         """
@@ -249,12 +249,12 @@ class Term:
         )
 
     def dynamic_patterns(self, values: Sequence[Any], output: DynamicPattern | None) -> list[DynamicPattern]:
-        """The dynamic patterns that are walked, taken from these values; `output` is the result's own."""
+        """The dynamic patterns that are walked, taken from these values; `output` is the result's pattern."""
         patterns = (output if n == OUTPUT else values[n].pattern for n in self.index_sources)
         return [pattern for pattern in patterns if pattern is not None]
 
     def spec_on(self, result: PatternRef | None) -> Spec | None:
-        """The loops for a dense result, or for one on a pattern; None if no pattern is walked."""
+        """The loops for a dense result, or for a result on a pattern; None if no pattern is walked."""
         on_core = [_levels(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
         walks = self.walked(result)
         if not walks:
@@ -279,10 +279,10 @@ def typed_terms(
 ) -> tuple[list[Term], OutputRequest]:
     """The terms of a statement with the signatures of their operands, and the request for the output.
 
-    All have the dtypes of their sum.
+    All terms have the dtypes of their sum.
 
-    The operands are the tensors of the terms, in order of appearance. A pattern as output has all dimensions of the
-    result.
+    The operands are the tensors of the terms, in order of appearance. If the returned request is a pattern, the pattern
+    has all dimensions of the result.
 
     Raises ShapeError if ranks or sizes do not agree, DTypeError or SemiringError if dtypes do not fit.
     """
@@ -329,7 +329,7 @@ def _check_rank(text: str, access: Access, operand: Signature) -> None:
 
 
 def _walks(tensors: Sequence[tuple[PatternRef | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, PatternAccess]:
-    """The distinct pattern accesses. A shared access gets its tensors' largest set of transposed indices."""
+    """The distinct accesses to patterns. A shared access gets the largest set of transposed indices of its tensors."""
     walks: dict[WalkKey, PatternAccess] = {}
     for core, levels in filter(None, (_levels(on, indices) for on, indices in tensors)):
         walk = PatternAccess(levels[: core.ndim], core.pattern, core.derived)
@@ -390,7 +390,7 @@ def checked_sizes(
 def _check_given_shape(
     text: str, target: Access, shape: Sequence[int], found: Mapping[IndexVar, tuple[int, str]]
 ) -> None:
-    """Raises ShapeError if the shape passed for the target contradicts the sizes that the operands give."""
+    """Raise ShapeError if the shape passed for the target contradicts the sizes of the operands."""
     follows = tuple(found.get(str(index), (size, ""))[0] for index, size in zip(target.indices, shape, strict=True))
     if follows != tuple(shape):
         dim = next(dim for dim, (given, size) in enumerate(zip(shape, follows, strict=True)) if given != size)
@@ -402,7 +402,7 @@ def _check_given_shape(
 
 
 def extended_to(text: str, target: Access, out: PatternRef, sizes: Mapping[IndexVar, int]) -> PatternRef:
-    """The pattern `out` with dense levels for the indices of the target that it lacks. `sizes` has the known sizes.
+    """Extend the pattern `out` by dense levels for the indices of the target that it lacks. `sizes` has known sizes.
 
     Raises ShapeError unless exactly one choice of indices has the pattern's sizes.
     """
@@ -433,7 +433,7 @@ def extended_to(text: str, target: Access, out: PatternRef, sizes: Mapping[Index
 
 
 def _first_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:
-    """The first indices that have these sizes in this order; None if there are none."""
+    """The first indices that have the sizes of `shape`, in order; None if there are no such indices."""
     found: list[IndexVar] = []
     for v in names:
         if len(found) < len(shape) and sizes[v] == shape[len(found)]:
@@ -442,13 +442,13 @@ def _first_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mappin
 
 
 def _last_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:
-    """The last indices that have these sizes. They equal the first choice if there is only one choice."""
+    """The last indices that have the sizes of `shape`. They equal the first choice if there is only one choice."""
     found = _first_choice(names[::-1], shape[::-1], sizes)
     return None if found is None else found[::-1]
 
 
 def subscripts_of(*terms: Sequence[IndexVar]) -> list[str]:
-    """The terms as einsum subscripts: names of any length are replaced by single letters."""
+    """Write terms as einsum subscripts: a single letter replaces each name."""
     names = dict.fromkeys(v for term in terms for v in term)
     taken = {v for v in names if len(v) == 1 and v in ascii_letters}
     free = (letter for letter in ascii_letters if letter not in taken)

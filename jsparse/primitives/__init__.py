@@ -1,4 +1,4 @@
-"""The JAX primitives of jsparse. Each has one file with all of its rules, except lowerings.
+"""The JAX primitives of jsparse. Each primitive has one file with all of its rules, except lowerings.
 
-`lowerings.py` has these, and is imported when a primitive is first applied.
+`lowerings.py` has the lowerings, and is imported when a primitive is first applied.
 """

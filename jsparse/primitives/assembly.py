@@ -40,7 +40,7 @@ class OutputPattern:
     Attributes:
         kept: the index variables of the result.
         walks: all patterns that are walked.
-        terms: for each product, the numbers in `walks` of the patterns that its factors lie on.
+        terms: for each product, the indices in `walks` of the patterns on which its factors lie.
         sizes: the size of each index variable.
     """
 
@@ -51,17 +51,17 @@ class OutputPattern:
 
     @property
     def stored(self) -> tuple[Stored, ...]:
-        """The patterns as the scheduler takes them."""
+        """The patterns in the form that the scheduler reads."""
         return stored_patterns(self.walks)
 
     def problem(self) -> Problem:
-        """The compiler's problem that counts the distinct coordinate tuples, in storage order."""
+        """Return the compiler problem that visits the distinct coordinate tuples in storage order and counts them."""
         counting = _counting(self, range(len(self.walks)))
         statements = tuple(replace(counting.statement, patterns=term) for term in self.terms)
         return replace(counting, statements=statements, ordered=True)
 
     def term_plans(self) -> list[Plan]:
-        """The cheapest plan for each term alone. The loops may reach coordinate tuples in any order, and repeatedly."""
+        """Return the cheapest plan for each term alone. Its loops may reach tuples in any order and more than once."""
         taken = ([self.walks[n] for n in term] for term in self.terms)
         return [plan(_counting(self, t), stored_patterns(walks)) for t, walks in zip(self.terms, taken, strict=True)]
 
@@ -78,12 +78,12 @@ def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
 
 @dataclass(frozen=True)
 class AssemblyPlan:
-    """The plans that assemble a pattern: one that writes entries in order, or one for each term, followed by a sort.
+    """The plans that assemble a pattern: one plan that writes entries in order, or a plan for each term and a sort.
 
     Attributes:
         plans: the plans.
-        walks: for each plan, the numbers of the patterns that it walks.
-        is_ordered: one plan writes each entry once, in storage order.
+        walks: for each plan, the indices in `OutputPattern.walks` of the patterns that the plan walks.
+        is_ordered: whether a single plan writes each entry once, in storage order.
     """
 
     plans: tuple[Plan, ...]
@@ -92,14 +92,14 @@ class AssemblyPlan:
 
 
 def ordered_assembly(reached: OutputPattern, chosen: Plan) -> AssemblyPlan:
-    """The assembly by one plan over all patterns."""
+    """Return the assembly in which the single plan `chosen` walks all patterns."""
     return AssemblyPlan((chosen,), (tuple(range(len(reached.walks))),), True)
 
 
 def assembly_order(reached: OutputPattern, result: Pattern | DynamicType) -> tuple[IndexVar, ...]:
-    """The index variables of a result in storage order; none if a program has to sort the entries.
+    """Return the index variables of a result in storage order; none if a program has to sort the entries.
 
-    It has to sort them if it cannot append entries to the result's levels."""
+    A program has to sort the entries if it cannot append them to the result's levels."""
     if isinstance(result, DynamicType) and not result.format.appends:
         return ()
     return tuple(reached.kept[dim] for dim in result.format.order)
@@ -107,7 +107,7 @@ def assembly_order(reached: OutputPattern, result: Pattern | DynamicType) -> tup
 
 @remembered(maxsize=256)
 def plan_assembly(reached: OutputPattern, order: tuple[IndexVar, ...]) -> AssemblyPlan:
-    """The cheaper assembly of a result that stores its index variables in `order`: one ordered plan, or a sort."""
+    """Return the cheaper assembly of a result with the storage order `order`: one ordered plan, or plans and a sort."""
     if not reached.terms:
         return AssemblyPlan((), (), False)
     listed = reached.term_plans()
@@ -122,7 +122,7 @@ def plan_assembly(reached: OutputPattern, order: tuple[IndexVar, ...]) -> Assemb
 def assemble_coordinates(
     reached: OutputPattern, order: tuple[IndexVar, ...], index_dtype: np.dtype
 ) -> tuple[list[np.ndarray], bool]:
-    """The coordinates of the entries, one array for each of `kept`, and whether they are sorted and distinct.
+    """Return the coordinates of the entries, an array for each of `kept`, and whether entries are sorted and distinct.
 
     All patterns have to be static: the kernels run on the host, while the program is traced.
     """
@@ -142,7 +142,7 @@ def assemble_with(
     factors: Sequence[Any] = (),
     dtype: np.dtype | None = None,
 ) -> tuple[Any, ...]:
-    """The index arrays of a pattern of that type, and optionally its values, by the assembly `found`.
+    """Compute the index arrays of a pattern of type `type_`, and optionally its values, by the assembly `found`.
 
     If the pattern overflows, or a walked pattern has overflowed, the true count exceeds the capacity, and values are
     NaN. Only lowerings call this function.
@@ -176,7 +176,10 @@ def assemble_with(
 
 
 def source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]], type_: DynamicType) -> list[Any]:
-    """The largest `true_count` of the walked patterns; empty if none of them has one, or if the result has none."""
+    """Return a list of one item, the largest `true_count` of the walked patterns.
+
+    The list is empty if no walked pattern has a true count, or if the result has none.
+    """
     counts = [
         true_count(arrays[walk.pattern.limit[0]][..., -1], walk.pattern, type_)
         for walk, arrays in zip(walks, index, strict=True)

@@ -1,9 +1,9 @@
 """Batching of a spec: a batch axis is one more index variable, for every semiring and mask.
 
-With one exception, no array is copied to move its batch axis. A dense array keeps the axis where it is. Values on a
-pattern have it before or after their positions. The exception: if the pattern itself is batched, the batch axis has to
-come before the positions, and values that have it elsewhere are transposed. The result has the batch axis where the
-largest batched factor has it.
+With one exception, no array is copied to move its batch axis. A dense array keeps the batch axis where it is. Values on
+a pattern have the batch axis before or after the axis of positions. The exception: if the pattern itself is batched,
+the batch axis has to come before the positions, and values with the batch axis elsewhere are transposed. The result has
+the batch axis in the same place as the largest batched factor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 def batched(
     primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec
 ) -> tuple[Any, int]:
-    """The result for all members of a batch, and its batch axis."""
+    """Compute the results of all members of a batch as one array. Return the array and its batch axis."""
     spec = spec.unscheduled
     name = _free_name(spec)
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
@@ -62,7 +62,7 @@ def _free_name(spec: Spec) -> IndexVar:
 
 
 def _with_batch(x: Any, axis: int, term: ArrayAccess, name: IndexVar, grown: Spec) -> tuple[Any, ArrayAccess]:
-    """A batched array in the layout of its new term, and that term."""
+    """Add the batch index variable to a term. Return the batched array in the layout of the new term, and that term."""
     if axis <= len(term.before):
         return x, replace(term, before=(*term.before[:axis], name, *term.before[axis:]))
     if name in _lead(term, grown):
@@ -76,10 +76,10 @@ def _lead(term: ArrayAccess, spec: Spec) -> tuple[IndexVar, ...]:
 
 
 def _like_a_factor(result: ArrayAccess, name: IndexVar, grown: Spec) -> ArrayAccess:
-    """The result's term with the batch index variable in the same order as in the largest batched factor.
+    """Return the result's term with the batch index variable, placed as in the largest batched factor.
 
     The batch variable comes first if it comes first in that factor, else after the variables that precede it there. If
-    patterns are batched, it stays before the positions, because each member may overflow on its own.
+    patterns are batched, the batch variable stays before the positions, because each member may overflow separately.
     """
     having = [term for term in grown.factors if name in term.before or name in term.behind]
     if not having or name in _lead(result, grown):
@@ -100,7 +100,7 @@ def _like_a_factor(result: ArrayAccess, name: IndexVar, grown: Spec) -> ArrayAcc
 def _one_by_one(
     primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], spec: Spec
 ) -> jax.Array:
-    """The result computed member by member.
+    """Compute the result one batch member at a time.
 
     This is for patterns that loops can walk only by transposed indices, which batched patterns cannot use.
     """

@@ -16,7 +16,7 @@ differentiation, transposition and batching.
 The dtypes of factors and result may differ: a cotangent has the dtype of its factor. Nothing is conjugated, by JAX's
 convention for cotangents of complex numbers, so the transpose of a product is the same as for real numbers.
 
-By a semiring other than (+, ·) a product is not linear. Its derivative is
+Over a semiring other than (+, ·), a product is not linear. Its derivative is
 
     R = min ⊗ X, max ⊗ X     dR = Σ [⊗X == R] d(⊗X) / Σ [⊗X == R] 1
 
@@ -35,7 +35,7 @@ The derivative of min and max is made of einsums with a condition on the innermo
     R = Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · Yₘ
 
 With T = min or max of X₁ ⊗ … ⊗ Xₙ over the summed index variables, the mask selects the combinations that attain T.
-Without any Y, R is their number. X and T are only compared, so R is piecewise constant in them. It is linear in each Y,
+Without any Y, R counts them. X and T are only compared, so R is piecewise constant in them. It is linear in each Y,
 with the JVP and the transpose above under the same mask.
 
 Results have a checkpoint name, by which policies of `jax.checkpoint` save them instead of recomputing them.
@@ -78,7 +78,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
 
 
 def _tangent(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec, first: int = 0) -> Any:
-    """The tangent dR = Σₙ X₁ · … · dXₙ · … over the factors from number `first` on; symbolic zero if all dXₙ are."""
+    """Return the tangent dR = Σₙ X₁ · … · dXₙ · … over n >= `first`; a symbolic zero if all dXₙ are symbolic zeros."""
     parts = [
         einsum_p.bind(*_compat.same_varying((*primals[:n], change, *primals[n + 1 :])), spec=spec)
         for n, change in enumerate(spec.split(tangents)[0])
@@ -88,9 +88,11 @@ def _tangent(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Sp
 
 
 def transposed(cotangent: Any, *operands: Any, spec: Spec) -> Any:
-    """The cotangent X̄ₙ of the one unknown factor, in its dtype: the terms of that factor and of the result exchanged.
+    """Return the cotangent X̄ₙ of the only unknown factor, in the dtype of Xₙ, and None for all other operands.
 
-    Raises LinearityError if more than one factor is unknown, or the product is not linear in it.
+    The cotangent is the einsum in which the terms of Xₙ and of the result are exchanged.
+
+    Raises LinearityError if more than one factor is unknown, or the product is not linear in Xₙ.
     """
     factors, index = operands[: len(spec.factors)], operands[len(spec.factors) :]
     unknown = _unknown(factors, index, spec)
@@ -108,7 +110,7 @@ def transposed(cotangent: Any, *operands: Any, spec: Spec) -> Any:
 
 
 def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:
-    """The number of the single factor in which a product is transposed."""
+    """Return the index of the only unknown factor. Raise LinearityError if the einsum has no transpose in it."""
     if any(map(_compat.is_undefined, index)):
         raise pattern_is_unknown()
     if not spec.semiring.is_linear:
@@ -127,7 +129,7 @@ def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:
 
 
 def semiring_jvp(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec) -> Any:
-    """The tangent of `out`, the result of the einsum on `primals`; a symbolic zero if all tangents are.
+    """Return the tangent of `out`, the result of the einsum on `primals`; a symbolic zero if no factor has a tangent.
 
     Raises NotYetSupportedError for a semiring without a derivative.
     """

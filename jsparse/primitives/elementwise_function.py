@@ -1,4 +1,4 @@
-"""Elementwise functions as values: jaxprs of one number for each argument, with their derivatives."""
+"""Elementwise functions as objects: jaxprs that take one scalar for each argument, and their derivatives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ELEMENTWISE = _names(
     squeeze optimization_barrier name pvary pcast
     """
 )
-"""JAX's primitives that combine no elements of one array, if all of their operands and results are scalars."""
+"""JAX primitives that are elementwise, provided that all of their operands and results are scalars."""
 
 CALLS = _names(
     """
@@ -37,20 +37,20 @@ CALLS = _names(
     remat2 while cond scan
     """
 )
-"""Primitives that are elementwise if the jaxprs among their parameters are."""
+"""Primitives that are elementwise if the jaxprs among their parameters are elementwise."""
 
 Avals = Sequence[jax.ShapeDtypeStruct]
 
 
 @dataclass(frozen=True, eq=False)
 class ElementwiseFunction:
-    """A function of scalars: one element of each argument gives one element of the result. It is compared by identity.
+    """A function from one element of each argument to one element of the result. Instances are compared by identity.
 
     Attributes:
         jaxpr: a closed jaxpr of scalars, without constants.
         name: the name in messages and jaxprs.
-        is_compiled: whether a call outside of jit runs as one compiled program. Otherwise it runs step by step, as
-            functions of jax.numpy do, since compiling a new function takes longer than running it.
+        is_compiled: whether a call outside of jit runs as one compiled program. Otherwise the call runs step by step,
+            as functions of jax.numpy do, since compiling a new function takes longer than running it.
     """
 
     jaxpr: Any
@@ -72,7 +72,7 @@ class ElementwiseFunction:
         return len(self.jaxpr.in_avals)
 
     def __call__(self, *args: Any) -> Any:
-        """Compute the function of scalars."""
+        """Evaluate the function on scalars."""
         (out,) = _compat.evaluated(self.jaxpr, args)
         return out
 
@@ -97,7 +97,7 @@ class ElementwiseFunction:
         return self._derive(("tangent", active), tangent, (*self.jaxpr.in_avals, *avals), f"d {self.name}")
 
     def transposed(self, unknown: int) -> ElementwiseFunction:
-        """The function (other arguments, cotangent) ↦ cotangent of argument `unknown`, in which this one is linear."""
+        """Return (other arguments, cotangent) ↦ cotangent of argument `unknown`. `self` is linear in that argument."""
         aval = self.jaxpr.in_avals[unknown]
 
         def transpose(*args: Any) -> Any:
@@ -114,7 +114,7 @@ class ElementwiseFunction:
         return self._derive(("transposed", unknown), transpose, avals, f"{self.name} transposed")
 
     def without(self, zeros: tuple[int, ...]) -> ElementwiseFunction:
-        """The function of the other arguments if the arguments numbered `zeros` are 0."""
+        """Return the function of the remaining arguments when the arguments with the indices `zeros` are 0."""
         kept = [aval for n, aval in enumerate(self.jaxpr.in_avals) if n not in zeros]
 
         def restricted(*args: Any) -> Any:
@@ -135,12 +135,13 @@ class ElementwiseFunction:
 def traced(
     function: Callable[..., Any], avals: Avals, is_compiled: bool = False
 ) -> tuple[ElementwiseFunction, Sequence[Any]]:
-    """Trace a function of scalars of these dtypes.
+    """Trace a function of scalars with the dtypes of `avals`.
 
-    Returns the function, with further arguments for the scalars that `function` closes over, and these scalars.
+    Returns the traced function, and the scalars over which `function` closes. The traced function takes these scalars
+    as arguments after the others.
 
-    Raises ShapeError if its result is no scalar, or if it combines elements of an array, DTypeError if the result is no
-    number.
+    Raises ShapeError if the result is no scalar, or if `function` combines elements of an array; DTypeError if the
+    result is no number.
     """
     name = getattr(function, "__name__", type(function).__name__)
     closed = jax.make_jaxpr(function)(*avals)
@@ -179,7 +180,7 @@ def _check(jaxpr: Any, name: str) -> None:
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:
-    """Yield the equations of a jaxpr and of those inside it."""
+    """Yield the equations of a jaxpr and of the jaxprs nested in it."""
     for equation in jaxpr.eqns:
         yield equation
         for inner in _compat.jaxprs_in(equation.params):

@@ -3,9 +3,9 @@
     R = Σₜ cₜ Σ X₁ · … · Xₙ
 
 The sum is linear in each factor, and its pattern does not depend on the factors' values. So its JVP is a sum of
-`einsum`s on that pattern (for semirings other than (+, ·) see `primitives.einsum`). Its transpose finds the pattern
-once more, and transposes the `einsum` of each term on it. Without terms there are no values, and the result is the
-pattern, which has no derivative. Batches are computed in these two steps (`apart`).
+`einsum`s on that pattern (for semirings other than (+, ·) see `primitives.einsum`). The transpose finds the pattern
+once more, and transposes the `einsum` of each term on that pattern. Without terms there are no values, and the result
+is the pattern, which has no derivative. A batch with values first finds the pattern, then computes values (`apart`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> A
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, work: Entries) -> list[Any]:
-    """Transpose the einsum of each term with an unknown factor, on the pattern, which is found once more."""
+    """Find the pattern once more, and transpose on it the einsum of each term that has an unknown factor."""
     cotangent, (factors, index) = cotangents[-1], work.split(operands)
     if any(_compat.is_undefined(array) for of in index for array in of):
         raise pattern_is_unknown()
@@ -86,7 +86,7 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Entries
 
 
 def _has_known_pattern(known: Sequence[bool], work: Entries) -> bool:
-    """Whether all index arrays are known although some values are not, so that the pattern can be found first."""
+    """Return whether a dynamic pattern can be found before its values: only values of factors are unknown."""
     of_factors, of_index = work.split(known)
     found = all(flag for of in of_index for flag in of) and not all(flag for of in of_factors for flag in of)
     return found and not isinstance(work.result, Pattern)
@@ -96,22 +96,22 @@ Index = Sequence[Sequence[Any]]  # the index arrays of each pattern that is walk
 
 
 def apart(*operands: Any, work: Entries) -> list[Any]:
-    """The results of `entries`: the index arrays of a dynamic pattern, and the values on it."""
+    """Compute the results of `entries` in two steps: the index arrays of a dynamic pattern, then the values on it."""
     factors, index = work.split(operands)
     arrays = pattern_arrays(work, index)
     return [*arrays, reduce(add, (term(work, n, own, index, arrays) for n, own in enumerate(factors)))]
 
 
 def pattern_arrays(work: Entries, index: Index) -> tuple[Any, ...]:
-    """The index arrays of the result's pattern if it is dynamic."""
+    """Compute the index arrays of the result's pattern; none if the pattern is static."""
     return () if isinstance(work.result, Pattern) else assemble_arrays(work.reached, index, work.result)
 
 
 def assemble_arrays(reached: OutputPattern, index: Index, type_: DynamicType) -> tuple[Any, ...]:
-    """The index arrays of a pattern of that type with an entry at every coordinate tuple that is reached.
+    """Compute the index arrays of a pattern of type `type_` with an entry at every coordinate tuple of `reached`.
 
     Args:
-        index: for each pattern its index arrays, as `PatternAccess.array_counts` says; empty for a static one.
+        index: the operands of each walked pattern (see `PatternAccess.array_counts`); none for a static pattern.
     """
     operands = _compat.same_varying([array for arrays in index for array in arrays])
     return tuple(entries_p.bind(*operands, work=Entries(reached, (), (), type_)))
@@ -128,7 +128,7 @@ def term(work: Entries, number: int, factors: Sequence[Any], index: Index, array
 def term_transposed(
     work: Entries, number: int, factors: Sequence[Any], index: Index, arrays: Sequence[Any], cotangent: Any
 ) -> list[Any]:
-    """Transpose one term: the cotangent of each unknown factor, and None for each known one."""
+    """Transpose one term. Return the cotangent of each unknown factor, and None for each known factor."""
     spec, more, scale = _scaled(work, number, cotangent.dtype)
     taken = term_operands(work, number, (*factors, *more), index, arrays)
     found: list[Any] = transposed(cotangent if scale is None else cotangent * scale, *taken, spec=spec)
@@ -138,14 +138,14 @@ def term_transposed(
 def term_operands(
     work: Entries, number: int, factors: Sequence[Any], index: Index, arrays: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """The operands of a term's own `einsum`: factors, index arrays of its patterns, and index arrays of the result."""
+    """Return the operands of a term's `einsum`: the factors, and the index arrays of its patterns and of the result."""
     walks = zip(work.reached.terms[number], work.specs[number].walks, strict=False)
     given = (index[n][: walk.operand_count] for n, walk in walks)
     return (*factors, *(array for of in given for array in of), *arrays)
 
 
 def _scaled(work: Entries, number: int, dtype: np.dtype) -> tuple[Spec, tuple[np.ndarray, ...], np.ndarray | None]:
-    """A term's einsum, its additional factors, and the number of that dtype that multiplies its result, or None."""
+    """Return a term's einsum, its additional factors, and the scale of its result in `dtype`, or None."""
     spec, scale = work.specs[number], as_dtype(work.coefficients[number], dtype)
     if not np.isfinite(scale):
         # As a factor it multiplies stored products only. Applied to the result it would turn padding from 0 into NaN.

@@ -1,4 +1,4 @@
-"""The parameter of the primitive `entries`, and the compiler's problem that it states."""
+"""The parameter of the primitive `entries`, and the compiler problem that it describes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from jsparse.primitives.spec import Spec, check_shape, split_by_counts
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Entries:
-    """A sum of products on the entries that it reaches; without terms, the pattern of these entries alone.
+    """A sum of products on the entries that the products reach; without terms, only the pattern of these entries.
 
     Attributes:
         reached: the coordinates that are reached, and the patterns that reach them.
         coefficients: the number that multiplies each term.
         specs: each term as an einsum on the result's pattern. That pattern is the last of the spec's walks; the walks
             before it are the patterns of `reached.terms`. There are no specs for index arrays without values.
-        result: a static pattern, so that the primitive returns values only; or the type of a dynamic pattern, so that
-            it returns index arrays and values.
+        result: a static pattern, if the primitive returns only values; or the type of a dynamic pattern, if the
+            primitive returns index arrays and values.
         schedule: steps that the kernel has to have; None if the scheduler decides everything.
         lead: the leading axes of all index arrays, for a batch of patterns without values.
     """
@@ -52,9 +52,10 @@ class Entries:
 
     @property
     def is_fused(self) -> bool:
-        """Whether loops reach the result's entries in storage order, and leave no index variable to vector lanes.
+        """Whether one kernel may find the result's entries and compute their values.
 
-        A result too large for the int32 chunk offsets of a static pattern is not fused.
+        Loops have to reach the entries in storage order and leave no index variable to vector lanes. A static result
+        must not be too large for int32 chunk offsets.
         """
         if isinstance(self.result, Pattern) and self.result.nse >= 2**31:
             return False
@@ -78,13 +79,13 @@ class Entries:
         return self.specs[0].semiring if self.specs else PLUS_TIMES
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
-        """The factors of each term, and the index arrays of each pattern."""
+        """Split operands into the factors of each term and the index arrays of each pattern."""
         counts = (*(len(spec.factors) for spec in self.specs), *(walk.operand_count for walk in self.reached.walks))
         parts = split_by_counts(operands, counts)
         return parts[: len(self.specs)], parts[len(self.specs) :]
 
     def check_operands(self, operands: Sequence[Any]) -> None:
-        """Raise LeafError unless operands have the shapes and dtypes that specs require, as `Spec.check_operands`."""
+        """Raise LeafError unless the operands have the required shapes and dtypes (see `Spec.check_operands`)."""
         factors, index = self.split(operands)
         for spec, arrays in zip(self.specs, factors, strict=True):
             for n, (x, stored) in enumerate(zip(arrays, spec.factors, strict=True)):
@@ -99,9 +100,9 @@ class Entries:
         return (result.name, *(np.dtype(x.dtype).name for of_term in factors for x in of_term))
 
     def problem(self, dtypes: Sequence[str]) -> Problem:
-        """The compiler's problem. `dtypes` has the dtypes of the result and of all factors.
+        """Return the compiler problem. `dtypes` lists the dtypes of the result and of all factors.
 
-        Its kernel writes values only if the pattern is static, else coordinates as well.
+        The kernel writes values, and for a dynamic pattern also coordinates.
         """
         counting = self.reached.problem()
         result, *of_factors = dtypes

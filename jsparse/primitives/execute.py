@@ -1,11 +1,11 @@
 """The CPU lowering of einsums and of entries.
 
-Operands are brought into the plan's storage order, its kernel is called, and the result is brought back.
+Operands are moved to the plan's storage order, the plan's kernel is called, and the result is moved back.
 
 Some products need no rows: their loops walk the entries of a dynamic pattern as one segment. In a sum of all entries,
 or a product of values on one pattern, no factor is read by coordinates. If every level above the last one is full, as
-in csr, a single compressed level has the same entries at the same positions. Walking it saves the loops over rows,
-which may be short. Coordinates out of range are skipped as before.
+in csr, a single compressed level has the same entries at the same positions. Walking that level saves the loops over
+rows, which may be short. Coordinates out of range are still skipped.
 
 Complex products are sums of real products of parts: kernels compute with real numbers only.
 
@@ -48,7 +48,7 @@ SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
 
 @remembered(maxsize=256)
 def make_plan(spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT) -> tuple[Plan, KernelCall]:
-    """The plan for `spec` and its call, by a backend's kernel; `dtypes` has the dtypes of result and factors."""
+    """Return the plan for `spec`, and its kernel call. `dtypes` lists the dtypes of the result and of the factors."""
     with stage("schedule"):
         chosen = wide_accumulation_plan(problem_of(spec, dtypes), spec.stored, spec.schedule)
     names = bound_names(spec.walks, chosen.patterns, chosen.blocks)
@@ -91,7 +91,7 @@ def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def flattened(spec: Spec) -> Spec:
-    """The spec over one segment; the spec itself if it needs rows, or walks no pattern of that kind."""
+    """Return the spec that walks all entries as one segment; `spec` itself if it needs rows or another format."""
     if len(spec.walks) != 1 or spec.schedule is not None or config.bounds == "check":  # for the pattern as is
         return spec
     (walk,) = spec.walks
@@ -110,7 +110,7 @@ def flattened(spec: Spec) -> Spec:
 
 
 def _flattened_operands(spec: Spec, operands: tuple[Any, ...]) -> tuple[Spec, tuple[Any, ...]]:
-    """The flattened spec and its operands. The new pointers are 0 and the number of entries."""
+    """Return the flattened spec and its operands. The new pointers are [0, number of entries]."""
     flat = flattened(spec)
     if flat is spec:
         return spec, operands
@@ -120,7 +120,7 @@ def _flattened_operands(spec: Spec, operands: tuple[Any, ...]) -> tuple[Spec, tu
 
 
 def real_products(factors: Sequence[np.dtype], dtype: np.dtype) -> tuple[np.dtype, list[np.dtype], int]:
-    """The real products that a complex product is a sum of: their dtype, the dtypes of their factors, and their number.
+    """Return the dtype of the real products that add up to a complex product, their factors' dtypes, and their count.
 
     Args:
         factors, dtype: the dtypes of the factors and of the product.
@@ -134,7 +134,7 @@ def real_products(factors: Sequence[np.dtype], dtype: np.dtype) -> tuple[np.dtyp
 def complex_as_real(
     factors: Sequence[Any], dtype: np.dtype, compute: Callable[[list[Any], np.dtype], Any]
 ) -> jax.Array:
-    """The product of `factors` in `dtype`. `compute(factors, dtype)` multiplies real factors in a real dtype."""
+    """Multiply `factors` in `dtype`. `compute(factors, dtype)` multiplies real factors in a real dtype."""
     real, _, _ = real_products([np.dtype(x.dtype) for x in factors], dtype)
     parts_of_factors = [(x.real, x.imag) if is_complex(x.dtype) else (x,) for x in factors]
     sums: list[Any] = [None, None]
@@ -155,18 +155,18 @@ def complex_as_real(
 
 
 def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> Any:
-    """A bool array of shape (): whether an unbatched pattern overflowed. None if none can, or the dtype has no NaN.
+    """Return whether an unbatched pattern overflowed, as a bool array (); None if none can, or if `dtype` has no NaN.
 
-    A pattern that overflowed lacks some of its entries, so every result on it would be wrong. It is NaN instead. The
-    pattern's index arrays contain the flag (the true count). Every product of a derivative walks the same pattern, so
-    gradients are NaN, too. `index` are the operands of each walk.
+    A pattern that overflowed lacks some of its entries, so every result on it would be wrong. The result is NaN
+    instead. The pattern's index arrays contain the flag (the true count). Every product of a derivative walks the same
+    pattern, so gradients are NaN, too. `index` holds the operands of each walk.
     """
     found = _flags(spec, dtype, index, batches=False)
     return reduce(or_, (flag for _, flag in found)) if found else None
 
 
 def poisoned(out: Any, spec: Spec, index: Sequence[Sequence[Any]]) -> Any:
-    """The result, NaN for each member of a batch whose pattern overflowed; all of it NaN if it sums over members."""
+    """Set a result to NaN for each batch member whose pattern overflowed; everywhere if it is summed over members."""
     before = spec.result.before
     for lead, flag in _flags(spec, out.dtype, index, batches=True):
         summed = tuple(n for n, v in enumerate(lead) if v not in before)
@@ -181,7 +181,10 @@ def poisoned(out: Any, spec: Spec, index: Sequence[Sequence[Any]]) -> Any:
 def _flags(
     spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]], batches: bool
 ) -> list[tuple[tuple[str, ...], Any]]:
-    """The leading index variables of each dynamic pattern that may overflow, and a flag for each member."""
+    """Return the leading index variables and the overflow flags of each dynamic pattern that may overflow.
+
+    `batches` selects the batched patterns if true, else the unbatched patterns.
+    """
     if not jnp.issubdtype(dtype, jnp.inexact):
         return []
     found = []
@@ -211,7 +214,7 @@ def execute_entries(*operands: Any, work: Entries) -> list[Any]:
 
 
 def _assembled(operands: Sequence[Any], work: Entries) -> list[Any]:
-    """The pattern without values: loops list the coordinates. Unless they come in storage order, they are sorted."""
+    """Assemble a pattern without values: loops list coordinates, which are then sorted unless already in order."""
     reached, result = work.reached, work.result
     assert isinstance(result, DynamicType)
 
@@ -225,7 +228,7 @@ def _assembled(operands: Sequence[Any], work: Entries) -> list[Any]:
 
 
 def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Sequence[Any], dtype: np.dtype) -> jax.Array:
-    """The values on a static pattern."""
+    """Compute the values on a static pattern."""
     walks = work.reached.walks
     call = call_of(chosen.problem, (chosen.schedule,), bound_names(walks, chosen.patterns), config.generator)
     return call_kernel(call, factors, (result.nse,), dtype, (*static_patterns(walks), result))

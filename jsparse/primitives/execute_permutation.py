@@ -23,7 +23,7 @@ GRAIN = 1 << 14  # slots in a chunk; with fewer, waking a thread costs more than
 
 @lru_cache(maxsize=256)
 def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Problem, Schedule]:
-    """The problem `R[b, q, t] = V[b, G[q], t]`, without b or t if their size is 1, and its schedule.
+    """Return the problem `R[b, q, t] = V[b, G[q], t]`, which omits b or t if its size is 1, and a schedule.
 
     The number of slots is not part of the problem, so patterns of all sizes share one kernel.
     """
@@ -40,7 +40,7 @@ def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Prob
 
 
 def _moved_as(dtype: Any) -> str:
-    """The dtype that a kernel moves elements as, bit by bit. Elements of complex128 are moved in two parts."""
+    """Return the dtype in which a kernel copies elements bit by bit. Elements of complex128 are copied in two parts."""
     dtype = np.dtype(np.float64 if dtype == np.complex128 else dtype)
     return dtype.name if dtype.name in ("float32", "float64") else f"int{8 * dtype.itemsize}"
 
@@ -56,7 +56,7 @@ def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCa
 def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
     """Compute `out[q] = values[index[q]]` along `axis`, and 0 where the index is out of range.
 
-    Only lowerings call it.
+    Only lowerings call this function.
     """
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
     problem, schedule = _problem(_moved_as(values.dtype), np.dtype(index.dtype).name, outer, inner)
@@ -80,6 +80,6 @@ def _called(
 
 
 def execute_permutation(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> jax.Array:
-    """The gather of `permute_values`."""
+    """Compute `permute_values` by a kernel that gathers."""
     slots = (relayout.source if inverse else relayout.target).nse
     return _called(_call(values, relayout, inverse, axis), values, (), slots, axis, (relayout.source,))

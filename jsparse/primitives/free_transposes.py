@@ -2,8 +2,8 @@
 
 A layer x W with the batch in front transposes x and the product. The routine `swap` is faster than XLA's transpose. But
 XLA removes two transposes with only elementwise operations between them: it stores the arrays between them in the other
-layout. So before a swap becomes a call, its operand is traced back. If it comes from other swaps by elementwise
-operations only, all of these swaps become transposes that XLA can see.
+layout. So before a swap becomes a call, its operand is traced back. If the operand is computed from other swaps by
+elementwise operations only, all of these swaps become transposes that XLA can see.
 
 While a swap is lowered, later operations are not known. So a swap becomes a call at first. If it becomes a transpose
 later, the uses of the call's result are replaced, and XLA removes the unused call.
@@ -27,9 +27,9 @@ MOST = 256  # the most values that are traced back
 
 
 def after_transposes(ctx: Any, operand: Any) -> bool:
-    """Whether only elementwise operations stand between swaps or transposes and a value.
+    """Return whether a value is computed from swaps or transposes by elementwise operations only.
 
-    If so, the swaps become transposes, which XLA removes together with the one that follows the value.
+    If so, turn the swaps into transposes, which XLA removes together with the transpose that follows the value.
 
     Args:
         ctx: the context of a lowering rule.
@@ -46,16 +46,16 @@ def after_transposes(ctx: Any, operand: Any) -> bool:
 
 
 def transposed(operand: Any) -> Any:
-    """XLA's transpose of the last two of three dimensions."""
+    """Build XLA's transpose of the last two of three dimensions."""
     return stablehlo.transpose(operand, ir.DenseI64ArrayAttr.get([0, 2, 1]))
 
 
 class _Search:
-    """A search for the swaps and transposes that a value comes from by elementwise operations.
+    """A search for the swaps and transposes from which a value is computed by elementwise operations.
 
     Attributes:
         sources: the swaps and transposes that were found.
-        seen: the values that were traced back, each with the calls that it is inside of.
+        seen: the values that were traced back, each with the function calls that contain it.
     """
 
     def __init__(self, ctx: Any) -> None:
@@ -64,10 +64,10 @@ class _Search:
         self.seen: set[Any] = set()
 
     def follow(self, value: Any, calls: tuple[Any, ...] = ()) -> bool:
-        """Whether a value comes from swaps and transposes only. Broadcast values do not count: they have no layout yet.
+        """Return whether a value comes from swaps and transposes only. Broadcasts are skipped: they have no layout yet.
 
         Args:
-            calls: the calls of functions that the value is inside of.
+            calls: the function calls that contain the value, outermost first.
         """
         if (value, calls) in self.seen:
             return True

@@ -1,7 +1,7 @@
-"""`fused`: several operations as one, which becomes one kernel.
+"""`fused`: one operation that consists of several others and becomes one kernel.
 
 Its parameter is a closed jaxpr. Transformations differentiate and batch this jaxpr as the user wrote it, with the
-custom rules of functions inside:
+custom rules of the functions inside the jaxpr:
 
     JVP        (R, statistics) = fused(J')(x),  dR = fused(dJ)(x, statistics, dx)
     transpose  the transpose of the jaxpr in its linear arguments, fused again
@@ -37,7 +37,7 @@ COPIES = (*VIEWS, "convert_element_type")
 def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
     """Evaluate a closed jaxpr, with chains of its operations fused.
 
-    Policies of `jax.checkpoint` see one operation, whose results have the checkpoint names that users gave them.
+    Policies of `jax.checkpoint` see each chain as one operation. Its results keep the checkpoint names of the user.
     """
 
     def run(chain: Any, given: Sequence[Any]) -> list[Any]:
@@ -51,7 +51,7 @@ def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def _named(results: Sequence[Any]) -> list[Any]:
-    """The results of a kernel, with the checkpoint name of all kernel results."""
+    """Attach the checkpoint name that all kernel results share to the results of a kernel."""
     return [with_checkpoint_name(x) for x in results]
 
 
@@ -76,7 +76,7 @@ def execute_fused(*operands: Any, closed: Any) -> list[Any]:
 
 
 def as_chain(primitive: Any, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """The CPU lowering of an operation that consists of others: one kernel, or `otherwise` if these are no chain."""
+    """Return the CPU lowering of a primitive that consists of others: one kernel if possible, else `otherwise`."""
 
     def execute(*operands: Any, **params: Any) -> Any:
         closed = jax.make_jaxpr(lambda *x: primitive.bind(*x, **params))(*operands)
@@ -111,8 +111,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, closed: Any) -> Any
 
 @remembered_of
 def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
-    """The jaxprs of the JVP: arguments → results and statistics; arguments, statistics, tangents → tangents. The last
-    result is the number of results."""
+    """Return the two jaxprs of the JVP, and the number of results.
+
+    The first jaxpr maps arguments to results and statistics. The second one maps arguments, statistics and tangents of
+    the arguments to tangents of the results."""
     count = len(closed.in_avals)
     results = [n for n, aval in enumerate(closed.out_avals) if jnp.issubdtype(aval.dtype, jnp.inexact)]
 

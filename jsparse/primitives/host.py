@@ -1,6 +1,6 @@
-"""Work on known arrays, which the host does, since XLA would compile a program for each length.
+"""Work on known arrays that runs on the host, because XLA would compile a program for each array length.
 
-Only preparation is done here: making, converting and joining tensors. Its arrays have a new length in most calls.
+The work is only preparation: making, converting and joining tensors. In most of these calls, arrays have a new length.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jsparse.errors import LeafError
 
 
 def is_on_host(*arrays: Any) -> bool:
-    """Whether the host may compute with these arrays now: nothing is traced, and each is in memory of one CPU.
+    """Whether the host may compute with these arrays now: nothing is traced, and each array is in memory of one CPU.
 
     Arrays with a weak dtype are excluded, since numpy has no weak dtypes.
     """
@@ -31,7 +31,7 @@ def is_on_host(*arrays: Any) -> bool:
 
 
 def is_in_memory(x: Any) -> bool:
-    """Whether the elements of an array are known, have a dtype that numpy has, too, and are in memory of one CPU."""
+    """Return whether the elements of an array are known, have a numpy dtype, and are in memory of one CPU."""
     if type(x) is np.ndarray:
         return True
     if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer) or x.weak_type:
@@ -43,14 +43,14 @@ def is_in_memory(x: Any) -> bool:
 
 
 def host_arrays(arrays: Sequence[Any]) -> list[np.ndarray]:
-    """The arrays as contiguous arrays of numpy, which share their memory."""
+    """Convert arrays to contiguous numpy arrays, which share the memory of the given arrays where possible."""
     return [np.require(x, None, ["C", "A"]) if type(x) is np.ndarray else np.asarray(x) for x in arrays]
 
 
 def on_device(results: Sequence[np.ndarray], operands: Sequence[Any] = ()) -> list[jax.Array]:
-    """The results as jax arrays, on the device where a program with these operands would put them.
+    """Convert results to jax arrays, on the device where a program with these operands would put them.
 
-    Nothing else may refer to the results.
+    Nothing else may refer to the numpy arrays.
     """
     if not _compat.is_eager():
         return [jnp.asarray(x) for x in results]
@@ -61,7 +61,7 @@ def on_device(results: Sequence[np.ndarray], operands: Sequence[Any] = ()) -> li
 
 
 def padded(values: Any, length: int, fill: complex = 0) -> Any:
-    """The values, followed by elements `fill` up to `length`."""
+    """Append elements `fill` to the values up to the length `length`."""
     if not is_on_host(values):
         return jnp.pad(values, (0, length - len(values)), constant_values=fill)
     return on_device([padded_array(np.asarray(values), length, fill)], [values])[0]
@@ -76,7 +76,7 @@ def padded_array(values: np.ndarray, length: int, fill: complex = 0) -> np.ndarr
 
 
 def first(values: Any, count: int) -> Any:
-    """The first values."""
+    """Return the first `count` values."""
     if count == len(values) or not is_on_host(values):
         return values if count == len(values) else values[:count]
     return on_device([padded_array(np.asarray(values)[:count], count)], [values])[0]
@@ -89,12 +89,12 @@ _spent: OrderedDict[Hashable, float] = OrderedDict()  # seconds that a program w
 def is_rare(work: Hashable, lost: float) -> bool:
     """Whether some work is done so rarely that no program should be compiled for it.
 
-    It is rare as long as the seconds lost so far are fewer than a program takes to compile. So the total time is at
-    most twice the time of the better choice.
+    Work is rare as long as the seconds lost so far are fewer than the seconds that a program takes to compile. So the
+    total time is at most twice the time of the better choice.
 
     Args:
         work: the key of the work for which the program would be compiled.
-        lost: the seconds that it would save, compared with the host.
+        lost: the seconds that the program would save in this call, compared with the host.
     """
     spent = _spent.pop(work, 0.0) + lost
     _spent[work] = spent
@@ -112,9 +112,9 @@ def _prepared(routine: Routine) -> tuple[int, np.ndarray, list[int], str]:
 def run_routine(
     operands: Sequence[Any], routine: Routine, results: Sequence[tuple[tuple[int, ...], np.dtype]]
 ) -> list[jax.Array] | None:
-    """The results of a routine, or None if it fails.
+    """Run a routine on the host. Return its results, or None if it fails.
 
-    Raises LeafError for operands that do not fit it.
+    Raises LeafError for operands that do not fit the routine.
     """
     address, table, signature, recipe = _prepared(routine)
     made = [aligned(shape, dtype) for shape, dtype in results]

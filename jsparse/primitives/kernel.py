@@ -27,7 +27,7 @@ def call_kernel(
     patterns: tuple[Pattern, ...],
     invalid: Any = None,
 ) -> jax.Array:
-    """Run a call on operands. It has one result; `call_kernels` is for several.
+    """Run a kernel call that has one result. `call_kernels` runs calls with several results.
 
     Args:
         shape, dtype: the shape and dtype of the result.
@@ -45,7 +45,7 @@ def call_kernels(
     patterns: tuple[Pattern, ...],
     invalid: Any = None,
 ) -> list[Any]:
-    """Run a call with several results of these shapes and dtypes. If the operands are known, it runs at once."""
+    """Run a kernel call whose results have these shapes and dtypes; immediately if the operands are known."""
     if invalid is not None:
         operands, call = (*operands, _as_array(invalid)), call.with_validity
     known = run_call(call, operands, results, patterns) if is_on_host(*operands) else None
@@ -69,7 +69,7 @@ def _as_array(flag: Any) -> Any:
 
 
 def run_call(call: KernelCall, operands: Sequence[Any], results: Sequence[Any], *alive: Any) -> list[np.ndarray] | None:
-    """The results of a call, of these shapes and dtypes, on known operands, without XLA; None if it fails.
+    """Run a call on known operands without XLA. Return results of these shapes and dtypes, or None if the call fails.
 
     Args:
         alive: objects that must live until the call returns.
@@ -96,10 +96,10 @@ def lower_kernel(
 
 
 def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *keepalive: object) -> Any:
-    """The lowering of a call. The program keeps the call and the objects in `keepalive` alive.
+    """Lower a call to XLA's custom call. The program keeps the call and the objects in `keepalive` alive.
 
-    The kernel is compiled here, while lowering, so that errors are raised in Python. Its statement becomes the name of
-    the operation, which profilers show.
+    The kernel is compiled here, while lowering, so that errors are raised in Python. The kernel's statement becomes the
+    name of the operation, which profilers show.
     """
     handle = bind(call)
     handle.check_operands([(element_code(x.dtype), x.shape) for x in (*ctx.avals_in, *ctx.avals_out)])
@@ -123,7 +123,7 @@ def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *keepalive:
 class _KeepAlive:
     """The objects that a program keeps alive.
 
-    It is empty after pickling and unpickling, because a serialized executable finds its calls again where it is loaded.
+    After pickling and unpickling there are none, because a serialized executable looks up its calls where it is loaded.
     """
 
     def __init__(self, *keepalive: object) -> None:

@@ -1,8 +1,8 @@
 """The lowering of each primitive on each platform, in one table. A primitive's other rules are in its own file.
 
-A rule takes the primitive's operands and parameters: for `einsum` a `Spec`, which says what is computed and knows
-nothing of loops. On CPU a rule has the scheduler make a plan of them, and calls the plan's kernel. On all other
-platforms, and on CPU under `jsparse.config.backend = "xla"`, a rule makes XLA operations (`portable/`). Under
+A rule takes the primitive's operands and parameters: for `einsum` a `Spec`, which says what is computed and nothing
+about loops. On CPU a rule lets the scheduler make a plan, and calls the plan's kernel. On all other platforms, and on
+CPU under `jsparse.config.backend = "xla"`, a rule makes XLA operations (`portable/`). Under
 `jsparse.config.blocks = "pallas"`, CUDA and TPUs have kernels for products of blocks.
 """
 
@@ -42,7 +42,7 @@ from jsparse.primitives.spec import Spec
 from jsparse.settings import PORTABLE, config
 
 Rule: TypeAlias = Callable[..., Any]
-"""`rule(ctx, *operands, **params)` in terms of MLIR; `lower_as` makes one of a function of arrays."""
+"""A function `rule(ctx, *operands, **params)` of MLIR values. `lower_as` turns a function of arrays into a rule."""
 
 LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     einsum_p: {
@@ -66,14 +66,14 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     # calls of the extension, which lowerings of the others make on CPU
     kernel_p: {"cpu": lower_kernel},
 }
-"""The rules by platform.
+"""The rules of each primitive by platform.
 
-None stands for all platforms without a rule of their own. Under the backend "xla" it stands for CPU as well, unless
-there is a rule under that name."""
+The rule under None is for all platforms that are not listed. Under the backend "xla", CPU uses the rule under "xla"
+(`PORTABLE`) if there is one, and otherwise the rule under None."""
 
 
 def _with_blocks(*operands: Array, spec: Spec, kernel: str) -> jax.Array:
-    """The einsum by XLA operations, or by the kernel of that name if it is a product of blocks."""
+    """Compute the einsum by the kernel named `kernel` if it is a product of blocks, else by XLA operations."""
     from jsparse.primitives.portable import block_kernels  # noqa: PLC0415  it imports Pallas
 
     return compute_einsum(*operands, spec=spec, machine=ACCELERATOR, kernel=getattr(block_kernels, kernel))
@@ -85,18 +85,18 @@ BLOCKS: dict[Primitive, dict[str | None, Rule]] = {
         "tpu": lower_as(partial(_with_blocks, kernel="multiply_on_tpu")),
     }
 }
-"""The rules that come on top under `jsparse.config.blocks = "pallas"`."""
+"""The rules that are added to `LOWERINGS` under `jsparse.config.blocks = "pallas"`."""
 
 MOST_CONSTANT = 1 << 20
-"""The most bytes of index arrays that a program for other platforms has as constants."""
+"""The most bytes of index arrays that a program for platforms other than CPU may have as constants."""
 
 _constants: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()  # bytes by pattern, for each program
 
 
 def _limited(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The lowering rule with a limit for other platforms than CPU, where index arrays of static patterns are constants.
+    """Limit the constants of a lowering rule on platforms other than CPU: the index arrays of static patterns.
 
-    Raises NotYetSupportedError if all of them in a program have more bytes than MOST_CONSTANT."""
+    The rule raises NotYetSupportedError if a program has more than MOST_CONSTANT bytes of such arrays."""
 
     def checked(ctx: Any, *operands: Any, **params: Any) -> Any:
         others = [name for name in _compat.platforms_of(ctx) if name != "cpu"]
@@ -126,8 +126,9 @@ def _patterns(params: dict[str, Any]) -> Iterator[Pattern]:
 
 
 def _rules(primitive: Primitive) -> dict[str | None, Rule]:
-    """The rules of a primitive by platform, with the choices that `config.backend` makes on CPU and `config.blocks` on
-    other platforms."""
+    """Return the rules of a primitive by platform.
+
+    `config.backend` chooses the rule on CPU, and `config.blocks` the rules on other platforms."""
     rules = {**LOWERINGS[primitive], **(BLOCKS.get(primitive, {}) if config.blocks == "pallas" else {})}
     own, on_cpu = rules.get("cpu"), rules.pop(PORTABLE, rules.get(None))
     rules = {platform: rule if platform == "cpu" else _limited(rule) for platform, rule in rules.items()}
@@ -141,12 +142,13 @@ def _rules(primitive: Primitive) -> dict[str | None, Rule]:
 
 
 def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
-    """The function that a lowering traces, as a function of known arrays, for `_compat.run_once`.
+    """Turn a function that a lowering traces into a function of known arrays, for `_compat.run_once`.
 
-    Given arrays of numpy, the function calls kernels and routines at once.
+    On numpy arrays, `function` calls kernels and routines immediately.
 
-    It returns None where a program has to do the work: also for complex numbers, since XLA splits them into parts,
-    where `jax.debug_nans` searches each program for NaN, and where programs have no kernels.
+    The new function returns None where a program has to do the work: if operands are not known, if they are complex,
+    since XLA splits complex numbers into parts, if `jax.debug_nans` searches each program for NaN, or if programs have
+    no kernels.
     """
 
     def computed(*operands: Any, **params: Any) -> Any:
@@ -170,16 +172,16 @@ ONCE: dict[Primitive, Callable[..., Any]] = {
     einsum_p: _on_host(execute),
     entries_p: _on_host(execute_entries, multiple_results=True),
 }
-"""The primitives that are computed without a program at their first call outside jit.
+"""The functions of the primitives that run without a program at their first call outside jit.
 
-Most calls may have a new pattern, and a program for each would take long to compile."""
+Most calls may have a new pattern, and compiling a program for each pattern would take long."""
 
 IN_PLACE = (einsum_p, fused_p, routine_p)
 """The primitives whose lowering asks where their operands come from (`free_transposes.py`)."""
 
 
 def _by_platform(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> Any:
-    """The rule of primitives that are lowered in place. JAX has no table of platforms for these."""
+    """Lower a primitive in place by the rule of its platform. JAX has no table of platforms for such primitives."""
     return _compat.lower_by_platform(ctx, primitive, _rules(primitive), *operands, **params)
 
 

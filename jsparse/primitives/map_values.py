@@ -30,7 +30,7 @@ NEUTRAL = 0.5  # an inner point of the domains of powers, logarithms and inverse
 
 
 def _split(operands: Sequence[Any], padding: Padding | None) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The arguments, and the pointers that count the slots in use, if the pattern is dynamic."""
+    """Split operands into the arguments and, with `padding`, the pointers that count the slots in use."""
     count = len(operands) - (padding is not None)
     return operands[:count], operands[count:]
 
@@ -63,7 +63,7 @@ def _directly(*operands: Any, function: ElementwiseFunction, padding: Padding | 
 
 
 def _over_axes(function: Callable[..., Any], arguments: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """Map a function of scalars over axes that broadcast."""
+    """Map a function of scalars over arguments that broadcast to `shape`, axis by axis."""
     if not shape:
         return function(*arguments)
     axes = [0 if x.shape[0] == shape[0] else None for x in arguments]
@@ -105,7 +105,7 @@ def _transpose(cotangent: Any, *operands: Any, function: ElementwiseFunction, pa
 
 
 def _with_one_unknown(function: ElementwiseFunction, arguments: Sequence[Any], n: int) -> ElementwiseFunction:
-    """The transpose in argument n. The function is linear in several arguments, and all but n are set to 0."""
+    """Return the function's transpose in argument `n`. All other unknown arguments are set to 0."""
     others = tuple(m for m, x in enumerate(arguments) if m != n and _compat.is_undefined(x))
     restricted = function.without(others) if others else function
     return restricted.transposed(n - sum(m < n for m in others))
@@ -118,7 +118,7 @@ def _summed_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _batch(operands: Sequence[Any], axes: Sequence[Any], *, function: ElementwiseFunction, padding: Any) -> Any:
-    """Keep the batch axis where the largest argument has it. On a dynamic pattern it comes first."""
+    """Keep the batch axis where the largest argument has it. On a dynamic pattern, the batch axis comes first."""
     batched = [(x.size, axis) for x, axis in zip(operands, axes, strict=True) if axis is not None]
     target = 0 if padding is not None else max(batched)[1]
 

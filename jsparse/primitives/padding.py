@@ -25,7 +25,7 @@ class Padding:
 
     Attributes:
         capacity: the capacity of the last level with pointers, in positions.
-        below: the number of slots below each of its positions.
+        below: the number of slots below each position of that level.
     """
 
     capacity: int
@@ -48,7 +48,7 @@ def in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
 
 
 def _is_one(values: Any, pointers: Any) -> bool:
-    """Whether values and pointers are known, and belong to one pattern and not to a batch of them."""
+    """Return whether values and pointers are known, and belong to a single pattern, not to a batch of patterns."""
     return np.ndim(values) == np.ndim(pointers) == 1 and is_on_host(values, pointers)
 
 
@@ -84,7 +84,7 @@ def _settled(values: Any, pointers: Any, padding: Padding) -> Any:
 
 
 def poisoned(x: Any, pointers: Any, padding: Padding) -> Any:
-    """Multiply every element by NaN after an overflow, by 1 otherwise. Integers have no NaN and stay."""
+    """Multiply every element by NaN after an overflow. Integers, which have no NaN, do not change."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return x
     if is_on_host(pointers) and np.ndim(pointers) == 1 and int(np.asarray(pointers)[-1]) <= padding.capacity:
@@ -103,9 +103,9 @@ def _poisoned(x: Any, pointers: Any, padding: Padding) -> Any:
 
 
 def overflow(pattern: Pattern | DynamicType, arrays: Sequence[Any]) -> Any:
-    """Whether a dynamic pattern has more entries than its capacity, for each pattern of a batch.
+    """Return whether a dynamic pattern, or each pattern of a batch, has more entries than its capacity.
 
-    None for a pattern that cannot overflow. `arrays` begin with its index arrays.
+    The result is None for a pattern that cannot overflow. `arrays` begins with the pattern's index arrays.
     """
     if not isinstance(pattern, DynamicType) or pattern.limit is None:
         return None
@@ -114,15 +114,15 @@ def overflow(pattern: Pattern | DynamicType, arrays: Sequence[Any]) -> Any:
 
 
 def nan_where(condition: Any, x: Any) -> Any:
-    """The array with NaN where the condition holds. Integers have no NaN and stay."""
+    """Replace elements by NaN where the condition holds. Integers, which have no NaN, do not change."""
     return jnp.where(condition, jnp.asarray(jnp.nan, x.dtype), x) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
 def true_count(end: Any, source: DynamicType, result: DynamicType) -> Any:
-    """The count that marks a result as overflowed if its source has overflowed; 0 if the source has not.
+    """Return the count that marks a result as overflowed if its source has overflowed; 0 if the source has not.
 
-    It is the source's true count, converted to the positions that the result's last pointers count, but at least one
-    more than the result's capacity.
+    The count is the source's true count, in units of the positions that the result's last pointers count, but at least
+    one more than the result's capacity.
 
     Args:
         end: the last element of the source's last pointers, for each pattern of a batch.

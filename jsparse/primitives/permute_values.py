@@ -3,8 +3,8 @@
     forward   out[q] = values[gather[q]], 0 where gather[q] is -1
     inverse   out[p] = values[scatter[p]]
 
-Every source slot has exactly one target slot, and no two share one. So the two directions are each other's transpose,
-and both are gathers, which threads can divide without write conflicts.
+Every source slot has exactly one target slot, and no two source slots share a target slot. So each direction is the
+transpose of the other, and both are gathers, which threads can divide without write conflicts.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _transpose(cotangent: Any, values: Any, *, relayout: Relayout, inverse: bool
 
 
 def _batch(operands: Any, axes: Any, *, axis: int, **params: Any) -> Any:
-    """Keep the batch axis where it is: the axis of slots only gets another number if it comes after it."""
+    """Keep the batch axis where it is. The index of the slot axis grows by one if the batch axis comes before it."""
     (values,), (batch,) = operands, axes
     return permute_values_p.bind(values, axis=axis + (batch <= axis), **params), batch
 
@@ -107,8 +107,8 @@ _compat.register_batching(permute_values_p, _batch)
 def clamped(x: Array, index: Sequence[Array]) -> jax.Array:
     """The elements `x[index[0], index[1], …]` of an array. Each index is clamped to its range; -1 does not wrap.
 
-    An index has shape (rows,), and the result (rows, …) with the axes of `x` that are not indexed. It is zeros if an
-    indexed axis has size 0.
+    Each index has shape (rows,). The result has shape (rows, …), with the axes of `x` that are not indexed in place of
+    the dots. The result is 0 if an indexed axis has size 0.
     """
     x, count = jnp.asarray(x), len(index)
     if 0 in x.shape[:count]:

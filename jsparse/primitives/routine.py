@@ -1,6 +1,7 @@
 """`routine`: calls of the extension's routines, which make and check the index arrays of dynamic patterns.
 
-Their results are integers, which depend on integers, or on which elements are zero. So routines have no derivative.
+Their results are integers that depend on integers, or on which elements are zero. So routines have no derivative. One
+other routine, `swap`, transposes an array. Only lowerings call it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Assembled:
 
     Attributes:
         arrays: the index arrays.
-        order: (inputs,) the numbers of the inputs, sorted by slot.
+        order: (inputs,) the indices of the inputs, sorted by slot.
         starts: (nse + 1,) the offset in `order` at which the inputs of each slot begin.
         slots: (inputs,) the slot of each input, -1 if it has none.
     """
@@ -48,7 +49,7 @@ class Assembled:
 
 
 def assemble(coords: Any, type_: DynamicType) -> Assembled:
-    """Assemble a pattern of the entries at `coords`, an integer array of shape (ndim, n). The entries are in any order.
+    """Assemble the pattern of the entries at `coords`, an integer array (ndim, n). The entries may be in any order.
 
     Duplicates share a slot. Entries out of range, and those beyond the capacity, get no slot.
     """
@@ -61,12 +62,12 @@ def assemble(coords: Any, type_: DynamicType) -> Assembled:
 
 
 def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
-    """The index arrays of a pattern, or of a batch of patterns, checked if `config.bounds` is "check".
+    """Return the index arrays of a pattern, or of a batch of patterns, after a check if `config.bounds` is "check".
 
     Args:
         arrays: the index arrays; leading axes are batch axes.
 
-    The program fails at run time if they are no valid index arrays.
+    The program fails at run time if the check finds that the index arrays are not valid.
     """
     # A pattern without pointers needs no check: kernels skip any coordinate out of range.
     if config.bounds != "check" or all(not level.kind.has_pointers for level in type_.format.levels):
@@ -81,7 +82,7 @@ def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
 
 
 def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
-    """The coordinates of every slot in storage order, shape (ndim, nse). In padding they are the dimensions' sizes."""
+    """Return the coordinates (ndim, nse) of every slot in storage order. In padding, they equal the dimension sizes."""
     arrays = checked(arrays, type_)
     results = (((len(type_.shape), type_.nse), type_.index_dtype),)
     return _bind("expand", parameters(type_), tuple(arrays), results)[0]
@@ -97,7 +98,7 @@ def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:
 def swapped(x: Any) -> Any:
     """Transpose the last two dimensions of an array in memory, as jnp.transpose does.
 
-    It uses all threads and whole cache lines. It has no derivative.
+    The routine uses all threads and full cache lines. It has no derivative.
     """
     shape = (*x.shape[:-2], x.shape[-1], x.shape[-2])
     return _bind("swap", swap_parameters(x.shape, np.dtype(x.dtype)), (x,), ((shape, np.dtype(x.dtype)),))[0]
@@ -123,7 +124,7 @@ def run_or_bind(
     results: tuple[Result, ...],
     keepalive: tuple[object, ...] = (),
 ) -> Sequence[Any]:
-    """The results of a routine. For known operands it runs immediately, without the overhead of a primitive."""
+    """Run a routine and return its results. On known operands it runs now, without the overhead of a primitive."""
     known = _directly(*operands, routine=routine, results=results, keepalive=keepalive)
     if known is not None:
         return known
@@ -164,7 +165,10 @@ def lower_routine(
 def _directly(
     *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], keepalive: tuple[object, ...]
 ) -> list[Any] | None:
-    """Run a routine on the host. If it fails, a program runs, and says why. Only lowerings assemble by kernels."""
+    """Run a routine on the host. Return None if the operands are not known, or if the routine fails.
+
+    After a failure, a program runs the routine and reports the error. Only lowerings pass an `AssemblyCall`.
+    """
     if not is_on_host(*operands):
         return None
     if isinstance(routine, AssemblyCall):
@@ -197,7 +201,7 @@ def _batch(
     results: tuple[Result, ...],
     keepalive: tuple[object, ...],
 ) -> Any:
-    """Add a leading axis for the batch. A routine has one batch axis at most, so further ones are folded into it."""
+    """Add a leading batch axis. A routine has at most one batch axis, so further batch axes are folded into it."""
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     moved = [
         jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)

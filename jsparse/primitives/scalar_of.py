@@ -1,4 +1,4 @@
-"""Elementwise functions of JAX as scalar expressions: jaxprs of scalars in the language of kernels."""
+"""Translation of elementwise JAX functions, given as jaxprs of scalars, to the scalar expressions of kernels."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ class NoScalar:
 
 
 def scalar_of(closed: Any, arguments: Sequence[Scalar], prefix: str = "t") -> Scalar | NoScalar:
-    """The scalar expression of a closed jaxpr of scalars, or why there is none.
+    """Translate a closed jaxpr of scalars to a scalar expression, or return the reason why there is none.
 
     Values that are used several times have local names, which begin with `prefix`: a value that is shared in the jaxpr
     is computed once. Arithmetic is in the dtype in which a statement with these arguments and this result computes
     (`compiler.dtypes.accumulator`), and results in narrower floats are rounded as in JAX. Conditions become 1 and 0.
 
     Args:
-        arguments: for each argument a scalar, whose value is in the argument's dtype. A bool is a number, 0 or not.
+        arguments: for each argument of the jaxpr, a scalar with a value in that dtype. For a bool, the scalar is a
+            number: 0 is false, and any other number is true.
 
     Example: `jax.make_jaxpr(jax.nn.sigmoid)(1.0)` with `A[i]` is `logistic(A[i])`.
     """
@@ -56,7 +57,7 @@ def scalar_of(closed: Any, arguments: Sequence[Scalar], prefix: str = "t") -> Sc
 
 
 class _Reader:
-    """Reads equations one after the other.
+    """A reader that translates the equations of a jaxpr one after the other.
 
     Attributes:
         bound: the values that have local names, in order.
@@ -87,7 +88,7 @@ class _Reader:
         return f"{self.prefix}{self.count}_"
 
     def named(self, value: Scalar) -> Scalar:
-        """A local name for a value, unless it is a name or a number."""
+        """Return a local name for a value. A value that is a local name or a number is returned as it is."""
         if isinstance(value, Local | Number):
             return value
         if value not in self.names:
@@ -98,7 +99,7 @@ class _Reader:
         return Local(self.names[value])
 
     def read(self, closed: Any, arguments: Sequence[Scalar]) -> list[Scalar]:
-        """The results of a jaxpr."""
+        """Return the scalars of the results of a jaxpr on these arguments."""
         jaxpr = closed.jaxpr
         known = dict(zip(jaxpr.invars, arguments, strict=True))
         known |= {v: self.constant(np.asarray(x)) for v, x in zip(jaxpr.constvars, closed.consts, strict=True)}
@@ -144,7 +145,7 @@ class _Reader:
         return [self.named(value)]
 
     def check(self, equation: Any) -> None:
-        """Raise NoCounterpartError if the equation has none in this dtype of arithmetic."""
+        """Raise NoCounterpartError if no scalar operation computes the equation in the dtype of arithmetic."""
         kind = equation.primitive.name
         if kind not in RULES:
             raise NoCounterpartError(f"it uses '{kind}', which kernels do not compute")
@@ -193,7 +194,7 @@ def _with_lets(bound: dict[str, Scalar], result: Scalar) -> Scalar:
 
 
 def _locals(value: Scalar) -> Counter[str]:
-    """How often each local name is used. Names are bound once, so no name hides another."""
+    """Count the uses of each local name. Names are bound once, so no name hides another."""
     match value:
         case Local(name=name):
             return Counter({name: 1})

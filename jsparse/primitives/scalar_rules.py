@@ -1,6 +1,6 @@
-"""JAX's primitives of scalars as operations of scalar expressions.
+"""Rules that translate JAX primitives on scalars to operations of scalar expressions.
 
-A rule takes the builder, an equation of a jaxpr, and the scalars of its operands; it gives the scalar of the result.
+A rule takes the builder, an equation of a jaxpr, and the scalars of its operands. It returns the scalar of the result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar, power_of
 
 
 class NoCounterpartError(Exception):
-    """A function is no scalar expression; the message says why."""
+    """Raised if a function is no scalar expression. The message says why."""
 
 
 class Builder(Protocol):
@@ -82,7 +82,7 @@ def _binary_logarithm(builder: Builder, equation: Any, operands: list[Scalar]) -
 
 
 def _one_minus_square(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    """1 - x² as a product of two factors, so that it is accurate near ±1."""
+    """Compute 1 - x² as a product of two factors, which is accurate near ±1."""
     x = builder.named(operands[0])
     return Apply("*", (Apply("-", (Number(1.0), x)), Apply("+", (Number(1.0), x))))
 
@@ -92,7 +92,7 @@ def _integer_pow(builder: Builder, equation: Any, operands: list[Scalar]) -> Sca
 
 
 def _power(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    """x ** y. If y is an integer, it has to be a constant."""
+    """Compute x ** y. If y has an integer dtype, y has to be a constant."""
     base, exponent = operands
     if np.issubdtype(equation.invars[0].aval.dtype, np.integer):
         raise NoCounterpartError("its 'pow' is on integers, and not on floats")
@@ -115,7 +115,7 @@ def _clamped(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
 
 
 def _rounded(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    """Round to the nearest integer. A fraction of exactly ½ is rounded to the even integer, or away from zero."""
+    """Round to the nearest integer. The rounding method rounds ½ to the even integer, or away from zero."""
     if int(equation.params["rounding_method"]) == 1:
         return Apply("round", (operands[0],))
     x = builder.named(operands[0])
@@ -134,7 +134,7 @@ def _reduced_precision(builder: Builder, equation: Any, operands: list[Scalar]) 
 
 
 def _converted(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    """Conditions are 0 or 1, and numbers are conditions if they are not 0. Integers are floats without a fraction."""
+    """Convert a scalar. Bools become 0 or 1, and numbers the condition x != 0. Floats become integers by truncation."""
     source, target = equation.invars[0].aval.dtype, equation.outvars[0].aval.dtype
     (x,) = operands
     if target.kind == "b":
@@ -150,7 +150,7 @@ def _converted(builder: Builder, equation: Any, operands: list[Scalar]) -> Scala
 
 
 def _truncated(builder: Builder, source: Any, target: Any, x: Scalar) -> Scalar:
-    """A float without its fraction, clamped to the range of an integer dtype; NaN becomes 0."""
+    """Remove the fraction of a float, and clamp the float to the range of an integer dtype. NaN becomes 0."""
     if np.issubdtype(source, np.integer):
         raise NoCounterpartError(f"it converts {source.name} to {target.name}")
     name, range_ = builder.named(x), np.iinfo(target)
@@ -188,6 +188,6 @@ def is_exp_of_negative_square(equation: Any, called: Any) -> bool:
 
 
 def exp_of_negative_square(builder: Builder, x: Scalar) -> Scalar:
-    """exp(-x²)."""
+    """Return the expression exp(-x²)."""
     x = builder.named(x)
     return Apply("exp", (Apply("neg", (Apply("*", (x, x)),)),))

@@ -3,7 +3,7 @@
     L_i  = log Σ_j exp x_ij          the sum runs over stored entries only
     y_ij = exp(x_ij - L_i)
 
-A spec names the values and their pattern, `over` the index variables that are summed. With dx for the tangent of x
+A spec names the values and their pattern; `over` lists the index variables that are summed. With dx the tangent of x,
 
     dL_i  = Σ_j y_ij · dx_ij
     dy_ij = y_ij · (dx_ij - dL_i)
@@ -13,8 +13,8 @@ kernel (`fused`). The maximum of each row is subtracted before the exponential (
 Numer. Anal. 41, 2021). Narrow floats are computed in float32.
 
 A maximum of -inf, also in a row without entries, counts as 0: y and dL are 0 there. If +inf is among the entries of a
-row, y is NaN in that row, as exp(inf - inf) is. L is inf there, and its slopes are exp(x_ij) / inf: NaN at entries of
-+inf, 0 at others.
+row, y is NaN in that row, as exp(inf - inf) is. L is inf there, and the slopes of L are exp(x_ij) / inf: NaN at entries
+of +inf, 0 at other entries.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ MAXIMUM = Semiring("max", "+")
 
 
 def kept_variables(spec: Spec, over: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
-    """The index variables of the values that are not summed."""
+    """Return the index variables of the values, except the variables in `over`."""
     return tuple(v for v in spec.access("", spec.factors[0]).variables() if v not in over)
 
 
 def _reduced(spec: Spec, over: Sequence[IndexVar]) -> Spec:
-    """The sum of values over `over`."""
+    """Return the spec of the sum of the values over the index variables `over`."""
     return replace(spec, result=ArrayAccess(kept_variables(spec, over)))
 
 
 def _at_entries(x: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar]) -> Any:
-    """The element of a row statistic for each slot."""
+    """Gather a row statistic to the slots: each slot gets the element of its row."""
     gather = replace(spec, factors=(ArrayAccess(kept_variables(spec, over)),), result=spec.factors[0])
     return einsum_p.bind(*_compat.same_varying((x, *index)), spec=gather)
 
@@ -66,7 +66,7 @@ def _exponentials(
     """The shift m of each row, exp(x - m), and the row sums of these exponentials.
 
     m is the maximum of the row, but 0 where the maximum is -inf. With `of_sums`, for logarithms of sums and their
-    slopes, m is 0 also where the maximum is inf.
+    slopes, m is 0 wherever the maximum is not finite.
     """
     reduced = _reduced(spec, over)
     maxima = einsum_p.bind(values, *index, spec=replace(reduced, semiring=MAXIMUM))
@@ -77,7 +77,7 @@ def _exponentials(
 
 
 def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
-    """The values with 0 in the padding of a dynamic pattern."""
+    """Set the values in the padding of a dynamic pattern to 0."""
     if not spec.walks:
         return values
     term = spec.factors[0]
@@ -100,9 +100,9 @@ def _widened(values: Any) -> Any:
 def compute_softmax(
     values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes: bool, has_padding: bool = True
 ) -> Any:
-    """Compute the softmax by einsums, or with `are_slopes` the slopes of logsumexp, which differ at infinite entries.
+    """Compute by einsums the softmax, or with `are_slopes` the slopes of logsumexp, which differ at infinite entries.
 
-    Without `has_padding`, values in padding may be anything, since one kernel does all the work and visits no padding.
+    If `has_padding` is false, values in padding may be anything: one kernel does all the work and visits no padding.
     """
     _, powers, sums = _exponentials(_widened(values), index, spec, over, has_padding, are_slopes)
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
@@ -166,7 +166,7 @@ def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spe
 
 @dataclass(frozen=True)
 class _Given:
-    """A primitive with all parameters except the spec, for rules that expect a primitive with a spec only."""
+    """A primitive with bound parameters, except the spec, for rules that bind primitives with only a spec."""
 
     primitive: Any
     parameters: dict[str, Any]

@@ -26,8 +26,8 @@ from jsparse.notation.einsum import operand_name
 class ArrayAccess:
     """The index variables of an array's axes.
 
-    A dense array has shape (before…). Values on pattern number `on` have shape (before…, slots · behind…): the slots
-    and the dense levels with the index variables `behind` share one flat axis, as in `SparseTensor.values`.
+    A dense array has shape (before…). Values on the pattern `Spec.walks[on]` have shape (before…, slots · behind…): the
+    slots and the dense levels with the index variables `behind` share one flat axis, as in `SparseTensor.values`.
     """
 
     before: tuple[IndexVar, ...]
@@ -44,7 +44,7 @@ class PatternAccess:
         pattern: a static pattern, or the type of a dynamic pattern. The index arrays of a dynamic pattern are operands
             of the primitive, after the factors.
         derived: the types of the transposed indices that come with a dynamic pattern. The operands of a transposed
-            index are its index arrays, then two gathers of values: into its order, and back.
+            index are its index arrays, then two gathers that permute values to its order, and back.
         lead: the index variables of the leading axes of the index arrays, for a batch of dynamic patterns.
     """
 
@@ -55,7 +55,7 @@ class PatternAccess:
 
     @property
     def array_counts(self) -> tuple[int, ...]:
-        """The number of operands of a dynamic pattern itself, then of each of its transposed indices."""
+        """The numbers of operands of a dynamic pattern and of each transposed index; empty for a static pattern."""
         if isinstance(self.pattern, Pattern):
             return ()
         return (len(self.pattern.array_lengths), *(len(other.array_lengths) + 2 for other in self.derived))
@@ -77,7 +77,7 @@ class PatternAccess:
 
     @property
     def stored(self) -> Stored:
-        """The pattern as the scheduler takes it.
+        """The pattern in the form that the scheduler reads.
 
         Transposed indices of batched patterns are left out, since each member of the batch would need its own gather.
         """
@@ -88,14 +88,14 @@ class PatternAccess:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Spec:
-    """An einsum: the accesses to its arrays, the patterns on which some lie, and the size of every index variable.
+    """An einsum: the accesses to its arrays, the patterns of its sparse arrays, and the sizes of index variables.
 
     Attributes:
-        factors: the access to each factor. There may be none: then the number of stored entries is summed.
+        factors: the access to each factor. Without factors, the einsum counts stored entries.
         result: the access to the result.
-        walks: the patterns, in the numbering of `ArrayAccess.on`.
+        walks: the patterns. `ArrayAccess.on` is an index in this tuple.
         sizes: the size of each index variable.
-        dtype: the result's dtype; None if all factors have it. Without factors it is never None.
+        dtype: the result's dtype; None if all factors have the result's dtype. It is never None without factors.
         semiring: the semiring of the product.
         mask: the condition on the first factors under which the product of the others counts.
         schedule: steps that the kernel must use; None if the scheduler decides everything.
@@ -112,7 +112,7 @@ class Spec:
 
     @property
     def stored(self) -> tuple[Stored, ...]:
-        """The patterns as the scheduler takes them."""
+        """The patterns in the form that the scheduler reads."""
         return stored_patterns(self.walks)
 
     @property
@@ -121,39 +121,39 @@ class Spec:
         return self if self.schedule is None else replace(self, schedule=None)
 
     def dtype_of(self, factors: Sequence[Any]) -> np.dtype:
-        """The dtype of the result on these arrays."""
+        """Return the dtype of the result if the factors are these arrays."""
         return np.dtype(factors[0].dtype if self.dtype is None else self.dtype)
 
     def with_dtype(self, result: Any, factors: Sequence[Any]) -> Spec:
-        """The spec with the result's dtype `result`, for factors of the dtypes `factors`."""
+        """Return the spec whose result has the dtype `result` if the factors have the dtypes `factors`."""
         is_theirs = len(factors) > 0 and all(dtype == result for dtype in factors)
         return replace(self, dtype=None if is_theirs else np.dtype(result).name)
 
     def shape(self, term: ArrayAccess) -> tuple[int, ...]:
-        """The shape of the array of an access."""
+        """Return the shape of the array that a term accesses."""
         sizes = dict(self.sizes)
         outer = tuple(sizes[v] for v in term.before)
         return outer if term.on is None else (*outer, self.walks[term.on].pattern.nse * self.slot_size(term))
 
     def slot_size(self, term: ArrayAccess) -> int:
-        """The number of elements in a slot of the values of an access."""
+        """Return the number of elements in each slot of the values that a term accesses."""
         sizes = dict(self.sizes)
         return prod(sizes[v] for v in term.behind)
 
     def elements_read(self, number: int) -> int:
-        """How many elements of a dense factor are read at the stored entries of a pattern, repeats counted."""
+        """Return how many elements of a dense factor are read at the stored entries of a pattern, with repeats."""
         sizes, term = dict(self.sizes), self.factors[number]
         walks = [walk for walk in self.walks if not set(walk.indices).isdisjoint(term.before)]
         reads = (w.pattern.nse * prod(sizes[v] for v in term.before if v not in w.indices) for w in walks)
         return min(reads, default=prod(sizes[v] for v in term.before))
 
     def access(self, name: str, term: ArrayAccess) -> Access:
-        """The access to a term's array, under that name."""
+        """Return the access to a term's array, which is called `name`."""
         levels = () if term.on is None else self.walks[term.on].indices
         return Access(name, (*term.before, *levels, *term.behind))
 
     def axes(self, term: ArrayAccess, patterns: Sequence[int]) -> tuple[Axis, ...]:
-        """The storage of a term's array; `patterns` are the numbers of `walks` among the patterns of a problem."""
+        """Return the storage axes of a term's array. `patterns` has the index of each walk in a problem's patterns."""
         outer = len(term.before)
         before = (Dense(n) for n in range(outer))
         if term.on is None:
@@ -195,7 +195,7 @@ class Spec:
 
     @property
     def subscripts(self) -> str:
-        """The subscripts of bare patterns, then of factors, with the indices of each in storage order."""
+        """The subscripts of patterns without values, then of factors, and of the result, in storage order."""
         lain_on = {term.on for term in (*self.factors, self.result)}
         bare = [walk.indices for n, walk in enumerate(self.walks) if n not in lain_on]
         terms = [self.access("", term).variables() for term in (*self.factors, self.result)]
@@ -203,17 +203,17 @@ class Spec:
         return f"{','.join(factors)}->{result}"
 
     def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], list[Sequence[Any]]]:
-        """The factors' arrays, and the index arrays of each pattern."""
+        """Split operands into the arrays of the factors, and the index arrays of each pattern."""
         factors, *index = split_by_counts(operands, [len(self.factors), *(walk.operand_count for walk in self.walks)])
         return factors, index
 
 
 def stored_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
-    """Patterns that are walked together, as the scheduler takes them.
+    """Return patterns that are walked together, in the form that the scheduler reads.
 
     A static pattern with a level of repeated coordinates, as in coo, gets pointers for that level if another pattern
     has the level's index variable: loops then find a segment by its pointers, not by a search. The order of entries
-    stays.
+    does not change.
     """
     return tuple(_with_pointers(n, walks) for n in range(len(walks)))
 
@@ -247,7 +247,7 @@ def split_by_counts(operands: Sequence[Any], counts: Iterable[int]) -> list[Sequ
 
 
 def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
-    """The compiler's problem. `dtypes` has the dtype of the result, then of each factor."""
+    """Return the compiler problem of a spec. `dtypes` lists the dtype of the result, then of each factor."""
     terms = (spec.result, *spec.factors)
     names = (operand_name(len(spec.factors)), *(operand_name(n) for n in range(len(spec.factors))))
     accesses = [spec.access(name, term) for name, term in zip(names, terms, strict=True)]

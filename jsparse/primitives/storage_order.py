@@ -30,11 +30,11 @@ LARGE = 1 << 22  # the least elements for which the routine `swap` is faster tha
 def bound_names(
     walks: Sequence[PatternAccess], used: Sequence[Stored], blocks: RowBlocks | None = None
 ) -> tuple[str, ...]:
-    """The name of each index array that a call walks: a bound array's if the pattern is static, else `OPERAND`.
+    """Return a name for each index array that a call walks: of a bound array if the pattern is static, else `OPERAND`.
 
     Args:
         used: the patterns in the storage orders in which they are walked.
-        blocks: the blocks of rows by which one of them is stored, if any.
+        blocks: the blocks of rows in which one of the patterns is stored, if any.
     """
     names: list[str] = []
     of_rows = dict[int, tuple[Pattern, int]]()
@@ -51,9 +51,9 @@ def bound_names(
 
 
 def index_arrays(walk: PatternAccess, used: Stored, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The index arrays of a dynamic pattern in the order `used`, and two gathers that permute values to it and back.
+    """Return the index arrays of a dynamic pattern in the order `used`, and two gathers of values: to `used` and back.
 
-    There are no gathers if `used` is the pattern's own order, nor for a static pattern.
+    There are no gathers if `used` is the order of the pattern itself. A static pattern has neither.
 
     Raises ValueError if no transposed index of the pattern has that order.
     """
@@ -69,14 +69,14 @@ def index_arrays(walk: PatternAccess, used: Stored, operands: Sequence[Any]) -> 
 
 
 def static_patterns(walks: Sequence[PatternAccess]) -> tuple[Pattern, ...]:
-    """The static patterns. A call binds their arrays by name, so they have to live as long as the call does."""
+    """Return the static patterns. A call binds their arrays by name, so they have to live as long as the call."""
     return tuple(walk.pattern for walk in walks if isinstance(walk.pattern, Pattern))
 
 
 def value_permutations(
     walks: Sequence[PatternAccess], used: Sequence[Stored], index: Sequence[Sequence[Any]]
 ) -> list[ValuePermutation]:
-    """The value permutation of each pattern. `used` is as in `bound_names`, `index` are the operands of each."""
+    """Return the value permutation of each pattern. `used` is as in `bound_names`; `index` has each one's operands."""
     return [ValuePermutation(walk, order, arrays) for walk, order, arrays in zip(walks, used, index, strict=True)]
 
 
@@ -85,7 +85,7 @@ class ValuePermutation:
 
     Attributes:
         arrays: the index arrays that the loops walk, if the pattern is dynamic.
-        gathers: for a dynamic pattern in another order, source slots by target slot, in both directions.
+        gathers: for a dynamic pattern in another order, the source slot of each target slot, in both directions.
         relayout: for a static pattern in another order, the relayout.
     """
 
@@ -123,7 +123,7 @@ class ValuePermutation:
 
 
 def stored_in(x: Any, order: tuple[int, ...]) -> Any:
-    """Transpose an array as `jnp.transpose` does. The routine `swap` does it if two blocks of dimensions swap."""
+    """Transpose an array as `jnp.transpose` does. A large swap of two blocks of dimensions uses the routine `swap`."""
     if order == tuple(range(x.ndim)):
         return x
     if isinstance(x, np.ndarray):
@@ -137,7 +137,7 @@ def stored_in(x: Any, order: tuple[int, ...]) -> Any:
 
 
 def _swap(order: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """The bounds (a, b, end) if `order` swaps dimensions [a, b) and [b, end) and keeps all before; None otherwise."""
+    """Return (a, b, end) if `order` swaps dimensions [a, b) and [b, end) and keeps those before a; None otherwise."""
     end = len(order)
     first = next((n for n in range(end) if order[n] != n), end)
     middle = order[first] if first < end else end

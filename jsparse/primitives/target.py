@@ -1,4 +1,4 @@
-"""The custom call by which programs reach kernels: its target, which JAX knows from `import jsparse` on.
+"""The target of the custom call by which programs reach kernels. `import jsparse` registers the target with JAX.
 
 A program that another process exported needs nothing else of this package until it runs.
 """
@@ -15,13 +15,13 @@ from jsparse.base import _native
 TARGET = "jsparse_kernel"  # the name of the custom call
 
 PALLAS = ("__gpu$xla.gpu.triton", "triton_kernel_call", "triton_kernel_call_ffi", "tpu_custom_call")
-"""The custom calls of kernels in Pallas, by Triton in several releases of JAX and for TPUs."""
+"""The names of the custom calls of Pallas kernels: by Triton, in several releases of JAX, and on TPUs."""
 
 
 def _resolve(
     key: str, recipe: str, bound: str, carried: str = "", arrays: Sequence[np.ndarray] | None = None
 ) -> _native.Call | None:
-    """The call that a loaded program needs."""
+    """Find the kernel call for a custom call of a loaded program."""
     from jsparse.compiler.runtime.kernel_call import resolve  # noqa: PLC0415  slow to load
 
     return resolve(key, recipe, bound, carried, arrays)

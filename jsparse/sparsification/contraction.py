@@ -1,4 +1,4 @@
-"""Rules of products of arrays: `dot_general` is an einsum."""
+"""Rules for products of arrays: `dot_general` is computed by an einsum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__: list[str] = []
 
 @sparse_rule("dot_general")
 def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
-    """Contract with a tensor. Dimensions along which it is repeated have no index in its term."""
+    """Contract with a tensor. Dimensions along which the tensor is repeated have no index in the tensor's term."""
     (left, right), out = _subscripts(equation, np.ndim(lhs), np.ndim(rhs))
     if any(isinstance(x, SparseValue) and not x.background.is_zero for x in (lhs, rhs)):
         return _with_backgrounds(equation, [(lhs, left), (rhs, right)], out)
@@ -63,10 +63,10 @@ def product_of_arrays(equation: Equation, lhs: jax.Array, rhs: jax.Array) -> Val
 
 
 def _with_backgrounds(equation: Equation, operands: Sequence[tuple[Value, str]], out: str) -> jax.Array:
-    """The product as an array, where a tensor is b wherever it stores nothing: (S - b) · X + b · X.
+    """Compute a product S · X as an array, for a tensor S with the background b, by (S - b) · X + b · X.
 
-    b broadcasts, so b · X is a sum of X first. S - b is 0 outside of the stored entries. Where b is infinite, the
-    product is NaN; where X is, it may be, since the two terms may be inf and -inf.
+    b broadcasts, so X is summed before it is multiplied by b. S - b is 0 outside of the stored entries. Where b is
+    infinite, the product is NaN. Where X is infinite, the product may be NaN, since the two terms may be inf and -inf.
     """
     (lhs, left), (rhs, right) = operands
     sizes = {**dict(zip(left, lhs.shape, strict=True)), **dict(zip(right, rhs.shape, strict=True))}
@@ -88,7 +88,7 @@ Factors = list[tuple[Any, str]]
 
 
 def _addends(equation: Equation, x: Value, letters: str) -> list[Factors]:
-    """The products whose sum is the value. Products are repeated along indices of the value that they lack."""
+    """Return products whose sum is the value. A product is repeated along the indices of the value that it lacks."""
     if not isinstance(x, SparseValue):
         return [[(dense(x), letters)]]
     if x.background.is_zero:
@@ -123,7 +123,7 @@ def _term(equation: Equation, x: Value, letters: str) -> tuple[Any, str]:
 
 
 def _subscripts(equation: Equation, left: int, right: int) -> tuple[tuple[str, str], str]:
-    """The indices of both operands and of the result: batch dimensions first, then each operand's others."""
+    """Return the indices of both operands and of the result: batch dimensions first, then the rest of each operand."""
     (contract, batch) = equation.params["dimension_numbers"]
     letters = letters_of(left + right)
     lhs, rhs = list(letters[:left]), list(letters[left:])

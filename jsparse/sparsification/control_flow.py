@@ -1,7 +1,7 @@
-"""Rules of loops, branches and calls.
+"""Rules for loops, branches and calls.
 
-Loops and branches are JAX's own, on pytrees of sparse values. Calls are of jitted functions, checkpoints, functions of
-linear solvers, and functions with derivatives of their own.
+Loops and branches run in JAX's control flow, on pytrees of sparse values. The calls are calls of jitted functions,
+checkpoints, functions of linear solvers, and functions with custom derivatives.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def scan(equation: Equation, *inputs: Value) -> list[Value]:
 
 
 def _collectable(equation: Equation, x: Value) -> Value:
-    """A result of each step, whose pattern has to be the same in all steps."""
+    """Prepare a result that is collected in each step. Its pattern has to be the same in all steps."""
     if not isinstance(x, SparseValue):
         return x
     if x.tensor.is_dynamic:
@@ -62,7 +62,7 @@ def _collectable(equation: Equation, x: Value) -> Value:
 
 
 def _stacked(x: Value, length: int) -> Value:
-    """The value that stacks results of `length` steps along a new first dimension, stored by a last dense level."""
+    """Stack the results of `length` steps along a new first dimension, which becomes the last level, a dense one."""
     if not isinstance(x, SparseValue):
         return x
     pattern, ndim = x.tensor.pattern, x.ndim
@@ -92,7 +92,7 @@ def loop(equation: Equation, *inputs: Value) -> list[Value]:
 
 @sparse_rule("cond")
 def branches(equation: Equation, which: jax.Array, *inputs: Value) -> list[Value]:
-    """Run one branch in `jax.lax.switch`. All branches have to give tensors on the same patterns."""
+    """Run one branch in `jax.lax.switch`. All branches have to return tensors on the same patterns."""
     opened = Opened.of(inputs)
 
     def branch(closed: ClosedJaxpr) -> Callable[..., list[Value]]:
@@ -109,7 +109,7 @@ def branches(equation: Equation, which: jax.Array, *inputs: Value) -> list[Value
 
 
 def _same_carry(equation: Equation, before: Sequence[Value], after: Sequence[Value]) -> list[Value]:
-    """The carries after a step. Raises NotYetSupportedError unless they keep their structure."""
+    """Return the carries after a step. Raises NotYetSupportedError unless all carries keep their structure."""
     for n, (x, y) in enumerate(zip(before, after, strict=True)):
         if isinstance(y, SparseValue):
             check_background(y, equation)
@@ -167,7 +167,7 @@ def checkpointed(equation: Equation, *inputs: Value) -> list[Value]:
 
 @sparse_rule("custom_linear_solve")
 def solved(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret the functions of a linear solver: its derivatives are solutions of linear systems."""
+    """Interpret the functions of a linear solver. The derivatives of the solver are solutions of linear systems."""
     jaxprs, rest, consts = equation.params["jaxprs"], list(inputs), {}
     for name, length in equation.params["const_lengths"]._asdict().items():
         consts[name], rest = rest[:length], rest[length:]
@@ -191,11 +191,11 @@ def solved(equation: Equation, *inputs: Value) -> list[Value]:
 
 @sparse_rule("custom_jvp_call")
 def with_own_push(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret the function, and for its forward derivative, the custom derivative of the function."""
+    """Interpret the function. Forward differentiation interprets the custom derivative of the function."""
     return with_push(equation, equation.called, inputs)
 
 
 @sparse_rule("custom_vjp_call", "custom_vjp_call_jaxpr")
 def with_own_pull(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret the function, and for its reverse derivative, the custom derivative of the function."""
+    """Interpret the function. Reverse differentiation interprets the custom derivative of the function."""
     return with_pull(equation, equation.called, inputs)

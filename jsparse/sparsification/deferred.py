@@ -1,8 +1,8 @@
-"""Arrays whose elements are computed where they are needed: at the entries of a sparse tensor, or all of them.
+"""Arrays whose elements are computed on demand: only those at the entries of a sparse tensor, or all elements.
 
-`jnp.where(mask, Q @ K.T, 0)` needs the product at the entries of the mask only, and `A * x[:, None]` no repeated x. So
-the interpreter defers operations whose results are larger than their operands, and elementwise functions of such
-results.
+`jnp.where(mask, Q @ K.T, 0)` needs the product at the entries of the mask only, and `A * x[:, None]` does not need the
+repeated x. So the interpreter defers operations whose results are larger than their operands, and elementwise functions
+of such results.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Deferred:
 
     Attributes:
         shape, dtype: the shape and dtype of the array.
-        compute: computes all elements.
-        sample: computes the elements at the slots of a tensor of this shape: an array (nse,), or a scalar if all are
-            equal.
-        repeats: the smaller array that this one repeats, and the dimensions of this one that it has; None if it repeats
-            none.
+        compute: a function that computes all elements.
+        sample: a function that computes the elements at the slots of a tensor of this shape: an array (nse,), or a
+            scalar if all elements are equal.
+        repeats: (array, dims) if this array repeats a smaller `array`, whose dimensions are the dimensions `dims` of
+            this array; else None.
         products: the array as a sum of products of smaller arrays, if it is known to be such a sum.
     """
 
@@ -60,16 +60,16 @@ class Deferred:
         return len(self.shape)
 
     def at(self, tensor: SparseTensor) -> Any:
-        """The elements at the slots of a tensor."""
+        """Compute the elements at the slots of a tensor."""
         return self._once(tensor.pattern, lambda: self.sample(tensor))
 
     def full(self) -> jax.Array:
-        """All elements, as an array. Raises ShapeError if it is too large for memory."""
+        """Compute all elements, as an array. Raises ShapeError if the array is too large for memory."""
         check_bytes(self.shape, self.dtype, "an array of all elements", "Multiply it by a SparseTensor, or sum first.")
         return self._once(None, self._computed)
 
     def _computed(self) -> jax.Array:
-        """All elements. Small arrays of integers (indices) stay known, if nothing that they depend on is traced."""
+        """Compute all elements. A small array of integers (indices) stays known if its operands are not traced."""
         if np.dtype(self.dtype).kind not in "iub" or prod(self.shape) > FOLDED:
             return self.compute()
         with jax.ensure_compile_time_eval():
@@ -86,7 +86,7 @@ class Deferred:
         )
 
     def _once(self, pattern: Pattern | DynamicPattern | None, compute: Callable[[], jax.Array]) -> jax.Array:
-        """Compute something once for a pattern in each trace: arrays of a loop's body must not leave it."""
+        """Compute a result once per pattern and trace, since an array of a loop's body must not leave the body."""
         trace = _compat.trace_state()
         for known, result in self._found:
             if known[0] is pattern and known[1] == trace:
@@ -97,12 +97,12 @@ class Deferred:
 
 
 def dense(x: Any) -> Any:
-    """The array that a value stands for, all of its elements computed."""
+    """Return the array that a value stands for, with all elements computed."""
     return x.full() if isinstance(x, Deferred) else x
 
 
 def repeated(x: Array, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
-    """An array of `shape` that repeats `x`, whose dimensions become `dims`."""
+    """Defer an array of `shape` that repeats `x`. The dimensions of `x` become the dimensions `dims`."""
     kept = [n for n in range(len(dims)) if x.shape[n] != 1]
     array = x if len(kept) == len(x.shape) else x.reshape([x.shape[n] for n in kept])
     found = tuple(dims[n] for n in kept)
@@ -116,7 +116,7 @@ def repeated(x: Array, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
 
 
 def separable(products: Products, shape: tuple[int, ...], dtype: DTypeLike) -> Deferred:
-    """An array of `shape` that is a sum of products of smaller ones."""
+    """Defer an array of `shape` that is a sum of products of smaller arrays."""
 
     def at(tensor: SparseTensor) -> jax.Array:
         return total(products, lambda x: repeated(x, shape, range(len(shape))).at(tensor))
@@ -125,7 +125,7 @@ def separable(products: Products, shape: tuple[int, ...], dtype: DTypeLike) -> D
 
 
 def iota(shape: tuple[int, ...], dtype: DTypeLike, dimension: int) -> Deferred:
-    """An array of the coordinates in one dimension."""
+    """Defer an array whose elements are their coordinates in one dimension."""
     return Deferred(
         shape,
         dtype,
@@ -135,7 +135,7 @@ def iota(shape: tuple[int, ...], dtype: DTypeLike, dimension: int) -> Deferred:
 
 
 def values_at(x: Deferred | Array, shape: tuple[int, ...], tensor: SparseTensor) -> Array:
-    """The elements of an array that broadcasts to `shape`, at the slots of a tensor of that shape."""
+    """Return the elements of an array, which broadcasts to `shape`, at the slots of a tensor of this shape."""
     if isinstance(x, Deferred) and x.shape == shape:
         return x.at(tensor)
     array = dense(x)
@@ -143,7 +143,7 @@ def values_at(x: Deferred | Array, shape: tuple[int, ...], tensor: SparseTensor)
 
 
 def known_number(x: Any) -> Any:
-    """The number that all elements of an array equal, as a numpy scalar, if it is known while tracing; else None."""
+    """Return the number that all elements of an array equal, as a numpy scalar; None if tracing does not know it."""
     array = x.repeats[0] if isinstance(x, Deferred) and x.repeats else x
     if isinstance(array, Deferred | jax.core.Tracer) or np.shape(array):
         return None

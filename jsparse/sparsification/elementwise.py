@@ -1,4 +1,4 @@
-"""Rules of elementwise primitives: a map of stored entries and of the background."""
+"""Rules for elementwise primitives, which map the stored entries and the background."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NAMES = sorted((ELEMENTWISE - OF_SHAPES) | {"add_any"})
 
 @deferred_rule(*NAMES)
 def elementwise_of_arrays(equation: Equation, *inputs: Any) -> Any:
-    """Compute numbers that are known while tracing; defer functions that broadcast, or have deferred operands."""
+    """Compute numbers that are known while tracing. Defer functions that broadcast or that have deferred operands."""
     numbers = [known_number(x) for x in inputs]
     if all(x is not None for x in numbers):
         found = evaluated(equation, numbers)
@@ -63,7 +63,7 @@ def elementwise_of_arrays(equation: Equation, *inputs: Any) -> Any:
 
 @sparse_rule(*NAMES)
 def elementwise(equation: Equation, *inputs: Any) -> SparseValue | jax.Array:
-    """Map stored entries, and arrays at these entries."""
+    """Map the stored entries of tensors, together with the elements of arrays at these entries."""
     shape = equation.shape
     dims = tuple(range(len(shape)))
     operands = [broadcast(x, shape, dims) if isinstance(x, SparseValue) and x.shape != shape else x for x in inputs]
@@ -89,7 +89,7 @@ def elementwise(equation: Equation, *inputs: Any) -> SparseValue | jax.Array:
 
 
 def _agrees(x: Value, first: SparseValue) -> bool:
-    """Whether an operand has the entries of the first tensor, or is one number."""
+    """Whether an operand has the same pattern as the first tensor, or is a single number."""
     if isinstance(x, SparseValue):
         return x is first or (x.dims == first.dims and on_one_pattern(x.tensor, first.tensor))
     return not np.ndim(_scalar(x))
@@ -101,7 +101,7 @@ def _is_whole(x: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _scalar(x: Value) -> Any:
-    """The smaller array that a deferred array repeats, such as a scalar."""
+    """Return the smaller array that a deferred array repeats, such as a scalar; any other value unchanged."""
     return x.repeats[0] if isinstance(x, Deferred) and x.repeats else x
 
 
@@ -117,7 +117,7 @@ def _map(equation: Equation, tensor: SparseTensor, values: Sequence[Value]) -> S
 
 
 def _target(equation: Equation, operands: Sequence[Value], background: Background) -> SparseTensor:
-    """A tensor with the entries of the result."""
+    """Return a tensor with the pattern of the result."""
     if equation.name == "select_n" and isinstance(operands[0], SparseValue):
         which = operands[0].background.value  # where the condition stores nothing, the other cases play no part
         operands = operands if which is None else [operands[0], operands[1 + int(which)]]
@@ -139,7 +139,7 @@ def _ones(tensor: SparseTensor) -> SparseTensor:
 
 
 def background_of(equation: Equation, operands: Sequence[Value]) -> Background:
-    """The background of the result of an elementwise equation."""
+    """Find the background of the result of an elementwise equation."""
     numbers = [x.background.value if isinstance(x, SparseValue) else known_number(x) for x in operands]
     value = _value(equation, numbers)
     if value is not None and value == 0:
@@ -151,7 +151,7 @@ def background_of(equation: Equation, operands: Sequence[Value]) -> Background:
 
 
 def _products(equation: Equation, operands: Sequence[Value]) -> Products:
-    """The background of the result as a sum of products, if the backgrounds of all operands are such sums."""
+    """Express the result's background as a sum of products, if the backgrounds of all operands are such sums."""
     found: list[Products] = []
     for x, aval in zip(operands, equation.in_avals, strict=True):
         known = x.background.products if isinstance(x, SparseValue) else getattr(x, "products", ())
@@ -163,7 +163,7 @@ def _products(equation: Equation, operands: Sequence[Value]) -> Products:
 
 
 def _array(equation: Equation, operands: Sequence[Value]) -> jax.Array | None:
-    """The background of the result as an array that broadcasts, if that is no larger than an operand."""
+    """Compute the result's background as an array that broadcasts; None if it is unknown or exceeds each operand."""
     parts = []
     for x, aval in zip(operands, equation.in_avals, strict=True):
         part = _part(x, equation.shape, aval.dtype)
@@ -178,7 +178,7 @@ def _array(equation: Equation, operands: Sequence[Value]) -> jax.Array | None:
 
 
 def _part(x: Value, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array | None:
-    """An operand's elements where a tensor stores nothing, as an array that broadcasts; None if that is all of it."""
+    """Return an operand's background as an array that broadcasts; None if it is unknown or a full array."""
     if isinstance(x, SparseValue):
         return None if x.background.is_unknown else x.background.as_array(len(shape), dtype)
     if isinstance(x, Deferred) and x.repeats is not None:
@@ -192,7 +192,7 @@ def _part(x: Value, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array | None
 
 
 def evaluated(equation: Equation, numbers: Sequence[Any]) -> Any:
-    """The number that an elementwise equation gives for known numbers."""
+    """Compute the result of an elementwise equation for known numbers."""
     with jax.ensure_compile_time_eval():
         avals = equation.in_avals
         found = apply(equation)(*(jnp.asarray(x, aval.dtype) for x, aval in zip(numbers, avals, strict=True)))
@@ -200,12 +200,12 @@ def evaluated(equation: Equation, numbers: Sequence[Any]) -> Any:
 
 
 def apply(equation: Equation) -> Any:
-    """The function of arrays that an elementwise equation applies."""
+    """Return the function of arrays that an elementwise equation applies."""
     return jax.lax.add if equation.name == "add_any" else equation.bind
 
 
 def _value(equation: Equation, numbers: Sequence[Any]) -> Any:
-    """The number everywhere in the background; None if it is not known."""
+    """Find the number that the background has everywhere; None if there is no known number."""
     given, name = [rules.UNKNOWN if x is None else rules.ABSENT if x == 0 else x for x in numbers], equation.name
     if name == "select_n":
         which, *cases = given
@@ -220,14 +220,14 @@ SUMS = {"add": operators.add, "add_any": operators.add, "sub": operators.subtrac
 
 
 def is_factor(x: Value) -> bool:
-    """Whether an operand of a product is a tensor, or an array that is repeated along dimensions it lacks."""
+    """Whether an operand of a product is a tensor of background 0, or an array, or repeats an array, of rank >= 1."""
     if isinstance(x, SparseValue):
         return x.background.is_zero
     return bool(np.ndim(x)) if not isinstance(x, Deferred) else x.repeats is not None and x.repeats[0].ndim > 0
 
 
 def product_of(equation: Equation, factors: Sequence[Value]) -> SparseValue:
-    """A product on the entries of all sparse factors. It is repeated along the dimensions that no factor has."""
+    """Multiply on the entries that all sparse factors store. The product is repeated along dimensions of no factor."""
     shape, terms = equation.shape, []
     for x in factors:
         if isinstance(x, SparseValue):
@@ -244,11 +244,11 @@ def product_of(equation: Equation, factors: Sequence[Value]) -> SparseValue:
 
 
 def is_addend(x: object, shape: tuple[int, ...]) -> bool:
-    """Whether an operand of a sum is a tensor, or an array of all elements of the result."""
+    """Whether an operand of a sum is a tensor of background 0, or an array of all elements of the result."""
     return x.background.is_zero if isinstance(x, SparseValue) else _is_whole(x, shape)
 
 
 def sum_of(equation: Equation, addends: Sequence[Value]) -> Any:
-    """A sum or difference: a tensor, or an array if an operand is one."""
+    """Compute a sum or difference: an array if one operand is an array, else a tensor."""
     lhs, rhs = (whole(x).tensor if isinstance(x, SparseValue) else x for x in addends)
     return plain(SUMS[equation.name](lhs, rhs))

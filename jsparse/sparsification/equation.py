@@ -1,4 +1,4 @@
-"""An equation of a jaxpr, as rules see it."""
+"""Equations of a jaxpr, in the form in which rules receive them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ CHECKPOINTS = ("checkpoint", "remat", "remat2")
 
 @dataclass(frozen=True)
 class Equation:
-    """One equation, and the interpreter for the jaxprs in it.
+    """One equation, and the interpreter for the jaxprs among its parameters.
 
     Attributes:
         source: JAX's equation.
-        jaxpr: the jaxpr that it belongs to.
+        jaxpr: the jaxpr to which the equation belongs.
         evaluate: the interpreter.
-        nse: the capacity of a product whose pattern is only known at run time, if it is given.
-        called_from: the origin of the equation whose jaxpr this one is in, or of the call of the sparsified function.
+        nse: the capacity, if it is given, of a product whose pattern is only known at run time.
+        called_from: the origin of the equation that calls `jaxpr`, or of the call of the sparsified function.
     """
 
     source: Any
@@ -72,7 +72,7 @@ class Equation:
         return self.out_avals[0].dtype
 
     def interpret(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
-        """The results of a closed jaxpr among the parameters, by the rules of sparse values."""
+        """Evaluate a closed jaxpr among the parameters, by the rules for sparse values."""
         return self.evaluate(closed, inputs, self.nse, self.origin.calling(self.params.get("name", "")))
 
     @property
@@ -86,12 +86,12 @@ class Equation:
         return self.source.primitive.bind(*operands, **self.params)
 
     def results(self, operands: Sequence[Any]) -> list[jax.Array]:
-        """The results for arrays of the shapes of `in_avals`."""
+        """Compute the results for arrays of the shapes of `in_avals`."""
         return _compat.equation_results(self.jaxpr, self.source, operands)
 
     @property
     def origin(self) -> Origin:
-        """The user's line, and the library's function that it calls."""
+        """The line of the user's code, and the library function that this line calls."""
         return Origin.of(self.source, self.called_from)
 
     def __str__(self) -> str:
@@ -103,17 +103,17 @@ class Equation:
         return NotYetSupportedError(f"{self} {why}. {instead}")
 
     def located(self, error: JsparseError) -> JsparseError:
-        """The error of an operation, with the user's line."""
+        """Add the line of the user's code to the error of an operation."""
         return type(error)(f"{error} This is {self}.")
 
 
 def walked(
     closed: ClosedJaxpr, inputs: Sequence[V], step: Callable[[JaxprEqn, Jaxpr, Sequence[V]], list[V]]
 ) -> list[V]:
-    """The results of a closed jaxpr for values of any kind, equation by equation.
+    """Evaluate a closed jaxpr on values of any kind, equation by equation.
 
     Args:
-        step: gives the results of an equation, of the jaxpr, for its operands.
+        step: a function of an equation, its jaxpr and its operands that returns the results of the equation.
     """
     jaxpr, known = closed.jaxpr, dict[Any, Any]()
 
@@ -131,7 +131,7 @@ def walked(
 
 
 def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Var]]:
-    """The variables that each equation is the last one to use, by its number."""
+    """Map the index of each equation to the variables whose last use is in this equation."""
     last = {v: n for n, source in enumerate(jaxpr.eqns) for v in source.invars if not isinstance(v, _compat.Literal)}
     for v in jaxpr.outvars:
         if not isinstance(v, _compat.Literal):

@@ -1,7 +1,7 @@
-"""Rules of operations that depend on the order of elements: argmax, sort, the largest elements, and cumulative sums.
+"""Rules for operations that depend on the order of elements: argmax, sort, the largest elements, and cumulative sums.
 
-Elements that are not stored take part. The number of them before a stored element is the element's coordinate minus its
-rank among the stored elements.
+Elements that are not stored take part. The number of such elements before a stored element is the stored element's
+coordinate minus its rank among the stored elements.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ __all__: list[str] = []
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Lines:
-    """The slots of a tensor by lines along a dimension, each in ascending coordinates, or in descending ones.
+    """The slots of a tensor, grouped by lines along a dimension. Coordinates ascend, or descend, in each line.
 
     Attributes:
-        order: the slots in that order.
-        starts: whether a slot is the first of its line.
-        rank: the number of slots before it in its line.
-        missing: the number of elements before it in its line that are not stored.
+        order: the slots in this order. All other attributes have this order, too.
+        starts: whether a slot is the first slot of its line.
+        rank: the number of slots before a slot in its line.
+        missing: the number of elements before a slot in its line that are not stored.
         coords: the coordinates of the slots, (ndim, nse).
-        is_used: whether a slot is no padding. Padding is a line of its own.
+        is_used: whether a slot is not padding. All padding is in separate lines.
     """
 
     order: jax.Array
@@ -64,11 +64,11 @@ class Lines:
 
     @staticmethod
     def of(tensor: SparseTensor, axis: int, is_reversed: bool = False) -> Lines:
-        """The lines along a dimension of a tensor."""
+        """Group the slots of a tensor by lines along a dimension."""
         return _lines(jnp.asarray(tensor.coords), axis, tensor.shape[axis], is_reversed)
 
     def places(self, axis: int) -> tuple[jax.Array, ...]:
-        """The coordinates of the slots in the other dimensions."""
+        """Return the coordinates of the slots in all dimensions but `axis`."""
         return tuple(row for dim, row in enumerate(self.coords) if dim != axis)
 
 
@@ -88,7 +88,7 @@ def _lines(coords: jax.Array, axis: int, size: int, is_reversed: bool) -> Lines:
 
 @sparse_rule("argmax", "argmin")
 def arguments(equation: Equation, x: SparseValue) -> Value:
-    """Find the first index of an extreme element, which may be one that is not stored."""
+    """Find the first index of the largest or smallest element, which may be an element that is not stored."""
     (axis,), name = equation.params["axes"], equation.name
     check_known(x, equation)
     background = x.background.as_array(x.ndim, x.dtype)
@@ -106,10 +106,10 @@ def arguments(equation: Equation, x: SparseValue) -> Value:
 
 
 def _first_unstored(tensor: SparseTensor, axis: int) -> jax.Array:
-    """The smallest coordinate along `axis` that is not stored, for each part; the size where all of them are.
+    """Find for each line along `axis` the smallest coordinate that is not stored, or the size if all are stored.
 
-    It is the number of stored coordinates that equal their rank in ascending order, since all later coordinates exceed
-    their rank.
+    This is the number of stored coordinates that equal their rank in ascending order, since all later coordinates
+    exceed their rank.
     """
     lines = Lines.of(tensor, axis)
     matches = (lines.missing == 0) & lines.is_used
@@ -133,7 +133,7 @@ def sorts(equation: Equation, *inputs: Value) -> list[Value]:
 
 @sparse_rule("top_k")
 def largest(equation: Equation, x: SparseValue) -> list[Value]:
-    """Find the k largest elements of each line, as arrays: the first k that are not stored are candidates, too."""
+    """Find the k largest elements of each line, as arrays. The first k elements not stored are candidates, too."""
     k, axis = equation.params["k"], equation.params.get("axis", x.ndim - 1) % x.ndim
     check_known(x, equation)
     background = x.background.as_array(x.ndim, x.dtype)
@@ -155,11 +155,11 @@ def largest(equation: Equation, x: SparseValue) -> list[Value]:
 
 
 Candidates = tuple[jax.Array, jax.Array, jax.Array]
-"""Elements, their coordinates along an axis, and whether there are as many."""
+"""Elements, their coordinates along an axis, and whether each candidate exists."""
 
 
 def _largest_stored(tensor: SparseTensor, lines: Lines, axis: int, shape: tuple[int, ...]) -> Candidates:
-    """The k largest stored entries of each line."""
+    """Return the k largest stored entries of each line."""
     values = tensor.values[lines.order]
     line = jnp.cumsum(lines.starts)
     number = jax.lax.stop_gradient(values)
@@ -173,10 +173,10 @@ def _largest_stored(tensor: SparseTensor, lines: Lines, axis: int, shape: tuple[
 
 
 def _first_places(lines: Lines, axis: int, shape: tuple[int, ...]) -> jax.Array:
-    """The first k coordinates of each line that are not stored, or past the end of the line.
+    """Return the first k coordinates of each line that are not stored. They may be past the end of the line.
 
-    The n-th such coordinate is n plus the number of stored coordinates before it, each of which exceeds its rank by at
-    most n.
+    The n-th such coordinate is n plus the number of stored coordinates before it. These are the stored coordinates that
+    exceed their rank by at most n.
     """
     excess = jnp.where(lines.is_used, lines.missing, shape[-1])
     counted = jnp.zeros(shape, jnp.int32).at[(*lines.places(axis), excess)].add(1, mode="drop")
@@ -194,12 +194,12 @@ SCANS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "cummin": (jnp.minimum, lambda x, n: x),
     "cumlogsumexp": (jnp.logaddexp, lambda x, n: x + jnp.log(n)),
 }
-"""For each scan, the operation ⊕, and the value of x ⊕ ... ⊕ x for n equal numbers."""
+"""For each scan, the operation ⊕, and a function of (x, n) that computes x ⊕ ... ⊕ x for n equal numbers."""
 
 
 @sparse_rule(*SCANS)
 def scans(equation: Equation, x: SparseValue) -> Value:
-    """Defer running sums until a tensor selects the ones at its entries, since most of them differ from 0."""
+    """Defer running sums until a tensor selects those at its entries, since most running sums differ from 0."""
     axis = equation.params["axis"]
     check_known(x, equation)
     if x.background.as_array(x.ndim, x.dtype).shape[axis] != 1:
@@ -219,7 +219,7 @@ def scans(equation: Equation, x: SparseValue) -> Value:
 
 
 def _scanned(equation: Equation, x: SparseValue, tensor: SparseTensor) -> jax.Array:
-    """The running sums at the slots of a tensor."""
+    """Compute the running sums at the slots of a tensor."""
     combine, repeat = SCANS[equation.name]
     union: Any = x.tensor
     if not on_one_pattern(union, tensor):

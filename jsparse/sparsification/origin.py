@@ -1,8 +1,8 @@
-"""Where an equation comes from: a line of the user's code, and the library's function that it calls.
+"""The origin of an equation: a line of the user's code, and the library function that this line calls.
 
-Code is a library's if it is installed where Python keeps packages, or belongs to Python, JAX or jsparse. An equation
-inside `optax.huber_loss` comes from the line that calls that function. An equation of the function `loss` below comes
-from its own line:
+Code is library code if it is installed where Python keeps packages, or belongs to Python, JAX or jsparse. Equations
+inside `optax.huber_loss` come from the line that calls this function. Equations of the function `loss` below come from
+their line in `loss`:
 
     def loss(A):
         return optax.huber_loss(A).mean()
@@ -33,12 +33,12 @@ JAX = os.path.dirname(os.path.abspath(jax.__file__))  # noqa: PTH100, PTH120
 
 @dataclass(frozen=True)
 class Origin:
-    """The line of an equation.
+    """The origin of an equation.
 
     Attributes:
-        line: file, line and function of the user's code; empty if none is known.
-        function: the library's function that the line calls; empty if the line has the operation itself.
-        is_call: whether it is the origin of an equation that calls a jaxpr, used for the equations in that jaxpr.
+        line: file, line and function of the user's code; empty if no line is known.
+        function: the library function that the line calls; empty if the line has the operation itself.
+        is_call: whether the equation calls a jaxpr, and this is the origin for the equations in that jaxpr.
     """
 
     line: str = ""
@@ -50,7 +50,7 @@ class Origin:
 
     @staticmethod
     def of_caller() -> Origin:
-        """The line that calls jsparse: the innermost line on Python's stack that is in no library."""
+        """Find the line that calls jsparse: the innermost line on Python's stack that is not in a library."""
         frame: FrameType | None = sys._getframe(1)
         frames: list[Frame] = []
         while frame is not None:
@@ -62,10 +62,10 @@ class Origin:
 
     @staticmethod
     def of(source: JaxprEqn, called_from: Origin) -> Origin:
-        """The origin of an equation, whose jaxpr is called by the equation of `called_from`, or by the user.
+        """Find the origin of an equation. Its jaxpr is called by the equation of `called_from`, or by the user.
 
-        A library's function that is traced once for several lines has no line of its own, so the line of the call is
-        given.
+        A library function that is traced once for several lines has no line of the user's code in its frames. The
+        result is then the line of the call.
         """
         frames: Sequence[Frame] = _compat.traceback_frames(source)
         frames = _inside(frames) if called_from.is_call else frames
@@ -75,7 +75,7 @@ class Origin:
         return Origin(called_from.line, called_from.function or _function(frames))
 
     def calling(self, function: str) -> Origin:
-        """The origin of equations inside a function that this line calls; it is named unless the line calls another."""
+        """Return the origin of equations inside `function`, which is named unless the line calls another function."""
         named = "" if function.startswith(("_", "<")) else function
         return Origin(self.line, self.function or named, True)
 
@@ -85,7 +85,7 @@ def _shown(frame: Frame) -> str:
 
 
 def _inside(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """The frames inside the traced function. JAX leaves out the frames that call it, or they follow the tracer's."""
+    """Return the frames inside the traced function. The caller's frames are missing, or follow the tracer's frames."""
     ends = (n for n, (file, _, name) in enumerate(frames) if file.startswith(JAX) and _is_tracer(name))
     return frames[: next(ends, len(frames))]
 
@@ -95,9 +95,9 @@ def _is_tracer(name: str) -> bool:
 
 
 def _function(inner: Sequence[Frame]) -> str:
-    """The name of the layer or function of a library that a line calls, from the frames below the line.
+    """Return the name of the library layer or function that a line calls, from the frames below the line.
 
-    A function of JAX counts if the line itself calls it, not if a function of another library calls it.
+    A function of JAX counts only if the line itself calls it, not if a function of another library calls it.
     """
     outermost_first = [(file, name) for file, _, name in reversed(inner) if not file.startswith(HERE)]
     others = [name for file, name in outermost_first if not file.startswith(JAX)]

@@ -1,4 +1,4 @@
-"""Rules of reductions, with numpy's meaning: elements that are not stored take part as the background."""
+"""Rules for reductions with numpy's meaning: elements that are not stored have the values of the background."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def sums(equation: Equation, x: SparseValue) -> Value:
 def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
     """Sum stored entries, and the background for each element that is not stored.
 
-    A background b that varies along a summed dimension is summed over all elements, and the entries' differences from
-    it are added: Σ b + Σ (x - b). The other summed dimensions come first where they leave an array no larger than b.
+    A background b that varies along a summed dimension is summed over all elements, and the differences of the entries
+    from b are added: Σ b + Σ (x - b). Dimensions along which b is constant are summed first if the remaining array is
+    no larger than b or the entries.
     """
     wide = np.dtype(unrounded(x.dtype.name))
     if (first := _constant_axes(x, axes)) is not None:
@@ -55,7 +56,7 @@ def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
 
 
 def _sums_with_products(x: SparseValue, axes: Sequence[int]) -> jax.Array:
-    """Sum a background that is a sum of products over all elements, and the entries' differences from it."""
+    """Sum a background that is a sum of products, and the differences of the entries from this background."""
     wide = np.dtype(unrounded(x.dtype.name))
     letters = letters_of(x.ndim)
     kept = [dim for dim in range(x.ndim) if dim not in axes]
@@ -71,10 +72,10 @@ def _sums_with_products(x: SparseValue, axes: Sequence[int]) -> jax.Array:
 
 
 def _constant_axes(x: SparseValue, axes: Sequence[int]) -> tuple[int, ...] | None:
-    """The axes to reduce first: the background is constant along them, so that it is multiplied by a count.
+    """Find the axes to reduce first: the axes along which the background is constant and is multiplied by a count.
 
-    None if it varies along all axes, or if the reduction over these axes leaves an array that is larger than the
-    background and than the tensor's entries.
+    None if the background varies along all axes, or if the reduction over these axes leaves an array that is larger
+    than the background and than the tensor's entries.
     """
     shape = (1,) * x.ndim if x.background.array is None else x.background.array.shape
     first = tuple(dim for dim in axes if shape[dim] == 1)
@@ -85,12 +86,12 @@ def _constant_axes(x: SparseValue, axes: Sequence[int]) -> tuple[int, ...] | Non
 
 
 def _positions(axes: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
-    """The axes that are not removed, as dimensions of an array without the removed ones."""
+    """Renumber the axes that are not removed, as dimensions of the array without the removed axes."""
     return tuple(dim - sum(other < dim for other in removed) for dim in axes if dim not in removed)
 
 
 def _unstored(tensor: SparseTensor, axes: Sequence[int], dtype: np.dtype) -> tuple[jax.Array, jax.Array | bool]:
-    """The number of elements that each part does not store, in a dtype, and whether it stores all."""
+    """Count the elements that each part does not store, in a dtype. Also returns whether a part stores all elements."""
     total, stored = prod(tensor.shape[dim] for dim in axes), jnp.asarray(counts(tensor, axes))
     if total > tensor.nse:
         return as_number(total, dtype) - stored.astype(dtype), False
@@ -98,15 +99,15 @@ def _unstored(tensor: SparseTensor, axes: Sequence[int], dtype: np.dtype) -> tup
 
 
 def as_number(count: int, dtype: DTypeLike) -> jax.Array:
-    """A number of elements, which may exceed int64, in a dtype. Integers wrap, as sums of integers do."""
+    """Convert a number of elements, which may exceed int64, to a dtype. Integers wrap, as sums of integers do."""
     known = np.uint64(count % 2**64) if jnp.issubdtype(dtype, jnp.integer) else np.float64(count)
     return jnp.asarray(known.astype(dtype))
 
 
 def _repeated(x: SparseValue, axes: Sequence[int], dtype: np.dtype, repeat: Callable[..., Any]) -> jax.Array:
-    """The background of each part, combined with itself once for each element that is not stored: a product or a power.
+    """Combine the background of each part with itself, once for each element not stored: a product or a power.
 
-    An infinite background does not count where everything is stored.
+    An infinite background does not count where all elements are stored.
     """
     left, is_full = _unstored(x.tensor, axes, dtype)
     background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), tuple(axes)).astype(dtype)
@@ -126,7 +127,7 @@ OPERATIONS: dict[str, Any] = {
 
 @sparse_rule(*METHODS)
 def extremes(equation: Equation, x: SparseValue) -> Value:
-    """Reduce stored entries, and the background where a part does not store all of its elements."""
+    """Reduce the stored entries, and also the background if a part does not store all of its elements."""
     if equation.name in ("reduce_or", "reduce_and") and x.dtype != bool:
         raise equation.unsupported("combines bits of integers", "Pass A.todense() there.")
     check_known(x, equation)
@@ -148,7 +149,7 @@ def _of_stored(name: str, tensor: SparseTensor, axes: Sequence[int]) -> jax.Arra
 
 
 def _with_background(name: str, stored: jax.Array, x: SparseValue, axes: Sequence[int]) -> jax.Array:
-    """The reduction of stored entries, with the background where a part does not store everything."""
+    """Combine the reduction of stored entries with the background, for parts that do not store all elements."""
     if name == "reduce_prod":
         wide = np.dtype(unrounded(x.dtype.name))
         return (stored.astype(wide) * _repeated(x, axes, wide, jnp.power)).astype(x.dtype)

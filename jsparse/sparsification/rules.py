@@ -1,4 +1,4 @@
-"""The table of rules: what a primitive does with sparse tensors and deferred arrays."""
+"""The tables of rules. A rule evaluates a primitive on sparse tensors and deferred arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Never
 from jsparse.sparsification.equation import Equation
 
 Rule = Callable[..., Any]
-"""`rule(equation, *inputs)` gives the value of the result, or a list of all results' values."""
+"""`rule(equation, *inputs)` returns the value of the result, or a list of the values of all results."""
 
 SPARSE: dict[str, Rule] = {}
 """Rules for equations with a SparseValue among their inputs, by the primitive's name."""
@@ -18,12 +18,12 @@ DEFERRED: dict[str, Rule] = {}
 
 
 def sparse_rule(*names: str) -> Callable[[Rule], Rule]:
-    """Make a function the rule of primitives with a sparse input."""
+    """Register a function as the rule of the primitives `names` if an input is sparse."""
     return _registered(SPARSE, names)
 
 
 def deferred_rule(*names: str) -> Callable[[Rule], Rule]:
-    """Make a function the rule of primitives without a sparse input."""
+    """Register a function as the rule of the primitives `names` if no input is sparse."""
     return _registered(DEFERRED, names)
 
 
@@ -36,7 +36,7 @@ def _registered(table: dict[str, Rule], names: tuple[str, ...]) -> Callable[[Rul
 
 
 def unsupported(equation: Equation, *_: object) -> Never:
-    """The rule of every other primitive."""
+    """Refuse an equation: the rule for every primitive that has no rule for sparse inputs."""
     raise equation.unsupported(
         "is not defined for a SparseTensor", "Pass A.todense() there, or compute it by a function of jsparse outside."
     )

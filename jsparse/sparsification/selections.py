@@ -1,4 +1,4 @@
-"""Rules of indexing: slices, and rows at given indices."""
+"""Rules for indexing by slices, and for rows at given indices."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def sliced(equation: Equation, x: SparseValue) -> Value:
 
 
 def _indexed(background: jax.Array, index: tuple[slice, ...]) -> jax.Array:
-    """Index an array that has size 1 where it repeats."""
+    """Index an array. Dimensions of size 1 stand for repeated elements and stay."""
     pairs = zip(index, background.shape, strict=False)
     return background[tuple(slice(None) if size == 1 else at for at, size in pairs)]
 
 
 @sparse_rule("split")
 def split(equation: Equation, x: SparseValue) -> list[Value]:
-    """Cut into consecutive ranges of a dimension."""
+    """Split a tensor into consecutive ranges of a dimension."""
     axis, end, parts = equation.params["axis"], 0, []
     for size in equation.params["sizes"]:
         index = (*[slice(None)] * axis, slice(end, end + size))
@@ -48,7 +48,7 @@ def split(equation: Equation, x: SparseValue) -> list[Value]:
 
 @sparse_rule("dynamic_slice")
 def sliced_at(equation: Equation, x: Value, *starts: Any) -> Value:
-    """Take a range of each dimension: where the start is not known, one coordinate or all of them."""
+    """Take a range of each dimension. If the start is not known, the range has to be one coordinate or all."""
     if not isinstance(x, SparseValue):
         raise equation.unsupported("starts at an index that is a SparseTensor", "Index by arrays.")
     index: list[Any] = []
@@ -103,7 +103,7 @@ def taken(equation: Equation, x: Value, indices: jax.Array) -> Value:
 
 
 def _taken(background: jax.Array, points: Array, axis: int) -> jax.Array:
-    """Take from an array that has size 1 where it repeats."""
+    """Take from an array along `axis`. A dimension of size 1 stands for repeated elements."""
     if background.shape[axis] > 1:
         return jnp.take(background, points, axis, mode="clip")
     added = [1] * np.ndim(points)
@@ -111,7 +111,7 @@ def _taken(background: jax.Array, points: Array, axis: int) -> jax.Array:
 
 
 def _elements(equation: Equation, x: SparseValue, points: Array) -> jax.Array:
-    """The elements at points, stored or of the background. Batch dimensions become coordinates of the points."""
+    """Read elements at points, from the entries or the background. Batch dimensions become coordinates of points."""
     check_known(x, equation)
     index, outside = _index(equation, x.shape, points)
     tensor = whole(x).tensor
@@ -128,7 +128,7 @@ def _elements(equation: Equation, x: SparseValue, points: Array) -> jax.Array:
 
 
 def _index(equation: Equation, shape: tuple[int, ...], points: Array) -> tuple[tuple[Array, ...], Array | None]:
-    """The coordinates of points in each dimension, moved inside, and which points JAX fills; None if it fills none."""
+    """Return the clipped coordinates of points in each dimension, and which points JAX fills (None: no points)."""
     numbers, result = equation.params["dimension_numbers"], equation.shape
     xnp: Any = np if isinstance(points, np.ndarray) else jnp
     index: list[Any] = [0] * len(shape)
@@ -145,5 +145,5 @@ def _index(equation: Equation, shape: tuple[int, ...], points: Array) -> tuple[t
 
 
 def known(indices: Array) -> Array:
-    """Indices as a numpy array, if they are known while tracing."""
+    """Convert indices that are known while tracing to a numpy array. Traced indices are returned unchanged."""
     return indices if isinstance(indices, jax.core.Tracer) else np.asarray(indices)

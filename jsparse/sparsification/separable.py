@@ -1,7 +1,7 @@
-"""Arrays that are sums of products of smaller ones: a matrix u · g + b of a column u and rows g and b, as norms make.
+"""Arrays that are sums of products of smaller arrays: a matrix u · g + b of a column u and rows g and b, as in norms.
 
-The smaller arrays broadcast to the array: each has as many dimensions, and size 1 where it is constant. Sums over
-dimensions, and products with matrices, need no more memory than the smaller arrays.
+The smaller arrays broadcast to the large array: each has as many dimensions, and size 1 in a dimension along which it
+is constant. Sums over dimensions, and products with matrices, need no more memory than the smaller arrays.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 Products: TypeAlias = tuple[tuple[jax.Array, ...], ...]
-"""The terms of a sum, each the factors of a product. Without a term, an array is not known to be such a sum."""
+"""A sum of products: for each term of the sum its factors. An empty tuple if an array is not known to be such a sum."""
 
 MOST_TERMS = 8
 
 
 def combined(name: str, operands: Sequence[Products], dtype: np.dtype) -> Products:
-    """The result of an elementwise primitive on such arrays; no terms if it is not linear, or has too many."""
+    """Apply an elementwise primitive to sums of products. Returns () if the result is no such sum, or is too long."""
     found: Products = ()
     first, *others = operands
     if name in ("add", "add_any"):
@@ -46,7 +46,7 @@ def _each(products: Products, function: Callable[[jax.Array], jax.Array]) -> Pro
 
 
 def _merged(factors: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-    """The factors, in which two factors are multiplied if the product is no larger than the larger of them."""
+    """Multiply pairs of factors whose product is no larger than the larger of the two. Returns all factors left."""
     found: list[jax.Array] = []
     for x in factors:
         for n, y in enumerate(found):
@@ -59,11 +59,11 @@ def _merged(factors: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
 
 
 def total(products: Products, read: Callable[[jax.Array], jax.Array]) -> jax.Array:
-    """The sum of products of `read(factor)`, such as the factor itself or its elements at some points."""
+    """Compute the sum of products of `read(factor)`, such as the factor itself or its elements at some points."""
     return reduce(jnp.add, (reduce(jnp.multiply, map(read, factors)) for factors in products))
 
 
 def in_letters(x: jax.Array, letters: str) -> tuple[jax.Array, str]:
-    """A factor without the dimensions in which it is constant, and the letters of the others."""
+    """Remove the dimensions of size 1 from a factor. Returns the factor and the letters of the other dimensions."""
     kept = [dim for dim, size in enumerate(x.shape) if size != 1]
     return x.reshape([x.shape[dim] for dim in kept]), "".join(letters[dim] for dim in kept)

@@ -1,4 +1,4 @@
-"""Rules of primitives that move, add and join dimensions."""
+"""Rules for primitives that move, add and join dimensions."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ def moved(
     function: Callable[[SparseTensor], SparseTensor | Array],
     of_background: Callable[[jax.Array], jax.Array] | None = None,
 ) -> Value:
-    """The value of a function of a tensor that moves elements.
+    """Apply a function that moves the elements of a tensor.
 
-    `of_background` does the same to an array of the tensor's dimensions that has size 1 where it repeats. Without it, a
-    background that is no number becomes unknown.
+    `of_background` moves the elements of an array with the tensor's dimensions in the same way. The array has size 1
+    in dimensions along which it is repeated. Without `of_background`, a background that is not a number becomes
+    unknown.
     """
     found = plain(function(whole(x).tensor))
     if not isinstance(found, SparseValue):
@@ -61,7 +62,7 @@ def moved(
 
 @deferred_rule("iota")
 def coordinates(equation: Equation) -> Value:
-    """Defer the coordinates of a dimension."""
+    """Defer an array of the coordinates in one dimension."""
     return iota(equation.shape, equation.dtype, equation.params["dimension"])
 
 
@@ -77,7 +78,7 @@ def repeated_array(equation: Equation, x: Any) -> Value:
 
 @sparse_rule("broadcast_in_dim")
 def repeated_tensor(equation: Equation, x: SparseValue) -> Value:
-    """Add dimensions of size 1 to a tensor, or repeat it without repeating its entries."""
+    """Add dimensions of size 1 to a tensor, or repeat the tensor without storing repeated entries."""
     shape, dims = equation.shape, tuple(equation.params["broadcast_dimensions"])
     if x.is_repeated or prod(shape) != prod(x.shape):
         return broadcast(x, shape, dims)
@@ -102,7 +103,7 @@ def transposed(equation: Equation, x: SparseValue) -> Value:
 
 @deferred_rule("reshape", "squeeze")
 def reshaped_array(equation: Equation, x: Value) -> Value:
-    """Reshape the array that a deferred one repeats, if each of its dimensions stays one or is cut."""
+    """Reshape the array that a deferred array repeats, if the result then repeats the reshaped array."""
     if not isinstance(x, Deferred) or x.repeats is None:
         return NotImplemented
     array, dims = x.repeats
@@ -125,10 +126,10 @@ def reshaped(equation: Equation, x: SparseValue) -> Value:
 
 
 def regrouped(small: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
-    """The shape that broadcasts to `wanted` in the same way as `small` broadcasts to `shape`; None if there is none.
+    """Find the shape that broadcasts to `wanted` in the way in which `small` broadcasts to `shape`, or None.
 
-    Both shapes are cut into groups of dimensions with the same number of elements. In each the array has to vary along
-    all dimensions, or along none.
+    Both shapes are cut into groups of dimensions with the same number of elements. In each group the array has to vary
+    along all dimensions, or along none.
     """
     found: list[int] = []
     old = new = 0
@@ -170,7 +171,7 @@ def same(equation: Equation, *inputs: Value) -> list[Value]:
 
 @sparse_rule("tile")
 def tiled(equation: Equation, x: SparseValue) -> Value:
-    """Repeat the whole tensor."""
+    """Repeat the tensor along each dimension."""
     reps = equation.params["reps"]
 
     def repeated_background(b: jax.Array) -> jax.Array:
@@ -181,7 +182,7 @@ def tiled(equation: Equation, x: SparseValue) -> Value:
 
 @sparse_rule("concatenate", "stack")
 def joined(equation: Equation, *inputs: Value) -> Value:
-    """Join tensors, and arrays that are one known number, along a dimension."""
+    """Join tensors along a dimension, and also arrays whose elements all equal one known number."""
     parts = [_joinable(equation, x) for x in inputs]
     if equation.name == "stack":
         axis, join = equation.params["axis"], stack
@@ -204,7 +205,7 @@ def _completed(
     parts: Sequence[SparseValue],
     joined: Callable[[Sequence[SparseTensor]], SparseTensor],
 ) -> SparseValue:
-    """The value of the tensors that `joined` joins. Dense levels also store elements of the background."""
+    """Complete the value of joined tensors. Slots of dense levels that no part stores get the background's elements."""
     value = SparseValue(found, tuple(found.shape), tuple(range(found.ndim)), background)
     if background.is_zero or found.nse <= sum(x.tensor.nse for x in parts):
         return value
@@ -215,7 +216,7 @@ def _completed(
 
 
 def _joined(backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], found: SparseTensor) -> Background:
-    """The background of tensors with these sizes that are joined along an axis: an array that varies along the axis."""
+    """Join backgrounds of tensors along an axis: a number if all are equal, else an array, or unknown if too large."""
     first = backgrounds[0]
     if all(x.value is not None and x.value == first.value for x in backgrounds):
         return first
@@ -234,7 +235,7 @@ def _joined(backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], 
 
 @sparse_rule("pad")
 def padded(equation: Equation, x: Any, fill: Value) -> Value:
-    """Add elements at both ends of dimensions. They have to equal the number of the background, such as 0."""
+    """Add elements at both ends of dimensions. The added elements have to equal the background, such as 0."""
     config, number = equation.params["padding_config"], known_number(fill)
     is_equal = isinstance(x, SparseValue) and number is not None and x.background.value == number
     if not is_equal or any(low < 0 or high < 0 or interior for low, high, interior in config):

@@ -1,4 +1,4 @@
-"""Sparse tensors as values of the interpreter: with a background, and repeated along further dimensions."""
+"""Sparse tensors as values of the interpreter, with a background, and repeated along additional dimensions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, dense_array
 
 @dataclass(frozen=True)
 class Cause:
-    """The equation that made a background other than 0, for messages.
+    """The equation whose result first had a background other than 0, for error messages.
 
     All causes compare equal, so that the pytrees of loops keep their structure."""
 
@@ -41,15 +41,15 @@ class Cause:
 @partial(jax.tree_util.register_dataclass, data_fields=["array", "products"], meta_fields=["value", "cause"])
 @dataclass(frozen=True)
 class Background:
-    """The elements that a tensor does not store. They are unknown if there is neither a number nor an array.
+    """The elements that a tensor does not store. They are unknown if `value` and `array` are both None.
 
     Attributes:
         value: the number that all of these elements equal, if it is known while tracing.
-        cause: the equation that made them differ from 0.
-        array: an array of as many dimensions as the tensor, which broadcasts to its shape: `-A.mean(0)[None]` in
-            `A - A.mean(0)`. It is None if there is a number.
-        products: the background as a sum of products of such arrays, if it has neither a number nor an array. Sums and
-            products of matrices read it; for all other operations the background is unknown.
+        cause: the equation that made these elements differ from 0.
+        array: an array of as many dimensions as the tensor, which broadcasts to the tensor's shape:
+            `-A.mean(0)[None]` in `A - A.mean(0)`. It is None if there is a `value`.
+        products: the background as a sum of products of such arrays, if `value` and `array` are None. Sums and products
+            of matrices use `products`; for all other operations the background is unknown.
     """
 
     value: Any
@@ -64,20 +64,20 @@ class Background:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nothing is known about these elements."""
+        """Whether the elements are unknown, apart from `products`."""
         return self.value is None and self.array is None
 
     def as_array(self, ndim: int, dtype: DTypeLike) -> jax.Array:
-        """The background, which must be known, as an array of `ndim` dimensions that broadcasts."""
+        """Return the background, which must be known, as an array of `ndim` dimensions that broadcasts."""
         return jnp.full((1,) * ndim, self.value, dtype) if self.array is None else self.array
 
     def through(self, function: Callable[[jax.Array], jax.Array]) -> Background:
-        """The background after a function of arrays that moves or repeats elements; a number stays."""
+        """Apply a function that moves or repeats elements to the arrays of the background. A number stays."""
         products = tuple(tuple(map(function, factors)) for factors in self.products)
         return replace(self, array=None if self.array is None else function(self.array), products=products)
 
     def without_products(self) -> Background:
-        """The background; an unknown background if it is a sum of products."""
+        """Remove the sum of products. A background that is known only as such a sum becomes unknown."""
         return replace(self, products=())
 
 
@@ -91,8 +91,8 @@ class SparseValue:
 
     Attributes:
         tensor: the stored entries.
-        dims: for each dimension of the tensor, the dimension of the array that it is, ascending. The array repeats the
-            tensor along all other dimensions.
+        dims: for each dimension of the tensor, the corresponding dimension of the array, in ascending order. The array
+            repeats the tensor along all other dimensions.
         background: the elements of the array where the tensor stores nothing.
     """
 
@@ -117,7 +117,7 @@ class SparseValue:
         return len(self.dims) != len(self.shape)
 
     def with_tensor(self, tensor: SparseTensor, background: Background) -> SparseValue:
-        """Other entries on the same dimensions."""
+        """Replace the entries and the background. The dimensions stay."""
         return replace(self, tensor=tensor, background=background)
 
 
@@ -126,16 +126,16 @@ Value: TypeAlias = SparseValue | Deferred | Array
 
 
 def plain(x: SparseTensor | Array) -> Value:
-    """The value of a result of an operation: a SparseTensor, which is 0 where it stores nothing, or an array."""
+    """Convert the result of an operation to a value: an array, or a SparseTensor, whose background is 0."""
     if not isinstance(x, SparseTensor):
         return x
     return SparseValue(x, tuple(x.shape), tuple(range(x.ndim))) if x.ndim else dense_array(x)
 
 
 def broadcast(x: SparseValue, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    """Broadcast to `shape`, where the array's dimensions become `dims`. Entries are not repeated.
+    """Broadcast to `shape`. The array's dimensions become the dimensions `dims`. Entries are not repeated.
 
-    A tensor of one element, repeated in all dimensions that it has, becomes a deferred array.
+    A tensor of one element that is repeated along all of its dimensions becomes a deferred array.
     """
     stretched = [n for n, dim in enumerate(x.dims) if x.shape[dim] != shape[dims[dim]]]
     if stretched and len(stretched) == len(x.dims):
@@ -151,7 +151,7 @@ def broadcast(x: SparseValue, shape: tuple[int, ...], dims: tuple[int, ...]) -> 
 
 
 def whole(x: SparseValue) -> SparseValue:
-    """The value with its entries repeated along all dimensions of the array."""
+    """Repeat the entries of a value, so that its tensor has all dimensions of the array."""
     if not x.is_repeated:
         return x
     missing = tuple(dim for dim in range(x.ndim) if dim not in x.dims)
@@ -160,7 +160,7 @@ def whole(x: SparseValue) -> SparseValue:
 
 
 def unstored(x: SparseValue) -> Deferred:
-    """The array of the background's elements. It is computed where it is needed."""
+    """Return the background as a deferred array, whose elements are computed on demand."""
     if x.background.products:
         return separable(x.background.products, x.shape, x.dtype)
     check_known(x)
@@ -169,7 +169,7 @@ def unstored(x: SparseValue) -> Deferred:
 
 
 def as_array(x: SparseValue) -> jax.Array:
-    """All elements of a value. Raises PatternError if the elements that are not stored are unknown."""
+    """Return all elements of a value. Raises PatternError if the elements that are not stored are unknown."""
     tensor = whole(x).tensor
     if x.background.is_zero:
         return tensor.todense()
@@ -178,14 +178,14 @@ def as_array(x: SparseValue) -> jax.Array:
 
 
 def centred(x: SparseValue) -> SparseTensor:
-    """The difference of a value from its background: a tensor that is 0 where `x` stores nothing; floats in float32."""
+    """Subtract the background from a value. The result is 0 outside the entries. Narrow floats become float32."""
     tensor, wide = whole(x).tensor, unrounded(x.dtype.name)
     background = SparseTensor._unchecked(jnp.broadcast_to(unstored(x).at(tensor), (tensor.nse,)), tensor.pattern)
     return tensor.astype(wide).map(jnp.subtract, background.astype(wide))
 
 
 def aligned(x: SparseValue, target: SparseTensor) -> Array:
-    """The elements of a value at the slots of a tensor, stored or not."""
+    """Return the elements of a value, stored or not, at the slots of a tensor."""
     tensor = whole(x).tensor
     if on_one_pattern(tensor, target):
         return tensor.values
@@ -197,7 +197,7 @@ def aligned(x: SparseValue, target: SparseTensor) -> Array:
 
 
 def tensor_of(x: SparseValue, equation: Equation | None = None) -> SparseTensor:
-    """The SparseTensor of a value, with its entries repeated. Raises PatternError unless the background is 0."""
+    """Return the SparseTensor of a value, with repeated entries. Raises PatternError unless the background is 0."""
     check_background(x, equation)
     return whole(x).tensor
 
@@ -215,7 +215,7 @@ def check_known(x: SparseValue, equation: Equation | None = None) -> None:
 
 
 def not_zero(x: SparseValue, equation: Equation | None) -> PatternError:
-    """The error where an operation needs a tensor that is 0 where it stores nothing."""
+    """Make the error for an operation that needs a tensor whose background is 0, or known."""
     user = f", which {equation} needs" if equation else ""
     what = f"{x.background.cause} in jsparse.sparsify{user},"
     return dense_background(what, x.background.value, "Write jnp.where(A != 0, f(A), 0) there. ")

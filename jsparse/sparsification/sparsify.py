@@ -52,16 +52,17 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
     Args:
         fn: a function of pytrees. Its array arguments are traced; other arguments (numbers, strings, functions) are
             passed as they are.
-        nse: the capacity in entries of each product of two tensors whose pattern is only known at run time.
+        nse: the capacity, in entries, of each product of two tensors whose pattern is only known at run time.
 
-    Returns a function of the same arguments, in which SparseTensors may stand for arrays. Results that have the entries
-    of tensors are SparseTensors, all others arrays. The function works under jit, grad and vmap; without a SparseTensor
-    among the arguments it calls `fn`. A dense array is made only where `fn` makes it from dense arrays alone.
+    Returns a function of the same arguments, which may be SparseTensors in place of arrays. Results that have the
+    entries of tensors are SparseTensors, all other results are arrays. The function works under jit, grad and vmap. If
+    no argument is a SparseTensor, it calls `fn`. A dense array is made only where `fn` makes it from dense arrays
+    alone.
 
-    Shapes and dtypes of results are those that `fn` gives for dense arrays. Raises PatternError where a result would be
-    dense and larger than any array, NotYetSupportedError where an operation has no rule, and the errors of
-    the jsparse operation that computes it. Messages name the operation and the line in the caller's code, rather than a
-    line of a library that the caller uses.
+    Results have the shapes and dtypes that `fn` returns for dense arrays. Raises PatternError where a result would be
+    dense and larger than any array, NotYetSupportedError where an operation has no rule, and the errors of the jsparse
+    operation that computes a result. Messages name the operation and the line in the caller's code, rather than a line
+    of a library that the caller uses.
     """
 
     capacity = checked_nse(nse, "jsparse.sparsify")
@@ -104,9 +105,9 @@ def _result(x: Any) -> SparseTensor | jax.Array:
 
 
 def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], nse: int | None, called_from: Origin) -> list[Value]:
-    """The results of a closed jaxpr for values that are arrays, deferred arrays or sparse values.
+    """Evaluate a closed jaxpr on arrays, deferred arrays and sparse values.
 
-    `nse` is the capacity of products whose pattern is only known at run time, `called_from` the origin of the call.
+    `nse` is the capacity of products whose pattern is only known at run time. `called_from` is the origin of the call.
     """
 
     def step(source: JaxprEqn, jaxpr: Jaxpr, values: Sequence[Value]) -> list[Value]:
@@ -130,7 +131,7 @@ def _results(equation: Equation, inputs: Sequence[Value]) -> list[Any]:
 
 
 def _of_arrays(equation: Equation, arrays: Sequence[jax.Array]) -> list[jax.Array]:
-    """Apply JAX's primitive. Small arrays of known integers (indices) are computed at once, so that they stay known."""
+    """Apply JAX's primitive. Small arrays of known integers (indices) are computed during tracing, and stay known."""
     known = not any(isinstance(x, jax.core.Tracer) for x in arrays) and not equation.source.effects
     if known and all(
         getattr(x.dtype, "kind", "") in tuple("iub") and prod(x.shape) <= FOLDED for x in equation.out_avals

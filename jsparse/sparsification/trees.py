@@ -26,13 +26,13 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def settled(values: Sequence[Any]) -> list[Value]:
-    """The values with all deferred arrays computed, as pytrees of arrays."""
+    """Compute all deferred arrays among the values. The results are pytrees of arrays."""
     return [x if isinstance(x, SparseValue) else jnp.asarray(dense(x)) for x in values]
 
 
 @dataclass(frozen=True)
 class Opened:
-    """Values as leaves that may be traced. Known numbers are no leaves, so that known backgrounds stay known."""
+    """Values split into leaves that may be traced. Known numbers are not leaves, so known backgrounds stay known."""
 
     leaves: list[Any]
     structure: Any
@@ -41,26 +41,26 @@ class Opened:
 
     @staticmethod
     def of(values: Sequence[Any]) -> Opened:
-        """Open values."""
+        """Split values into leaves and known numbers."""
         known = {n: x for n, x in enumerate(values) if not isinstance(x, SparseValue) and known_number(x) is not None}
         leaves, structure = jax.tree.flatten(settled([x for n, x in enumerate(values) if n not in known]))
         return Opened(leaves, structure, known, len(values))
 
     def closed(self, leaves: Sequence[jax.Array]) -> list[Any]:
-        """The values with other leaves."""
+        """Rebuild the values from new leaves."""
         rest = iter(jax.tree.unflatten(self.structure, leaves))
         return [self.known[n] if n in self.known else next(rest) for n in range(self.count)]
 
 
 def parts(x: Any) -> list[Any]:
-    """The arrays of a value that have derivatives: stored values and a background, or the array itself."""
+    """Return the arrays of a value that have derivatives: stored values and a background array, or the array itself."""
     if not isinstance(x, SparseValue):
         return [x]
     return [x.tensor.values] if x.background.array is None else [x.tensor.values, x.background.array]
 
 
 def with_parts(x: Value, found: Sequence[jax.Array]) -> Value:
-    """A value with other arrays, and 0 elsewhere: a tangent or cotangent."""
+    """Make a tangent or cotangent of `x` from the arrays `found` for its `parts`. Other elements are 0."""
     if not isinstance(x, SparseValue):
         return found[0]
     background = ZERO if x.background.array is None else replace(x.background, array=found[1])
@@ -68,7 +68,7 @@ def with_parts(x: Value, found: Sequence[jax.Array]) -> Value:
 
 
 def conforming(change: Any, x: Value) -> list[jax.Array]:
-    """The parts of a tangent or cotangent on the pattern of `x`; a single array if `x` is an array."""
+    """Return the parts of a tangent or cotangent `change` on the pattern of `x`; one array if `x` is an array."""
     if not isinstance(x, SparseValue):
         return [as_array(change) if isinstance(change, SparseValue) else jnp.asarray(dense(change))]
     tensor = whole(x).tensor
@@ -89,7 +89,7 @@ def conforming(change: Any, x: Value) -> list[jax.Array]:
 
 
 def tangent_tree(x: Any, changes: Sequence[jax.Array] | None) -> Value:
-    """The tangent of a value as a pytree of its structure, without tangents of integers; `changes` has its parts."""
+    """Make the tangent of a value from its parts `changes`, as a pytree of the value. Integers have no tangents."""
     leaves, structure = jax.tree.flatten(x)
     own = parts(x) if changes is not None else []
     found = [next((new for part, new in zip(own, changes or (), strict=True) if leaf is part), None) for leaf in leaves]

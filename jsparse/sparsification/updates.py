@@ -1,11 +1,11 @@
-"""Rules of updates, `A.at[rows, columns].set(x)`, and of rows that are combined in segments, `jax.ops.segment_sum`.
+"""Rules for updates, `A.at[rows, columns].set(x)`, and for combining rows in segments, `jax.ops.segment_sum`.
 
-JAX has one primitive for both, a *scatter*. It writes each element of `updates` to a place in the first operand: the
-start of a window, which an array of indices gives, plus the element's offset in the window. `.at[rows]` has windows of
-whole rows, `.at[rows, columns]` windows of one element.
+JAX computes both by a *scatter*. A scatter writes each element of `updates` to a place in the first operand: the start
+of a window, from an array of indices, plus the element's offset in the window. The windows of `.at[rows]` are complete
+rows, and the windows of `.at[rows, columns]` are single elements.
 
-To update a tensor, the rules first store the elements at the updated places; then JAX updates the stored values.
-Updates that are a tensor are written entry by entry.
+To update a tensor, the rules first add the updated places to its pattern; then JAX updates the stored values. If the
+updates are a tensor, they are written entry by entry.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ METHODS = {
     "scatter-min": "min",
     "scatter-max": "max",
 }
-"""The method of `.at` that each primitive computes."""
+"""The method of `.at` to which each primitive corresponds."""
 
 FUNCTIONS: dict[str, Any] = {
     "set": lambda x, y: y,
@@ -92,9 +92,9 @@ class Windows:
 
     Attributes:
         equation: the scatter.
-        shape: the shape of its first operand.
+        shape: the shape of the scatter's first operand.
         updates: the shape of the updates.
-        indices: where windows start, numpy's integers if they are known.
+        indices: the starts of the windows, a numpy array of integers if they are known.
     """
 
     equation: Equation
@@ -104,7 +104,7 @@ class Windows:
 
     @property
     def numbers(self) -> jax.lax.ScatterDimensionNumbers:
-        """Which dimensions of the three arrays belong together."""
+        """Which dimensions of operand, indices and updates correspond to each other."""
         numbers: jax.lax.ScatterDimensionNumbers = self.equation.params["dimension_numbers"]
         return numbers
 
@@ -114,19 +114,19 @@ class Windows:
         return isinstance(self.indices, np.ndarray)
 
     def own_dim(self) -> dict[int, int]:
-        """The dimensions that windows span, and the dimension of the updates that each one is."""
+        """Map each dimension of the first operand that windows span to the corresponding dimension of the updates."""
         left_out = {*self.numbers.inserted_window_dims, *self.numbers.operand_batching_dims}
         spanned = [dim for dim in range(len(self.shape)) if dim not in left_out]
         return dict(zip(spanned, self.numbers.update_window_dims, strict=True))
 
     def places(self, at: Sequence[Array], count: int) -> tuple[list[Array], Array]:
-        """The coordinates to which elements of the updates are written, and whether each is written at all.
+        """Return the coordinates to which elements of the updates are written, and whether each element is written.
 
-        Coordinates are an array (count,) for each dimension.
+        The coordinates are an array (count,) for each dimension.
 
         Args:
-            at: the coordinates of the elements among the updates, (count,) for each dimension. Those out of range, in
-                the padding of a tensor, are not written.
+            at: the coordinates of the elements in the updates, (count,) for each dimension. Elements whose coordinates
+                are out of range, in the padding of a tensor, are not written.
         """
         numbers, own = self.numbers, self.own_dim()
         xnp: Any = np if self.are_known and all(isinstance(x, np.ndarray) for x in at) else jnp
@@ -147,7 +147,7 @@ class Windows:
         return [xnp.broadcast_to(x, (count,)) for x in found], inside
 
     def spans(self) -> tuple[list[int], list[Array], Array]:
-        """The dimensions that no window spans completely, and the places in these dimensions that are written."""
+        """Return the dimensions that windows do not span completely, and the places in these dimensions to write."""
         whole_dims = {dim: n for dim, n in self.own_dim().items() if self.updates[n] == self.shape[dim]}
         sizes = [1 if n in whole_dims.values() else size for n, size in enumerate(self.updates)]
         coords, inside = self.places(_every_index(sizes), prod(sizes))
@@ -155,7 +155,7 @@ class Windows:
         return dims, [coords[dim] for dim in dims], inside
 
     def hits(self, tensor: SparseTensor) -> np.ndarray | None:
-        """Which stored entries are written to; None if that is not known, or if one is written to twice."""
+        """Find the stored entries that are written; None if this is not known, or if a place is written twice."""
         if not self.are_known or not isinstance(tensor.pattern, Pattern):
             return None
         dims, coords, inside = self.spans()
@@ -170,13 +170,13 @@ class Windows:
 
 
 def _every_index(shape: Sequence[int]) -> tuple[np.ndarray, ...]:
-    """The coordinates of all elements of an array, in row-major order. Raises ShapeError if there are too many."""
+    """Return the coordinates of all elements of an array in row-major order. Raises ShapeError for too large arrays."""
     check_bytes((len(shape), prod(shape)), np.int64, "the places of an update", "Update fewer elements, or by 0.")
     return np.unravel_index(np.arange(prod(shape)), tuple(shape)) if shape else ()
 
 
 def _written(x: SparseValue, windows: Windows, at: Sequence[Array], method: str, values: Array) -> SparseValue:
-    """A tensor that stores all places that the updates write, with the values that are written there."""
+    """Write the updates to a tensor. The result stores all entries of the tensor and all places that are written."""
     coords, inside = windows.places(at, len(values))
     nowhere = x.tensor.nse + prod(windows.updates) + np.arange(len(values))  # beyond all slots, and different
     if isinstance(x.tensor.pattern, Pattern) and isinstance(inside, np.ndarray):
@@ -198,7 +198,7 @@ def _written(x: SparseValue, windows: Windows, at: Sequence[Array], method: str,
 
 
 def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str, updates: SparseTensor) -> SparseValue:
-    """Update a tensor by another one, entry by entry. Elements that the other one does not store are written as 0."""
+    """Update a tensor by another tensor, entry by entry. Elements that `updates` does not store are written as 0."""
     if method == "set" and x.background.is_zero:
         hit = windows.hits(x.tensor)
         if hit is not None:
@@ -213,7 +213,7 @@ def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str
 
 
 def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, updates: Value) -> jax.Array:
-    """Update an array by a tensor. Elements that the tensor does not store take part as 0, once at each place."""
+    """Update an array by a tensor. Elements that the tensor does not store update each place at most once, as 0."""
     assert isinstance(updates, SparseValue)
     check_background(updates, equation)
     tensor = whole(updates).tensor

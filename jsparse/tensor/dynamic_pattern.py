@@ -1,6 +1,6 @@
 """Dynamic patterns: their index arrays are data, so they may be traced, batched, and differ from call to call.
 
-In the paths of pytrees, a key names the metadata that a tensor's leaves belong to.
+In the paths of pytrees, a key names the metadata to which the leaves of a tensor belong.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 
 class DigestKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not type it
-    """The key of an attribute whose arrays belong to metadata with that digest.
+    """The key, in a path of a pytree, of an attribute whose arrays belong to metadata with a certain digest.
 
-    Checkpoints file leaves by the names of keys, and restore them by name into a tensor that the caller has. So the
-    name contains a digest of the metadata, `values@3bddd2d59fc4`: values of one pattern are not found by a tensor on
-    another one. Messages show the key as the plain attribute, `.values`.
+    Checkpoints store leaves under the names of keys, and restore them by name into a tensor that the caller has.
+    Therefore the name contains a digest of the metadata, as in `values@3bddd2d59fc4`: the values of one pattern are not
+    restored into a tensor on another pattern. Messages show the key as the plain attribute, `.values`.
     """
 
     @classmethod
     def of(cls, attribute: str, digest: str) -> DigestKey:
-        """The key of an attribute. 12 digits of the digest tell patterns apart."""
+        """Make the key of an attribute. It contains 12 digits of the digest, enough to tell patterns apart."""
         return cls(f"{attribute}@{digest[:12]}")
 
     def __str__(self) -> str:
@@ -56,10 +56,10 @@ class Derived:
     """The transposed index of a dynamic pattern: the same entries in another storage order.
 
     Attributes:
-        type: its levels and capacity. Its dimension `d` is level `d` of the pattern from which it is derived.
-        arrays: its index arrays.
-        gather: (nse,) the pattern's slot for each slot of the transposed index, out of range if there is none.
-        scatter: (nse,) the transposed index's slot for each slot of the pattern.
+        type: the type of the transposed index. Its dimension `d` is level `d` of the pattern from which it is derived.
+        arrays: the index arrays of the transposed index.
+        gather: (nse,) the slot of the pattern for each slot of the transposed index.
+        scatter: (nse,) the slot of the transposed index for each slot of the pattern, out of range if there is none.
     """
 
     type: DynamicType
@@ -103,12 +103,12 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     @staticmethod
     def padded(pattern: Pattern, type_: DynamicType) -> DynamicPattern:
-        """The dynamic pattern with a static pattern's entries. Raises PatternError if they exceed the capacity."""
+        """Make a dynamic pattern with a static pattern's entries. Raises PatternError if they exceed the capacity."""
         return DynamicPattern(type_, tuple(on_device(pad(pattern, type_.nse))))
 
     @staticmethod
     def empty(type_: DynamicType) -> DynamicPattern:
-        """The pattern of that type without entries."""
+        """Make a pattern of that type without entries."""
         arrays = [np.zeros(length, type_.index_dtype) for length in type_.array_lengths]
         return DynamicPattern(type_, tuple(on_device(arrays)))
 
@@ -142,11 +142,11 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """The sizes of the batch axes of the index arrays. Arrays that Equinox left out have none."""
+        """The sizes of the batch axes of the index arrays; () if Equinox left the arrays out."""
         return () if self.arrays[0] is None else tuple(self.arrays[0].shape[:-1])
 
     def poisoned(self, x: jax.Array) -> jax.Array:
-        """Return `x`, or after an overflow NaN everywhere, with gradients of NaN.
+        """Return `x`. After an overflow, return NaN everywhere instead, with gradients of NaN.
 
         Integers and booleans have no NaN and stay as they are.
         """
@@ -157,7 +157,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
     def in_use(self, values: jax.Array, other: complex = 0) -> jax.Array:
         """Replace the values in padding by `other`. `values` has one element for each slot, or is a scalar.
 
-        Padding of every tensor has the value 0.
+        In a tensor, padding always has the value 0.
         """
         if self.padding is None:
             return values
@@ -177,8 +177,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         """Whether this is the pattern of a tangent of `jax.jvp`, of a rule of `jax.custom_jvp`, or of Equinox.
 
         Tangents of integers have the dtype float0, and Equinox leaves None in place of leaves that are not
-        differentiated, so such a pattern has no coordinates of its own. It stands for the coordinates of the primal
-        tensor.
+        differentiated, so such a pattern has no coordinates. It stands for the coordinates of the primal tensor.
         """
         return self.arrays[0] is None or getattr(self.arrays[0], "dtype", None) == jax.dtypes.float0
 
@@ -208,7 +207,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return not any(isinstance(array, jax.core.Tracer) for array in self.arrays)
 
     def of_gradient(self) -> DynamicPattern:
-        """This pattern, marked as the pattern of a gradient, whose leaves refuse arithmetic."""
+        """Mark this pattern as the pattern of a gradient. As a leaf, its first index array then refuses arithmetic."""
         return replace(self, mark=mark_of(self.arrays[0]))
 
     def ordinary(self) -> DynamicPattern:
@@ -216,7 +215,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return self if self.mark is None else replace(self, mark=None)
 
     def common(self, operands: Iterable[Any]) -> DynamicPattern:
-        """This pattern as the pattern of a result: marked only if all operands with dynamic patterns are gradients.
+        """Return this pattern for a result: marked only if all operands with dynamic patterns are gradients.
 
         So a parameter minus its gradient is a parameter, whichever of the two equal patterns the result has.
         """
@@ -234,7 +233,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return self.retyped(transposed_type(self.type, permutation(axes, self.ndim)))
 
     def extended(self, sizes: Sequence[int]) -> DynamicPattern:
-        """The pattern with dense levels of `sizes` appended for further dimensions, with the same index arrays."""
+        """The pattern with last dimensions of these sizes added, stored by dense levels, with the same index arrays."""
         return self.retyped(extended_type(self.type, tuple(sizes)))
 
     def _combined(self, symbol: str, other: Any) -> DynamicPattern:
@@ -243,18 +242,18 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the host may read the index arrays now, and no entry is missing."""
+        """Whether the host can read the index arrays now, and the pattern has not overflowed."""
         return is_on_host(*self.arrays) and not self.has_overflowed
 
     @property
     def has_overflowed(self) -> bool:
-        """Whether an entry is missing. The arrays have to be concrete."""
+        """Whether the pattern has overflowed, so that entries are missing. The arrays have to be concrete."""
         return self.type.limit is not None and int(np.asarray(self.last_pointers)[-1]) > self.type.limit[1]
 
     def stored(self) -> Stored:
-        """The index arrays cut to the entries in use, which share memory with this pattern's. They have to be concrete.
+        """Cut the index arrays, which have to be concrete, to the entries in use. The result shares their memory.
 
-        Raises PatternError if they are no valid index arrays, and after an overflow.
+        Raises PatternError if the index arrays are invalid, and after an overflow.
         """
         return trimmed(self.type, [np.asarray(array) for array in self.arrays])
 
@@ -311,7 +310,7 @@ def _flatten_with_keys(pattern: DynamicPattern) -> tuple[tuple[tuple[Any, Any], 
 
 
 def unflattened(type_: DynamicType, children: Iterable[Any]) -> DynamicPattern:
-    """The pattern with these children, which may be anything: tracers, shapes or sentinels."""
+    """Make a pattern with these children, which may be anything: tracers, shapes or sentinels."""
     arrays, derived = children
     if type(arrays) is tuple and arrays and type(arrays[0]) is GradientIndex:
         first, *rest = arrays
@@ -333,7 +332,7 @@ def _restored_gradient(*parts: Any) -> DynamicPattern:
 
 
 def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
-    """The type with a capacity of `nse` slots, rounded up to whole blocks of trailing dense levels.
+    """Make a type with a capacity of `nse` slots, rounded up to complete blocks of trailing dense levels.
 
     The capacity is at most the number of elements of the shape. Raises ShapeError for a negative nse or arrays too
     large for memory, NotYetSupportedError if no level stores coordinates, DTypeError if int64 is needed but x64 is off.

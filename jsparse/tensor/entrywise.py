@@ -44,8 +44,8 @@ def mapped(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arr
 def compiled(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any, **options: Hashable) -> Any:
     """Compute `mapped(function, …)` as one compiled program, outside jit too.
 
-    `function(*arrays, **options)` has to be a module's function that closes over nothing, because traces and programs
-    are cached by it.
+    The call is `function(*arrays, **options)`. The function has to be defined at the level of a module, without a
+    closure, because it is the key of cached traces and programs.
     """
     arrays = _checked(arrays, pattern)
     if _runs_directly(pattern, arrays):
@@ -84,7 +84,7 @@ def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array
 def _computed(
     function: Callable[..., Any], pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array]
 ) -> jax.Array:
-    """The values of an elementwise function on known arrays, whose length differs from call to call."""
+    """Compute an elementwise function of known arrays, whose length may differ from call to call."""
     length = pattern.nse
     if isinstance(pattern, DynamicPattern):
         in_use = [pattern.in_use(x, neutral(x.dtype)) if x.ndim else x for x in arrays]
@@ -95,7 +95,7 @@ def _computed(
 
 
 def _is_rare_length(length: int) -> bool:
-    """Whether no program should be compiled for a length."""
+    """Whether a length is so rare that no program should be compiled for it."""
     return _round_length(length) != length and is_rare(length, 3e-5 + 2e-9 * length)
 
 
@@ -137,7 +137,7 @@ def _forget(number: int, _: object) -> None:
 
 
 def _full(values: jax.Array, pattern: Pattern | DynamicPattern) -> jax.Array:
-    """The values with one element for each slot, also if the function has scalar arguments only."""
+    """Broadcast the values to one element for each slot. A function of scalars gives a scalar."""
     return values if jnp.shape(values) == (pattern.nse,) else jnp.broadcast_to(values, (pattern.nse,))
 
 

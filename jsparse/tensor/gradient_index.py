@@ -1,11 +1,11 @@
 """The index array of a gradient, as a pytree that refuses arithmetic.
 
 The gradient of a dynamic tensor has the tensor's index arrays, since products, sums and `todense` need them. But code
-that maps over all leaves, such as an optimizer, a norm or a step, would compute with coordinates as with any number. So
-the first index array of a gradient is a `GradientIndex` in its tree: the array, and an empty array of random keys, its
-*mark*. JAX moves, stacks, selects and compiles arrays of keys, but does not add, multiply, compare or cast them. The
-tree of the tensor itself is a prefix of the gradient's: a function of both gets the array of the tensor and the
-GradientIndex, which raises LeafError if the function computes with it.
+that maps over all leaves, such as an optimizer, a norm or a step, would compute with coordinates as with any number.
+Therefore the first index array in the pytree of a gradient is a `GradientIndex`: the array, and an empty array of
+random keys, its *mark*. JAX moves, stacks, selects and compiles arrays of keys, but does not add, multiply, compare or
+cast them. The pytree of the tensor itself is a prefix of the pytree of the gradient: a function that is mapped over
+these two gets the array of the tensor and the GradientIndex, which raises LeafError if the function computes with it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ for _name in ("neg", "pos", "abs", "lt", "le", "gt", "ge", "float", "int", "arra
 
 
 def mark_of(array: jax.Array) -> jax.Array:
-    """The mark of a gradient with this index array, an array of keys of shape (0,)."""
+    """Make the mark of a gradient with this index array. The mark is an array of keys of shape (0,)."""
     return same_varying((array, _mark()))[1]
 
 

@@ -81,13 +81,13 @@ class Valued(Patterned):
 
 T = TypeVar("T", bound=Valued)
 Name: TypeAlias = str | Callable[[], str]
-"""The name of a tensor in messages. A function makes it only for an error, since formatting costs eager calls time."""
+"""The name of a tensor in messages, or a function that formats it in case of an error, so that other calls are fast."""
 
 
 def with_sound_leaves(tensor: T, name: Name) -> T:
-    """Check a tensor's leaves and return it with values that are a jax array.
+    """Check the leaves of a tensor. Returns the tensor, with values that are a jax array.
 
-    Raises LeafError if a leaf is missing, or lacks the shape and dtype that the pattern requires.
+    Raises LeafError if a leaf is missing, or does not have the shape and dtype that the pattern requires.
     """
     check_leaves(tensor, name)
     given: object = tensor.values
@@ -116,7 +116,7 @@ def check_leaves(tensor: object, name: Name, tangents: bool = False) -> None:
 def check_batched_leaves(tensor: Valued, name: Name, tangents: bool = False) -> tuple[int, ...]:
     """Check leaves as `check_leaves` does, but allow leading batch axes.
 
-    Returns their sizes, which all leaves share.
+    Returns the sizes of the batch axes, which all leaves share.
     """
     lead = tuple(getattr(tensor.values, "shape", ()))[:-1]
     _check_arrays(tensor, name, lead, tangents)
@@ -125,7 +125,7 @@ def check_batched_leaves(tensor: Valued, name: Name, tangents: bool = False) -> 
 
 
 def checksum(tensor: Valued) -> str | None:
-    """A digest of the leaves with their dtypes and shapes; None unless all of them are concrete arrays."""
+    """A digest of the leaves with their dtypes and shapes; None unless all leaves are concrete arrays."""
     pattern = tensor.pattern
     leaves = [tensor.values, *(pattern.operands() if isinstance(pattern, DynamicPattern) else ())]
     if not all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
@@ -220,7 +220,7 @@ def _leaf(tensor: Patterned, name: Name, what: str) -> str:
 
 
 def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
-    """The likely cause why a leaf does not fit, and the remedy."""
+    """Explain why a leaf probably does not fit, and what to do about it."""
     if getattr(leaf, "dtype", None) == jax.dtypes.float0:
         return (
             "It is a gradient of integers. jsparse.grad differentiates the values only; in a rule of jax.custom_jvp, a "

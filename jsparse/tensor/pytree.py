@@ -35,7 +35,7 @@ def register(cls: type[Valued]) -> None:
 
 
 def register_with_flax(cls: type[Valued]) -> None:
-    """Let Flax know SparseTensors once its modules are imported. Repeated calls are cheap."""
+    """Register SparseTensors with the modules of Flax that are imported so far. Repeated calls are cheap."""
     for name in tuple(_flax_modules):
         attribute, introduce = _flax_modules[name]
         found = getattr(sys.modules.get(name), attribute, None)  # None also while the module is being imported
@@ -55,7 +55,7 @@ _flax_modules: dict[str, tuple[str, Callable[[Any, type[Valued]], object]]] = {
     # tables of Linen modules: the leaves of a pytree are texts there, and PyYAML writes the tree
     "flax.linen.summary": ("yaml", lambda yaml, cls: yaml.SafeDumper.add_representer(cls, _as_yaml)),
 }
-"""Module → the name of its attribute, and a function to call with the attribute and the class, once."""
+"""Module → the name of its attribute, and a function that is called once, with the attribute and the class."""
 
 
 def _as_yaml(dumper: Any, tensor: Valued) -> Any:
@@ -77,7 +77,7 @@ def _flatten(tensor: Valued) -> tuple[tuple[Any, ...], Pattern | None]:
 
 
 def register_for_export(cls: type[Any]) -> None:
-    """Let `jax.export` write `cls`, which is a pytree already, and dynamic patterns. The tree holds static patterns."""
+    """Let `jax.export` write `cls`, already a pytree, and dynamic patterns. Static patterns are parts of the tree."""
 
     jax.export.register_pytree_node_serialization(
         cls,
@@ -127,7 +127,7 @@ def to_state(tensor: Valued) -> dict[str, Any]:
 
 
 def from_state(target: Valued, state: Any) -> Valued:
-    """A tensor with the leaves of a state, and the metadata of `target`.
+    """Make a tensor with the leaves of a state and the metadata of `target`.
 
     Raises PatternError if the state belongs to a tensor with other metadata: another static pattern, or a dynamic one
     of other shape, format, nse or number of index arrays; LeafError if leaves do not fit.
@@ -152,7 +152,7 @@ def from_state(target: Valued, state: Any) -> Valued:
 
 
 def _ordinary(tensor: Valued) -> Valued:
-    """The tensor without the mark of a gradient, which is not written."""
+    """Return the tensor without the mark of a gradient. The mark is not written."""
     if not isinstance(tensor.pattern, DynamicPattern):
         return tensor
     return tensor._unchecked(tensor.values, tensor.pattern.ordinary())

@@ -163,7 +163,7 @@ class SparseTensor(Valued, UnsupportedOperations):
     def with_values(self, values: ArrayLike) -> SparseTensor:
         """A tensor with this pattern and other values, of shape (nse,) and any numeric dtype.
 
-        The values become 0 in the padding of a dynamic pattern, and NaN if it overflowed.
+        The values become 0 in the padding of a dynamic pattern, and NaN if the pattern overflowed.
 
             >>> relu = A.with_values(jax.nn.relu(A.values))
 
@@ -175,7 +175,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         return tensor
 
     def astype(self, dtype: DTypeLike) -> SparseTensor:
-        """This tensor with its values cast to another dtype. Raises DTypeError if it is no dtype of numbers.
+        """This tensor with its values cast to another dtype. Raises DTypeError if that is not a dtype of numbers.
 
         >>> A.astype(jnp.bfloat16).dtype
         dtype(bfloat16)
@@ -187,7 +187,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         )
 
     def to_coords(self) -> tuple[np.ndarray, jax.Array]:
-        """The coordinates and the values of the entries in use, both in storage order.
+        """The coordinates and the values of the entries in use, in storage order.
 
             >>> (rows, columns), values = A.to_coords()
 
@@ -240,7 +240,7 @@ class SparseTensor(Valued, UnsupportedOperations):
 
     @property
     def device(self) -> jax.Device | jax.sharding.Sharding:
-        """The device of the values, or their sharding if they lie on several, as `A.values.device`.
+        """The device of the values, or their sharding if they are on several devices; the same as `A.values.device`.
 
         >>> A.device.platform
         'cpu'
@@ -480,7 +480,7 @@ def _percent(part: float) -> str:
 
 
 def dense_array(x: Any) -> jax.Array:
-    """The dense array of a SparseTensor whose levels are all dense. Anything else is returned as it is."""
+    """Convert a SparseTensor whose levels are all dense to a dense array. Return anything else unchanged."""
     if not isinstance(x, SparseTensor):
         return x
     order = x.format.order
@@ -489,7 +489,7 @@ def dense_array(x: Any) -> jax.Array:
 
 
 def dense_levels(x: jax.Array, layout: Format) -> SparseTensor:
-    """The tensor with dense levels only that stores `x`, traced or not. It is static, as it has no index arrays."""
+    """Store an array, traced or not, in a tensor with dense levels only. It is static, as it has no index arrays."""
     pattern = Pattern._trusted(tuple(x.shape), layout, ())
     return SparseTensor._unchecked(jnp.transpose(x, layout.order).reshape(-1), pattern)
 

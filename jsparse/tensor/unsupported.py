@@ -58,9 +58,9 @@ class UnsupportedOperations:
 
     @property
     def __jax_array__(self) -> Never:
-        """Raise DTypeError in functions of jax.numpy. Elsewhere it is an attribute that tensors do not have.
+        """Raise DTypeError inside functions of jax.numpy, and elsewhere AttributeError, as if there were no attribute.
 
-        JAX asks for the attribute in many places: its arrays leave operators to classes without it.
+        JAX looks the attribute up in many places: operators of its arrays defer to classes that lack the attribute.
         """
         name = function_of_jax_numpy()
         if name is None:
@@ -102,7 +102,7 @@ class UnsupportedOperations:
         )
 
     def __getattr__(self, name: str) -> Never:
-        """Raise AttributeError. For attributes of other libraries' arrays it says what a tensor has in their place."""
+        """Raise AttributeError. For attributes of other libraries' arrays, the message names the counterpart."""
         function = callable(getattr(sys.modules.get("jsparse"), name, None)) and not name.startswith("_")
         instead = _COUNTERPARTS.get(name, f"Write jsparse.{name}(A)." if function else "")
         advice = f" {instead}" if instead else ""
@@ -144,7 +144,7 @@ _COUNTERPARTS = {
     "cumsum": "Write jsparse.cumulative_sum(A, axis=axis).",
     "clip": "Write jsparse.clip(A, low, high).",
 }
-"""Attributes of arrays of numpy, scipy, JAX and torch, and what to write."""
+"""Attribute of the arrays of numpy, scipy, JAX or torch → what to write instead."""
 
 
 @cache

@@ -1,13 +1,14 @@
 """Products with BCOO and BCSR, and the sampled product of a BCOO, as einsums over index relations.
 
 The indices of entries are tables: column k of a BCOO's indices relates an entry p to its coordinate in sparse dimension
-k. An index out of range contributes nothing (see `planning.desugaring`). So the product of a matrix is
+k. An index out of range contributes nothing (see `planning.desugaring`). So the product of a sparse matrix and a dense
+matrix B is
 
     C[i, n] = Σ R₀(p, i) · R₁(p, j) · data[p] · B[j, n]
 
 for entries in any order, with duplicates and padding. Batch dimensions are leading axes of the tables, and dense
-dimensions are axes of the data, whichever of them are summed. The sampled product is the transpose in the data: there
-the tables are only read by gathers.
+dimensions are axes of the data, whether they are summed or not. The sampled product is the transpose of the product
+with respect to the data: there the tables are only read by gathers.
 
 These functions are traced in the lowering of JAX's primitives, after JAX's rules of differentiation and batching.
 Negative indices count from the end, as in JAX.
@@ -42,7 +43,7 @@ from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
 
 def dtypes_for(operands: Sequence[Any], result: Any) -> Dtypes:
-    """The dtypes of a product of these operands with a result of that dtype.
+    """Return the dtypes of a product of these operands whose result has the dtype `result`.
 
     Raises DTypeError for dtypes without kernels.
     """
@@ -52,13 +53,13 @@ def dtypes_for(operands: Sequence[Any], result: Any) -> Dtypes:
 
 @dataclass(frozen=True)
 class _Entries:
-    """The index tables of a sparse operand by sparse dimension, each with the names of its axes."""
+    """The index tables of a sparse operand by sparse dimension, each with the names of the table's axes."""
 
     tables: dict[IndexVar, tuple[Any, tuple[IndexVar, ...]]]
     sizes: dict[IndexVar, int]
 
     def walks(self, dims: Sequence[IndexVar]) -> list[tuple[PatternAccess, tuple[Any, ...]]]:
-        """For each of these dimensions, the relation from entries to coordinates, and its index arrays."""
+        """Return for each of these dimensions the relation from entries to coordinates, and its index arrays."""
         found = []
         for dim in dims:
             table, axes = self.tables[dim]
@@ -69,7 +70,7 @@ class _Entries:
 
 
 def _from_start(table: Any, size: int) -> Any:
-    """Convert indices to int32 or int64, with negative ones (counted from the end) replaced."""
+    """Widen narrow indices to int32, and replace negative indices, which count from the end."""
     wide = table.astype(jnp.int32) if table.dtype.itemsize < 4 else table
     if jnp.issubdtype(wide.dtype, jnp.unsignedinteger) or size > jnp.iinfo(wide.dtype).max:
         return wide
@@ -92,9 +93,9 @@ def bcoo_product(
     dtype: np.dtype,
     in_order: bool = False,
 ) -> jax.Array:
-    """The dense product, of shape `shape`, of a BCOO of shape `lhs_shape` and a dense array.
+    """Compute the dense product, of shape `shape`, of a BCOO of shape `lhs_shape` and a dense array.
 
-    `in_order` is the BCOO's own claim that its entries are sorted. It only affects the choice of the algorithm.
+    `in_order` is the BCOO's claim that its entries are sorted. It only affects the choice of the algorithm.
     """
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
     lhs = _dims(n_batch, n_sparse, len(lhs_shape))
@@ -123,7 +124,7 @@ def bcsr_product(
     shape: Sequence[int],
     dtype: np.dtype,
 ) -> jax.Array:
-    """The dense product, of shape `shape`, of a BCSR of shape `lhs_shape` and a dense array."""
+    """Compute the dense product, of shape `shape`, of a BCSR of shape `lhs_shape` and a dense array."""
     n_batch = indices.ndim - 1
     lhs = _dims(n_batch, 2, len(lhs_shape))
     names = product_names(lhs, rhs.ndim, dimension_numbers)
@@ -158,7 +159,7 @@ def _product(
 def sampled_product(
     lhs: Any, rhs: Any, indices: Any, *, dimension_numbers: DimensionNumbers, shape: Sequence[int], dtype: np.dtype
 ) -> jax.Array:
-    """The product of two dense arrays at the indices of a BCOO: the data of a BCOO, of shape `shape`."""
+    """Compute the product of two dense arrays at the indices of a BCOO, as data of shape `shape` of this BCOO."""
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
     names = product_names(tuple(f"l{dim}" for dim in range(lhs.ndim)), rhs.ndim, dimension_numbers)
     sizes = _sizes(names, lhs.shape, rhs.shape, indices.shape[-2])
@@ -180,7 +181,7 @@ def _einsum(
     dtype: np.dtype,
     shape: Sequence[int],
 ) -> jax.Array:
-    """The einsum of dense arrays and index relations, in that dtype."""
+    """Compute the einsum of dense arrays and index relations, with a result of dtype `dtype`."""
     if not all(sizes.values()):
         return jnp.zeros(shape, dtype)
     dtypes = dtypes_for([x for x, _ in terms], dtype)

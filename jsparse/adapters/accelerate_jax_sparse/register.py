@@ -15,7 +15,7 @@ from jsparse.convert.jax_sparse import experimental_sparse
 from jsparse.errors import DTypeError
 
 lowered: Counter[tuple[str, str]] = Counter()
-"""The number of lowerings by (primitive, "jsparse" or "jax") since the primitives are accelerated."""
+"""The number of lowerings for each (primitive, "jsparse" or "jax") since the primitives were accelerated."""
 
 _undo: list[Callable[[], None]] = []
 
@@ -38,7 +38,7 @@ def accelerate_jax_sparse() -> None:
     The setting applies to the whole process, and another call changes nothing. Programs that were compiled before keep
     their lowering until `jax.clear_caches()` is called.
 
-    Shapes and dtypes of results stay. It raises nothing.
+    Shapes and dtypes of results stay the same. The function raises nothing.
     """
     sparse = experimental_sparse()
 
@@ -59,7 +59,7 @@ def accelerate_jax_sparse() -> None:
 def accelerated() -> Iterator[None]:
     """Run `accelerate_jax_sparse` for a block.
 
-    At its end JAX's lowerings are restored and compiled programs dropped.
+    At the end of the block, JAX's lowerings are restored and compiled programs are dropped.
     """
     accelerate_jax_sparse()
     try:
@@ -71,7 +71,7 @@ def accelerated() -> Iterator[None]:
 
 
 def _either(name: str, product: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A function that turns JAX's lowering rule into a rule that lowers to `product` where there are kernels for it."""
+    """Return a function that turns JAX's lowering rule into a rule that lowers to `product` where kernels exist."""
     ours = _compat.lower_as(product)
 
     def make(theirs: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +88,7 @@ def _either(name: str, product: Callable[..., Any]) -> Callable[[Callable[..., A
 
 
 def _has_kernels(avals: Any, result: Any, params: dict[str, Any]) -> bool:
-    """Whether there are kernels for the operands' dtypes, and for the width that their indices need."""
+    """Return whether kernels exist for the operands' dtypes, and for the width that the indices need."""
     shape = params["lhs_spinfo"].shape if "lhs_spinfo" in params else result.shape
     factors = [avals[0], avals[-1]] if "lhs_spinfo" in params else avals[:2]
     try:

@@ -45,7 +45,7 @@ class Rows:
 
 
 def pays(result: Sequence[IndexVar], sizes: Mapping[IndexVar, int], dtype: np.dtype, in_order: bool) -> bool:
-    """Whether grouping entries by row is cheaper than adding each entry's product to the result in memory."""
+    """Return whether grouping entries by row is cheaper than adding each entry's product to the result in memory."""
     added = prod(sizes[name] for name in result if name[0] in "rt") * dtype.itemsize
     whole = prod(sizes[name] for name in result) * dtype.itemsize
     return whole > CACHED and added >= (SCATTERED_IN_ORDER if in_order else SCATTERED)
@@ -60,7 +60,7 @@ def _type(rows: int, nse: int) -> DynamicType:
 
 
 def by_rows(pointers: Any, lead: tuple[IndexVar, ...], dim: IndexVar, sizes: Mapping[IndexVar, int]) -> Rows:
-    """The relation for entries that are stored by row. Entries after the last pointer belong to no row."""
+    """Make the relation for entries that are stored by row. Entries after the last pointer belong to no row."""
     nse = sizes[ENTRY]
     type_ = _type(sizes[dim], nse)
     within = jnp.clip(pointers, 0, nse).astype(type_.index_dtype)
@@ -69,7 +69,7 @@ def by_rows(pointers: Any, lead: tuple[IndexVar, ...], dim: IndexVar, sizes: Map
 
 
 def grouped(table: Any, axes: tuple[IndexVar, ...], dim: IndexVar, rows: int) -> Rows:
-    """The relation for entries in any order, whose rows are in `table`, of shape (…, nse)."""
+    """Make the relation for entries in any order. `table`, of shape (…, nse), holds the row of each entry."""
     type_ = _type(rows, table.shape[-1])
     ordered = jnp.all(table[..., 1:] >= table[..., :-1])
     ways = [_mapped(partial(find, type_=type_), len(axes) - 1) for find in (_searched, _sorted)]
@@ -83,7 +83,7 @@ def _mapped(find: Callable[[Any], tuple[Any, Any]], lead: int) -> Callable[[Any]
 
 
 def _searched(table: Any, type_: DynamicType) -> tuple[Any, Any]:
-    """Pointers and order for a sorted table. Entries with a row out of range belong to no row."""
+    """Find pointers and order for a sorted table. Entries with a row out of range belong to no row."""
     rows, nse = type_.shape
     pointers = jnp.searchsorted(table, jnp.arange(rows + 1, dtype=table.dtype))
     return pointers.astype(type_.index_dtype), jnp.arange(nse, dtype=type_.index_dtype)

@@ -1,6 +1,6 @@
-"""From KernelIR to the address of a function, by one of several code generators.
+"""Code generators (backends): each compiles KernelIR and returns the address of a function.
 
-`BACKENDS` has all of them by name. The run time and the cache on disk reach code generators through this table only.
+`BACKENDS` lists all backends by name. The run time and the cache on disk reach backends through this table only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ except (ImportError, OSError) as _error:  # no llvmlite for this platform, or a 
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in _found}
 
 DEFAULT = "llvm"
-"""The backend of recipes that do not name one."""
+"""The name of the backend that compiles recipes which do not name one."""
 
 FALLBACK = DEFAULT if fault is None else Interpreter().name
-"""The backend of kernels that run on the host while a program is traced, whatever `jsparse.config.backend` is."""
+"""The name of the backend for kernels that run during tracing. `jsparse.config.backend` does not change it."""

@@ -17,13 +17,13 @@ ENTRY = "kernel"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CompiledKernel:
-    """A kernel that stays in memory as long as this object lives.
+    """A compiled kernel, which stays in memory as long as this object lives.
 
     Attributes:
         address: the address of a function with the ABI of `csrc/kernel/abi.h`.
         alive: an object that keeps the function in memory.
-        object_code: the bytes from which the backend's linker makes the kernel in another process; None without a
-            linker.
+        object_code: the bytes from which the backend's linker rebuilds the kernel in another process; None if the
+            backend has no linker.
     """
 
     address: int
@@ -49,18 +49,18 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in the table, in `jsparse.config.backend` and in recipes."""
+        """The name of the backend in `BACKENDS`, in `jsparse.config.backend` and in recipes."""
 
     @property
     def title(self) -> str:
-        """The name in messages and explanations."""
+        """The name of the backend in messages and explanations."""
 
     @property
     def linker(self) -> Linker | None:
-        """The linker of kernels from disk; None if this backend's kernels are never stored there."""
+        """The linker that loads stored kernels from disk; None if kernels of this backend are never stored."""
 
     def compile(self, kernel: Kernel, buffers: Sequence[BufferType]) -> CompiledKernel:
-        """Compile a kernel; `buffers` are the types of its buffers, in the same order."""
+        """Compile a kernel; `buffers` are the types of the kernel's buffers, in the kernel's order."""
 
     def listing(self, kernel: Kernel) -> str:
         """The code generated for a kernel, as text; empty if the backend executes KernelIR directly."""

@@ -1,9 +1,9 @@
-"""The interpreter of KernelIR as a backend: Python executes kernels, which are called by the ABI of machine code. It is
-slow and needs no compiler. Wherever kernels run, its results can be compared with LLVM's.
+"""The interpreter of KernelIR as a backend: Python executes kernels, which have the ABI of machine code. The
+interpreter is slow and needs no compiler. Its results can be compared with LLVM's wherever kernels run.
 
-The function takes the GIL. Chunks of parallel loops run one after the other, on the caller's thread. The context still
-calls the chunks, because it prepares memory for each (`csrc/routines/ordered_assembly.cc`). Any exception becomes the
-kernel's error.
+A kernel's function takes the GIL. Chunks of parallel loops run one after the other, on the caller's thread. The context
+still calls the chunks, because the context prepares memory for each chunk (`csrc/routines/ordered_assembly.cc`). Any
+exception becomes the kernel's error.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Interpreted:
     """The function of one kernel.
 
     Attributes:
-        messages: the messages of errors. They have to outlive the call. Several calls may run at the same time.
+        messages: the error messages, which have to outlive the call. Several calls may run at the same time.
     """
 
     def __init__(self, kernel: Kernel, ranks: Sequence[int]) -> None:
@@ -98,7 +98,7 @@ class _Interpreted:
         return 0
 
     def message(self, error: BaseException) -> int:
-        """The address of an error's message."""
+        """Return the address of the text that describes an error."""
         try:
             text = shortened(f"{type(error).__name__}: {error}", 300).replace("\0", " ")
             said = f"the interpreter of kernels failed with {text}".encode(errors="replace")
@@ -108,8 +108,8 @@ class _Interpreted:
 
 
 def _run_chunks(context: _Context, count: int, body: Callable[[int], None]) -> None:
-    """Run a parallel loop of the context on one thread. C++ cannot pass on an error of a chunk. So after an error the
-    remaining chunks are skipped, and the error is raised after the loop."""
+    """Run a parallel loop through the context, on one thread. A Python exception cannot pass through C++. So after an
+    exception in a chunk, the remaining chunks are skipped, and the exception is raised after the loop."""
     errors: list[BaseException] = []
     done: list[int] = []
 
@@ -141,7 +141,7 @@ class _Memory:
 
 
 def _view(address: int | None, buffer: Buffer, length: int) -> NDArray[Any]:
-    """A buffer's memory as an array. XLA may give an empty buffer a null address."""
+    """Return a buffer's memory as an array. XLA may give an empty buffer a null address."""
     dtype = np.dtype(buffer.type.dtype)
     if not length:
         return np.empty(0, dtype)

@@ -1,4 +1,4 @@
-"""The cache of kernels' object code on disk, which processes share. Errors of its folder never stop a compilation.
+"""The on-disk cache of kernels' object code, shared by processes. Errors of the folder never stop a compilation.
 
     entry.py     one kernel: the digest of everything that its machine code depends on, and its bytes, which are checked
                  when they are read
@@ -34,7 +34,7 @@ _REPLACED = (
 
 
 def load(recipe: str, linker: Linker) -> StoredKernel | None:
-    """Load the kernel of a recipe, if a process with the same environment saved it; else None."""
+    """Load the kernel of a recipe. Returns None unless a process with the same environment has saved the kernel."""
     folder = location.folder()
     if folder is None or (key := key_of(recipe, linker)) is None:
         return None
@@ -50,7 +50,7 @@ def load(recipe: str, linker: Linker) -> StoredKernel | None:
 
 
 def save(recipe: str, kernel: StoredKernel, linker: Linker) -> None:
-    """Save a kernel whose object code `linker` takes."""
+    """Save a kernel whose object code `linker` can link."""
     folder = location.folder()
     if folder is None or (key := key_of(recipe, linker)) is None:
         return
@@ -74,7 +74,7 @@ def clear() -> int:
 
 
 class Report(NamedTuple):
-    """The number of entries in the folder, the number that this process can use, the bytes, and its environment."""
+    """The number of entries, how many of them this process can use, the folder's bytes, and the environment as text."""
 
     entries: int
     usable: int
@@ -107,12 +107,12 @@ def _failed(task: str, folder: Folder, error: OSError) -> CacheError:
 
 
 def _described(error: OSError) -> str:
-    """The error as text, the system's or our own."""
+    """Describe an error by the system's text, or else by the message of jsparse."""
     return f"the error {error.strerror!r}" if error.strerror else str(error)
 
 
 def _warn(folder: Folder, error: OSError, consequence: str = _IN_MEMORY) -> None:
-    """Warn once in a process that kernels are not kept, or not loaded. If warnings are errors, it raises once."""
+    """Warn once per process that kernels are not kept, or not loaded. If warnings are errors, this raises once."""
     if _warned:
         return
     _warned.append(

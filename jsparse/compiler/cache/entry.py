@@ -9,8 +9,8 @@ checksum    SHA-256 of header, signature and object code
 signature   64-bit integers (see `compiler.signature`)
 object code
 
-All numbers are little-endian. The checksum detects accidents (a torn write, flipped bits), not attacks: against those,
-a folder that others can write to is refused (`folder.py`).
+All numbers are little-endian. The checksum detects accidents (a torn write, flipped bits), not attacks. Against
+attacks, a folder to which others can write is refused (`folder.py`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StoredKernel:
 
 
 def write_entry(key: Key, kernel: StoredKernel) -> bytes:
-    """The bytes of an entry. Raises struct.error if a number of the signature exceeds 64 bits, which no buffer fits."""
+    """Return an entry's bytes. Raises struct.error if a number in the signature exceeds 64 bits (no buffer fits)."""
     numbers, code = kernel.signature, kernel.object_code
     header = HEADER.pack(MAGIC, FORMAT, key.environment, key.recipe, len(numbers), len(code))
     body = struct.pack(f"<{len(numbers)}q", *numbers) + code
@@ -67,7 +67,7 @@ def write_entry(key: Key, kernel: StoredKernel) -> bytes:
 
 
 def read_entry(key: Key, data: bytes) -> StoredKernel | None:
-    """The kernel of an entry, or None if the bytes are no whole entry of this key."""
+    """Return the kernel of an entry, or None if the bytes are not a complete entry of this key."""
     if len(data) < FIXED:
         return None
     header, checksum, body = data[: HEADER.size], data[HEADER.size : FIXED], data[FIXED:]
@@ -80,7 +80,7 @@ def read_entry(key: Key, data: bytes) -> StoredKernel | None:
 
 
 def environment_of(data: bytes) -> bytes | None:
-    """The environment's digest in an entry's header, or None if the bytes are no header."""
+    """Return the environment's digest from an entry's header, or None if the bytes are not a header."""
     if len(data) < HEADER.size:
         return None
     magic, version, environment, *_ = HEADER.unpack_from(data)
@@ -97,7 +97,7 @@ class Sources:
     def digest(self) -> str | None:
         """A digest of the files' contents; None without files, as when Python runs from an archive. It takes 1.5 ms.
 
-        A digest of modification times would take a tenth of that, but some installers set all of them to one constant.
+        A digest of modification times would take a tenth of that, but some installers set all times to one constant.
         """
         found = hashlib.sha256()
         try:
@@ -111,9 +111,9 @@ class Sources:
         return found.hexdigest() if paths else None
 
     def are_those_loaded(self) -> bool:
-        """Whether no file has changed since this process loaded them. It takes 0.3 ms.
+        """Whether no file has changed since this process loaded the files. The check takes 0.3 ms.
 
-        If one has changed, the module in memory may be the old or the new version. The check reads the time of the
+        If a file has changed, the module in memory may be the old or the new version. The check reads the time of the
         inode's last change, because copying may preserve the time of modification.
         """
         try:
@@ -129,7 +129,7 @@ _sources = Sources(str(Path(__file__).parents[2]))
 
 
 def key_of(recipe: str, linker: Linker) -> Key | None:
-    """The key of a kernel whose object code `linker` takes; None if the sources are unknown or changed."""
+    """The key of a kernel whose object code `linker` can link; None if the sources are unknown or have changed."""
     found = environment(linker)
     if found is None or not _sources.are_those_loaded():
         return None
@@ -138,9 +138,9 @@ def key_of(recipe: str, linker: Linker) -> Key | None:
 
 @cache
 def environment(linker: Linker) -> str | None:
-    """The sources, a linker's target and the versions of both as text; None if there are no sources.
+    """The environment as text: entry format, digest of the sources, ABI, linker's target; None if there are no sources.
 
-    The version of jsparse is no part of it: the sources say more, and a new version may leave them as they were.
+    The version of jsparse is not included: the digest says more, and a new version may leave the sources unchanged.
     """
     if _sources.digest is None:
         return None

@@ -56,7 +56,7 @@ class UnsafeFileError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder, which need not exist, and the most bytes to keep in it. Methods raise OSError if they cannot use it."""
+    """A folder, which need not exist, and its limit in bytes. Methods raise OSError if the folder is unusable."""
 
     path: str
     most_bytes: int
@@ -146,9 +146,9 @@ class Folder:
             raise RefusedError("no home directory of this user to find it in")
 
     def _is_due(self, folder: int, written: int) -> bool:
-        """Whether this process has to sweep, once it has written these bytes. Raises RefusedError if it cannot count.
+        """Count bytes to write. Returns whether this process has to sweep then. Raises RefusedError if it cannot count.
 
-        All processes append to one file. The one that succeeds in removing it has to sweep.
+        All processes append to one file. Once it is long enough, the process that succeeds in removing it has to sweep.
         """
         with os.fdopen(os.open(WRITTEN, APPEND, 0o600, dir_fd=folder), "r+b", 0) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or not _is_ours(file.read(len(MAGIC))):
@@ -178,7 +178,7 @@ class Folder:
 
 @contextmanager
 def _opened_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
-    """Open a regular file of this user. Yields None if there is no such file; a later write replaces anything else."""
+    """Open a regular file of this user. Yields None if there is none; a later write replaces anything else."""
     try:
         descriptor = os.open(name, READ, dir_fd=folder)
     except OSError:
@@ -201,7 +201,7 @@ def _is_ours(first: bytes) -> bool:
 
 
 def _remove(folder: int, name: str) -> bool:
-    """Remove a file of jsparse. The result is False if there is no such file, or if another process was faster."""
+    """Remove a file of jsparse. Returns False if there is no such file, or if another process removed it first."""
     with _opened_file(folder, name) as file:
         if file is None or not _is_ours(file.read(len(MAGIC))):
             return False
@@ -231,7 +231,7 @@ class CacheLocation:
 
     @property
     def cache_dir(self) -> str | None:
-        """The folder's path, or None for none."""
+        """The folder's path, or None if no folder is used."""
         return find_users_folder() if self.is_users else self.chosen
 
     @cache_dir.setter
@@ -239,7 +239,7 @@ class CacheLocation:
         self.chosen, self.is_users = path, False
 
     def folder(self) -> Folder | None:
-        """The folder that is read and written; None for none."""
+        """The folder to read and write, or None if no folder is used."""
         path = self.cache_dir
         return None if path is None else Folder(path, self.cache_bytes)
 

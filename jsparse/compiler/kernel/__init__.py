@@ -1,4 +1,4 @@
-"""KernelIR: imperative code over flat buffers, in kernels, which are the input of code generators."""
+"""KernelIR: imperative code over flat buffers. Code generators take it in the form of kernels."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ from jsparse.compiler.kernel import nodes as ir
 
 
 def const(value: int) -> ir.Const:
-    """A 64-bit integer."""
+    """A constant 64-bit integer."""
     return ir.Const(value, I64)
 
 
 def zero(type_: Type) -> ir.Const:
-    """Zero of a type."""
+    """The constant 0 of a type."""
     return ir.Const(0, type_)
 
 
@@ -27,7 +27,7 @@ def broadcast(value: ir.Expr, lanes: int) -> ir.Expr:
 
 
 def ramp(first: ir.Expr, lanes: int) -> ir.Expr:
-    """Consecutive integers from `first` on; `first` itself without lanes."""
+    """Consecutive integers from `first` on, one in each lane. If `lanes` is 0, `first` itself."""
     return ir.Ramp(first, lanes) if lanes else first
 
 
@@ -43,7 +43,7 @@ def _number(expr: ir.Expr) -> float | None:
 
 
 def _alike(left: ir.Expr, right: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-    """Two operands in as many lanes as the wider of them."""
+    """Broadcast two operands to the lanes of the wider operand."""
     lanes = max(left.type.lanes, right.type.lanes)
     return broadcast(left, lanes), broadcast(right, lanes)
 
@@ -96,12 +96,12 @@ def floor_div(left: ir.Expr, right: ir.Expr) -> ir.Expr:
 
 
 def ceil_div(left: ir.Expr, divisor: int) -> ir.Expr:
-    """⌈left / divisor⌉. The sum may exceed int64, but not uint64, in which division is done."""
+    """⌈left / divisor⌉. The sum left + divisor - 1 may exceed int64, but not uint64, in which division is done."""
     return floor_div(add(left, const(divisor - 1)), const(divisor))
 
 
 def minimum(left: ir.Expr, right: ir.Expr) -> ir.Expr:
-    """The smaller integer."""
+    """The smaller of two integers."""
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
         return ir.Const(min(a, b), left.type)
@@ -122,7 +122,7 @@ def less(left: ir.Expr, right: ir.Expr) -> ir.Expr:
 
 
 def both(left: ir.Expr, right: ir.Expr) -> ir.Expr:
-    """left and right, which are bool"""
+    """left & right, where both operands are bool"""
     a, b = _number(left), _number(right)
     if 0 in (a, b):
         return ir.Const(0, BOOL)

@@ -1,6 +1,6 @@
 """An interpreter of KernelIR on numpy arrays, statement by statement.
 
-Tests compare machine code with it, and it is the core of a backend (`compiler.backends.interpret`).
+Tests compare machine code with the interpreter, which is also the core of a backend (`compiler.backends.interpret`).
 Scalar integers are Python's, wrapped to the range of their type after each operation; other scalars are numpy's.
 """
 
@@ -42,15 +42,15 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 MANY = 1 << 10  # the number of threads that kernels read
 
 RunChunks: TypeAlias = Callable[[int, Callable[[int], None]], None]
-"""A parallel loop: it calls a function with each number below a count."""
+"""The type of a parallel loop, `run_chunks(count, body)`: it calls `body(n)` for each `n` below `count`."""
 
 
 def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: bool = False) -> None:
     """Execute `kernel` on `buffers`, which are in the order of `kernel.buffers`. Written buffers change in place.
 
-    Loops run as many iterations at a time as they may. Every load and store is checked against the array's size.
-    `reverse` runs parallel chunks last to first, and reports one thread instead of many: a kernel whose result depends
-    on either is defective.
+    Loops run as many iterations at a time as `For.copies` allows. Every load and store is checked against the array's
+    size. `reverse` runs parallel chunks last to first, and reports one thread instead of many: a kernel whose result
+    depends on either is defective.
     """
     flat = {b.name: np.ascontiguousarray(a).reshape(-1) for b, a in zip(kernel.buffers, buffers, strict=True)}
     shapes = {b.name: a.shape for b, a in zip(kernel.buffers, buffers, strict=True)}
@@ -72,8 +72,8 @@ def execute(
     threads: int,
     run_chunks: RunChunks,
 ) -> None:
-    """Execute `kernel` on its buffers: `flat` has their memory, `shapes` their shapes, by name. `run_chunks` calls one
-    body at a time."""
+    """Execute `kernel` on its buffers. `flat` maps the name of each buffer to its memory, and `shapes` to its shape.
+    `run_chunks` calls one body at a time."""
     with np.errstate(all="ignore"):
         _Machine(dict(flat), shapes, threads, run_chunks).run(kernel.body, {})
 
@@ -92,7 +92,7 @@ def _constant(expr: ir.Const) -> Any:
 
 
 def _folded(value: NDArray[Any], op: str, lanes: int) -> NDArray[Any]:
-    """A vector's lanes, halved until `lanes` are left, in pieces whose lengths are powers of two."""
+    """Reduce a vector to `lanes` lanes: split it into pieces of 2ⁿ lanes, fold each piece, and combine the pieces."""
     total = None
     while len(value):
         length = 1 << (len(value).bit_length() - 1)
@@ -105,7 +105,7 @@ def _folded(value: NDArray[Any], op: str, lanes: int) -> NDArray[Any]:
 
 
 def _wrapped(result: Any, type_: Type) -> Any:
-    """A Python integer wrapped to its integer type, in two's complement if that is signed."""
+    """Wrap a Python integer to the range of an integer type, in two's complement if the type is signed."""
     if type(result) is not int:
         return result
     least, count = _RANGES[type_.dtype]
@@ -184,7 +184,7 @@ class _Machine:
         return slice(start, start + lanes) if lanes else start
 
     def checked(self, buffer: ir.Buffer, start: int, length: int = 1) -> int:
-        """The index. Raises IndexError unless the buffer has `length` elements from there on."""
+        """Return `start`. Raises IndexError unless the buffer has `length` elements from `start` on."""
         if not 0 <= start <= self.flat[buffer.name].size - length:
             raise IndexError(f"{buffer.name}[{start} : {length}] of {self.flat[buffer.name].size}")
         return start
@@ -223,7 +223,7 @@ class _Machine:
                 return self.lanes(expr, env)
 
     def lanes(self, expr: ir.Expr, env: dict[str, Any]) -> Any:
-        """The value of an expression that makes lanes, or folds them."""
+        """Evaluate an expression that makes a vector, or reduces one."""
         match expr:
             case ir.Gather(buffer=buffer, index=index):
                 return np.stack([self.flat[buffer.name][self.checked(buffer, n)] for n in self.value(index, env)])

@@ -8,11 +8,11 @@
       Y[p, :] = acc                          Y[p, :] = acc.0; Y[p + 1, :] = acc.1
                                            and one by one from end = first + (stop - first) // 2 * 2 on
 
-Loads that the iterations share, here of a row of W, happen once for all of them, and their sums become independent
-chains of additions. The order within each sum does not change, so results are bit-equal, however many iterations a
-backend has registers for.
+Loads that the iterations share, here of a row of W, happen once for all iterations, and the sums of the iterations
+become independent chains of additions. The order within each sum does not change. So results are bit-equal for any
+number of iterations at a time, which a backend may limit by its registers.
 
-Iterations that add to the same register get a register each, so that an addition does not wait for the one before. The
+Iterations that add to the same register get a register each, so that no addition waits for the previous one. The
 number of these registers is fixed, since the order of additions depends on it:
 
     for p in range(first, stop):           var acc.1 = 0
@@ -41,9 +41,10 @@ STATEMENTS = ir.Block | ir.Borrow | ir.For | ir.If | ir.Parallel | ir.While  # s
 
 
 def with_jams(kernel: Kernel, most_bytes: int = NO_LIMIT) -> Kernel:
-    """The kernel where loops run several iterations at a time.
+    """Make the kernel's loops run several iterations at a time.
 
-    Their number is the loop's `copies`, or less if the vectors that inner loops change would exceed `most_bytes`.
+    The number of iterations is a loop's `copies`, or less if the vectors that inner loops change would then exceed
+    `most_bytes`.
     """
     return replace(kernel, body=_with_jams(kernel.body, most_bytes))
 
@@ -72,10 +73,10 @@ def _bytes(type_: Type) -> int:
 
 
 def jammed(loop: ir.For, copies: int) -> ir.Stmt:
-    """The loop with `copies` iterations at a time.
+    """Make a loop run `copies` iterations at a time.
 
-    It is unchanged if iterations depend on each other, except by adding to the same register, or if they have nothing
-    in common: no inner loop that could be fused, and no such register.
+    The loop stays unchanged if its iterations depend on each other in any way other than adding to the same register,
+    or if they have nothing in common: no inner loop that could be fused, and no such register.
     """
     if copies < 2 or loop.step != 1:
         return loop
@@ -108,9 +109,9 @@ def _whole(loop: ir.For, copies: int) -> ir.Expr:
 
 
 def _interleaved(loop: ir.For, copies: int) -> ir.Stmt:
-    """The loop where `copies` successive iterations add to registers of their own instead of to the same one.
+    """Make `copies` successive iterations of a loop add to separate registers instead of to the same register.
 
-    It is unchanged if iterations could depend on each other in any other way, or if it has loops inside.
+    The loop stays unchanged if its iterations could depend on each other in any other way, or if it contains loops.
     """
     sums = _sums(loop.body)
     if not sums:
@@ -141,7 +142,7 @@ def _interleaved(loop: ir.For, copies: int) -> ir.Stmt:
 
 
 def _sums(body: ir.Stmt) -> dict[str, ir.Var]:
-    """The outer registers that a body adds to; none if a later iteration could see any other effect of the body."""
+    """The outer registers to which a body adds; none if a later iteration could see any other effect of the body."""
     every = list(nodes(body))
     declared = {n.var.name for n in every if isinstance(n, ir.Declare)}
     changed = [n for n in every if isinstance(n, ir.Set) and n.var.name not in declared]
@@ -157,7 +158,7 @@ def _sums(body: ir.Stmt) -> dict[str, ir.Var]:
 
 
 def _are_apart(body: ir.Stmt) -> bool:
-    """Whether no iteration reads data that another one writes. Accumulation in memory is allowed: its order stays."""
+    """Whether no iteration reads data that another one writes. Accumulation in memory is allowed: it stays in order."""
     # Registers declared in the body and local arrays get a copy for each iteration. So iterations are connected only by
     # registers from outside, and by buffers that are both loaded and stored.
     every = list(nodes(body))
@@ -173,7 +174,7 @@ def _are_apart(body: ir.Stmt) -> bool:
 
 
 class _Jam:
-    """One jam of a loop.
+    """The state while one loop is jammed.
 
     Attributes:
         own: the names that have a copy for each iteration.
@@ -191,9 +192,9 @@ class _Jam:
             self.find(loop.body, False)
 
     def find(self, stmt: ir.Stmt, apart: bool) -> None:
-        """Add to `own` the names that depend on names in it.
+        """Add to `own` the names whose values depend on names in `own`.
 
-        Statements of other kinds set no names.
+        Statements of the kinds not listed here set no names.
 
         Args:
             apart: whether the statement is inside control flow that depends on such names. Iterations diverge there, so

@@ -1,10 +1,10 @@
-"""Vectors and filters in simpler terms, before code is generated.
+"""Rewrites of vectors and filters into simpler nodes, before code is generated.
 
 Vectors are split into pieces whose lengths are powers of two: 40 lanes into 32 and 8, 17 into 16 and a scalar. LLVM
 computes with vectors of any length. Between basic blocks, though, it passes a vector lane by lane unless its length is
 a power of two: an accumulator of 40 lanes in a loop would take three times as long as one of 64.
 
-A filter is a loop without branches that tests one number after the other, or a test in lanes.
+A filter becomes a loop without branches that tests one number after the other, or a test in lanes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jsparse.compiler.kernel.nodes import nodes, rebuilt, variables
 
 
 def in_pieces(kernel: Kernel) -> Kernel:
-    """The kernel with vectors whose lengths are powers of two. It is unchanged if it widens a vector of another
-    length."""
+    """Split the kernel's vectors into pieces whose lengths are powers of two. A kernel that widens vectors from or to
+    any other length stays unchanged."""
     widened = (n for n in nodes(kernel.body) if isinstance(n, ir.Widen))
     if any(_is_odd(n.type) or any(isinstance(m, ir.Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
         return kernel
@@ -29,7 +29,7 @@ def in_pieces(kernel: Kernel) -> Kernel:
 
 
 def lane(expr: ir.Expr, number: int) -> ir.Expr:
-    """One lane of a vector's expression, which contains no names of vectors, as a scalar."""
+    """Return one lane of a vector expression as a scalar. The expression must not use variables that are vectors."""
     return _piece(expr, number, 0)
 
 
@@ -156,7 +156,7 @@ def _substituted(expr: ir.Expr, var: ir.Var, value: ir.Expr) -> ir.Expr:
 
 
 def in_lanes(expr: ir.Expr, var: ir.Var, first: ir.Expr, lanes: int) -> ir.Expr:
-    """A scalar expression for `lanes` consecutive values of `var`, from `first` on."""
+    """Evaluate a scalar expression in lanes, for `lanes` consecutive values of `var` from `first` on."""
     if var.name not in variables(expr):
         return (
             ir.Splat(expr, lanes) if not isinstance(expr, ir.Const) else ir.Const(expr.value, expr.type.widened(lanes))
@@ -182,7 +182,7 @@ def in_lanes(expr: ir.Expr, var: ir.Var, first: ir.Expr, lanes: int) -> ir.Expr:
 
 
 def _ramp(index: ir.Expr, var: ir.Var, first: ir.Expr, lanes: int) -> ir.Expr | None:
-    """The ramp of an index that is the variable plus a term that does not depend on it; None for any other index."""
+    """Return an index as a ramp if it is the variable plus a term that does not use the variable; else None."""
     match index:
         case ir.Var() if index == var:
             return ir.Ramp(first, lanes)

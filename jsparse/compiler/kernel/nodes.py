@@ -1,7 +1,7 @@
 """The nodes of KernelIR, their traversals and rewrites.
 
-Expressions are typed and pure. `Let` binds a name once; `Declare`/`Set` make a register that changes. A `Parallel`
-body may read every name that is bound outside it, but changes none of them: its results go to buffers or local arrays.
+Expressions are typed and pure. `Let` binds a name once; `Declare` makes a register, and `Set` changes it. A `Parallel`
+body may read every name bound outside the body, but changes none: its results go to buffers or local arrays.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Var:
 @dataclass(frozen=True, slots=True)
 class Binary:
     """Arithmetic on operands of one type. `/` takes floats, `//` and `%` take non-negative integers, `&` and `|` take
-    bool and bits; `min` and `max` with NaN are NaN."""
+    bool and bits; `min` and `max` give NaN if an operand is NaN."""
 
     op: Literal["+", "-", "*", "/", "//", "%", "min", "max", "&", "|", "<<", ">>"]
     left: Expr
@@ -74,7 +74,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class LowestBit:
-    """The number of the lowest bit that is set in an integer other than 0."""
+    """The index of the lowest set bit of an integer, which must not be 0."""
 
     value: Expr
 
@@ -162,7 +162,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Splat:
-    """A scalar in every lane."""
+    """A vector with the same scalar in every lane."""
 
     value: Expr
     lanes: int
@@ -174,7 +174,7 @@ class Splat:
 
 @dataclass(frozen=True, slots=True)
 class Widen:
-    """A vector with lanes of `fill` appended, `lanes` in all."""
+    """A vector extended to `lanes` lanes. The appended lanes hold `fill`."""
 
     value: Expr
     lanes: int
@@ -188,8 +188,8 @@ class Widen:
 @dataclass(frozen=True, slots=True)
 class HorizontalReduce:
     """The reduction of a vector's lanes by `op`, in a fixed order: the upper half is combined with the lower half until
-    `lanes` lanes are left, or a scalar without `lanes`. A vector whose length is no power of two is reduced to a scalar
-    only: it is split into powers of two first, the longest first."""
+    `lanes` lanes are left, or a scalar if `lanes` is 0. A vector whose length is not a power of two can only be reduced
+    to a scalar: it is first split into pieces whose lengths are powers of two, the longest piece first."""
 
     value: Expr
     op: Add = "+"
@@ -202,8 +202,8 @@ class HorizontalReduce:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """Scalars of one type in the lanes of a vector. Vectors that are all reduced to scalars by one operation are
-    reduced together, each in the order of `HorizontalReduce`."""
+    """A vector with the given scalars, of one type, in its lanes. If all scalars are `HorizontalReduce`s by one
+    operation, the vectors are reduced together, each in the order of `HorizontalReduce`."""
 
     values: tuple[Expr, ...]
 
@@ -214,7 +214,7 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The size at run time of dimension `axis` of a buffer."""
+    """The run-time size of dimension `axis` of a buffer."""
 
     buffer: Buffer
     axis: int
@@ -264,7 +264,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """Make the register `var`."""
+    """Make the register `var`, with an initial value."""
 
     var: Var
     value: Expr
@@ -280,7 +280,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`buffer[index] = value`, or with `accumulate` `buffer[index] = buffer[index] op value`. A vector goes to
+    """`buffer[index] = value`, or, with `accumulate`, `buffer[index] = buffer[index] op value`. A vector is stored to
     consecutive elements from `index` on."""
 
     buffer: Buffer
@@ -295,7 +295,7 @@ class For:
     """`for var in range(start, stop, step)`.
 
     Attributes:
-        copies: the most iterations that code may run at a time (`kernel.jam`).
+        copies: the maximum number of iterations that generated code may run at a time (`kernel.jam`).
     """
 
     var: Var
@@ -308,12 +308,12 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """For each `var` in `range(start, stop)` that has a mark, append its distance from `start` to the integers of
-    `found`, in order, and increment the register `count`. `mark` is an integer, 1 or 0.
+    """Test `mark`, which is 1 or 0, for each `var` in `range(start, stop)`, in order. If it is 1, set `found[count]` to
+    `var - start`, and increment the register `count`.
 
-    The range is short enough for a distance to fit the type of `found`. After the appended distances `found` has room
-    for `FILTER_LANES` more elements, which may be overwritten. An array of bytes that `mark` reads at computed indices
-    has `FILTER_ROOM` bytes from each such index on.
+    The range is short enough that `var - start` fits the type of `found`. After the last stored element, `found` has
+    room for `FILTER_LANES` more elements, which may be overwritten. If `mark` reads an array of bytes at computed
+    indices, the array has `FILTER_ROOM` bytes from each of these indices on.
     """
 
     var: Var
@@ -344,7 +344,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Run the body for every chunk number below `count`, in any order and on any thread."""
+    """Run the body for every chunk index `var` below `count`, in any order and on any thread."""
 
     var: Var
     count: Expr
@@ -356,7 +356,7 @@ class Prefetch:
     """Prefetch the cache lines of `length` elements from `index` on; the address may be invalid.
 
     Attributes:
-        near: whether the nearest cache gets them, too.
+        near: whether the lines are also fetched into the nearest cache.
     """
 
     buffer: Buffer
@@ -375,13 +375,13 @@ class LocalArray:
 
 @dataclass(frozen=True, slots=True)
 class Borrow:
-    """Run the body with an array of `length` elements in memory of the run time. The slot of `buffer` is -1.
+    """Run the body with an array of `length` elements, in memory that the run time lends. The slot of `buffer` is -1.
 
     If there is not enough memory, the body is skipped and the kernel fails.
 
     Attributes:
         zeros: whether all elements are zero at first.
-        stays_empty: whether the body leaves zeros.
+        stays_empty: whether all elements are zero again at the end of the body.
     """
 
     buffer: Buffer
@@ -407,7 +407,7 @@ _known: dict[type, tuple[str, ...] | None] = {}  # the fields of a class are ask
 
 
 def _fields(class_: type) -> tuple[str, ...] | None:
-    """The names of a node's fields; None for values that are no nodes."""
+    """Return the names of the fields of a class of nodes, or None for any other class."""
     if class_ not in _known:
         is_node = is_dataclass(class_) and not issubclass(class_, Type | Buffer)
         _known[class_] = tuple(field.name for field in fields(class_)) if is_node else None
@@ -441,5 +441,5 @@ def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def variables(node: object) -> frozenset[str]:
-    """All names that are bound or used."""
+    """Return all names that a node binds or uses."""
     return frozenset(n.name for n in nodes(node) if isinstance(n, Var))

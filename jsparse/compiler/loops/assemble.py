@@ -1,8 +1,8 @@
-"""Loop nests that assemble a sparse result, its entries in order.
+"""Loop nests that assemble a sparse result by appending entries in order.
 
-The shared loops run over the target's outermost indices, in the order in which it is to be stored, wherever any term
-has entries. Inside, the loops of each term add to one sparse workspace: a row over the remaining index, or a scalar.
-Then the workspace's nonzeros are appended.
+The shared loops run over the target's outermost indices, in the order in which the target is to be stored. They visit
+the coordinates at which any term has entries. Inside, the loops of each term add to one sparse workspace: a row over
+the remaining index, or a scalar. Then the workspace's nonzeros are appended to the target.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class AssemblyShape:
     Attributes:
         order: the target's indices in the order in which they are stored.
         row: whether terms add to a row over the last index, so that only the other indices are shared.
-        own: for each term, its own loops inside the shared ones.
-        merge_leaders: pairs (variable, pattern) where several patterns of a term meet in one of its own loops, or in
-            the last shared loop of a single term, and that pattern is walked.
+        own: for each term, the variables of its own loops, inside the shared loops.
+        merge_leaders: pairs (variable, pattern). Several patterns of a term meet in a loop over the variable, and this
+            pattern is walked. The loop is one of the term's own loops, or the last shared loop of a single term.
     """
 
     order: tuple[IndexVar, ...]
@@ -61,7 +61,7 @@ class AssemblyShape:
 
 
 def canonical_assembly(problem: Problem) -> AssemblyShape:
-    """All indices of the target are shared, in their own order; terms walk patterns as they are stored."""
+    """Return the shape that shares all indices of the target, in the target's order. Terms walk patterns as stored."""
     order = tuple(map(str, problem.target.indices))
     walked = ((v for n in term.patterns for v in problem.level_variables[n]) for term in problem.terms)
     return AssemblyShape(order, False, tuple(tuple(dict.fromkeys(v for v in w if v not in order)) for w in walked))
@@ -105,7 +105,7 @@ def _loops(stmt: Stmt) -> list[Forall]:
 
 
 def own_loops(problem: Problem, shape: AssemblyShape, term: int) -> list[Loop]:
-    """The loops that a term has inside the shared ones, lookups included."""
+    """Return a term's own loops inside the shared loops, including lookups."""
     iterators = LevelIterators(problem, shape.merge_leaders)
     for var in shape.shared:
         iterators.coiterate(var)
@@ -127,7 +127,7 @@ class _Assembler:
         self.row = SparseWorkspace(ROW if shape.row else SCALAR, dtype, problem.monoid, over)
 
     def shared(self, depth: int) -> Stmt:
-        """The shared loops from that depth on."""
+        """Return the shared loops from this depth inward."""
         if depth == len(self.shape.shared):
             return self.workspace()
         var = self.shape.order[depth]
@@ -162,10 +162,11 @@ class _Assembler:
 
 
 def with_upper_bounds(nest: LoopNest) -> LoopNest:
-    """Make a nest that counts entries compute an upper bound of their number, if the problem asks for no exact count.
+    """Replace the counting of entries by an upper bound of their number, if the count need not be exact.
 
-    Each term's loops over the row, or the innermost shared loop, are replaced by the lengths of the segments that they
-    would walk. A segment that is the same in all of a term's own loops bounds the row by itself.
+    Each term's loops over the row, or without a row the innermost shared loop, are replaced by the lengths of the
+    segments that these loops would walk. A segment that stays the same throughout a term's own loops is by itself an
+    upper bound for the row.
     """
     if nest.problem.output != Count(exact=False):
         return nest
@@ -192,13 +193,13 @@ def with_upper_bounds(nest: LoopNest) -> LoopNest:
 
 
 def _fixed(term: Stmt, row: IndexVar) -> tuple[LevelIteration, ...]:
-    """The levels that meet in a term's loop over the row, and whose segments are the same in all of its loops."""
+    """The levels that meet in a term's loop over the row, if their segments are the same in all of the term's loops."""
     (loop,) = (loop for loop in _loops(term) if loop.var == row and not loop.is_lookup)
     return tuple(x for x in _met(loop) if not loops_over(term, x.pattern, x.level - 1))
 
 
 def _met(loop: Forall) -> tuple[LevelIteration, ...]:
-    """The levels that meet at the variable of a loop: the loop's own, and levels that are looked up right inside it."""
+    """The levels that meet at a loop's variable: the level that the loop walks, and levels looked up right inside."""
     met: dict[int, LevelIteration] = {}
     stmt: Stmt = loop
     while isinstance(stmt, Forall) and (stmt is loop or stmt.is_lookup):

@@ -16,9 +16,9 @@ and the runs' sums are added up in float64. The error is then about BLOCK u Σ|t
 
 Where positions are worked on in lanes, each lane of a run has at most `BLOCK` terms.
 
-In nested reductions, the cut loop is the innermost loop with which a sum has more than `BLOCK` terms. Adding to a total
-in lanes is expensive, so runs of lanes stand around all loops and continue from one segment to the next. Adding to a
-scalar total is cheap, so its runs end with each segment.
+In nested reductions, the cut loop is the innermost loop that, with the loops inside, may add more than `BLOCK` terms.
+Adding to a total in lanes is expensive, so the runs of a sum in lanes enclose all loops and continue from one segment
+to the next. Adding to a scalar total is cheap, so the runs of a scalar sum end with each segment.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ TOTAL = "float64"
 
 
 def blocked_sums(stmt: nest.Stmt, problem: Problem, short: Collection[tuple[int, int]] = ()) -> nest.Stmt:
-    """The statement with long float32 sums in blocks. Segments of the (pattern, level) in `short` have at most `BLOCK`
-    entries."""
+    """Cut the long float32 sums of a statement into blocks. Segments of each (pattern, level) in `short` have at most
+    `BLOCK` entries."""
     return _Blocking(problem, short).stmt(stmt)
 
 
@@ -73,7 +73,7 @@ class _Blocking:
         return nest.with_children(stmt, self.stmt)
 
     def blocked(self, where: nest.Where, workspace: nest.Workspace) -> nest.Where:
-        """The workspace's sums in runs, and a total around them."""
+        """Cut the sums in the workspace into runs, and add the runs to a total, if the sums may be long."""
         name, path = workspace.name, path_to(where.producer, workspace.name) or []
         turns = [self.turns(loop) for loop in path]
         cut = self.cut(path, turns)
@@ -105,8 +105,8 @@ class _Blocking:
     def cut(self, path: list[nest.Forall], turns: list[int | None]) -> tuple[int, int] | None:
         """The depth of the loop to cut and the iterations of a run; None if there are at most `BLOCK` terms in all.
 
-        A loop outside of a loop over stored entries is never cut: segments may have a single entry, so its runs would
-        have few terms.
+        A loop outside of a loop over stored entries is never cut: segments may have a single entry, so runs of the
+        outer loop could have few terms.
         """
         if None not in turns and prod(filter(None, turns)) <= BLOCK:
             return None
@@ -127,12 +127,12 @@ class _Blocking:
         return not self.problem.patterns[domain.pattern].levels[domain.level].kind.is_full
 
     def turns(self, loop: nest.Forall) -> int | None:
-        """An upper bound of a loop's trip count, where each lane counts by itself; None if there is none."""
+        """Return an upper bound of a loop's trip count in each lane, or None if no bound is known."""
         most = self.iterations(loop)
         return None if most is None else -(-most // max(loop.lanes, 1))
 
     def iterations(self, loop: nest.Forall) -> int | None:
-        """An upper bound of the number of coordinates; None if there is none."""
+        """Return an upper bound of a loop's iterations, without division by lanes, or None if no bound is known."""
         domain, size = loop.domain, self.problem.size.get(loop.var)
         match domain:
             case Fused(outer=outer, inner=inner):
@@ -163,7 +163,7 @@ class _Blocking:
 
 
 def _with(stmt: nest.Stmt, name: str, depth: int, change: Callable[[nest.Forall], nest.Stmt]) -> nest.Stmt:
-    """The statement with `change` of the loop at `depth` of the path to the workspace."""
+    """Replace the loop at `depth` of the path to the workspace `name` by `change(loop)`."""
     match stmt:
         case nest.Forall(body=body):
             return replace(stmt, body=_with(body, name, depth - 1, change)) if depth else change(stmt)
@@ -177,7 +177,7 @@ def _with(stmt: nest.Stmt, name: str, depth: int, change: Callable[[nest.Forall]
 
 
 def _renamed(stmt: nest.Stmt, old: Access, new: Access) -> nest.Stmt:
-    """The statement with one workspace read in place of another."""
+    """Return the statement with reads of `new` in place of reads of `old`."""
     if isinstance(stmt, nest.Assign):
         return stmt if stmt.value is None else replace(stmt, value=replaced(stmt.value, {old: new}))
     return nest.with_children(stmt, lambda inner: _renamed(inner, old, new))

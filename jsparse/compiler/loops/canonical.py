@@ -1,7 +1,7 @@
-"""The canonical nest of a statement: its definition as loops, which transformations start from.
+"""The canonical nest of a statement: the loops that define it, from which transformations start.
 
-Loops run over the patterns' variables as the patterns store them, then over the variables that only dense axes have.
-The target is cleared, and every product is added to it in memory:
+The loops run over the variables of the patterns, in the order in which patterns store them, and then over the variables
+that occur only on dense axes. The target is cleared, and every product is added to the target in memory:
 
     C[i, k] = 0
     ∀ i ∈ P0.0
@@ -52,7 +52,7 @@ class Loop:
 
 
 class LevelIterators:
-    """An iterator for each pattern of a problem over its levels, in the order in which they are stored.
+    """Iterators over the levels of each pattern of a problem, in the order in which the pattern stores them.
 
     Attributes:
         left: for each pattern, the levels (with their variables) that are not walked yet, outermost first.
@@ -76,7 +76,7 @@ class LevelIterators:
     def of(
         problem: Problem, statement: Statement, merge_leaders: Collection[tuple[IndexVar, int]] = ()
     ) -> LevelIterators:
-        """The iterators over a statement's patterns, with its derived variables."""
+        """Return the iterators over a statement's patterns, with the statement's derived variables."""
         iterators = LevelIterators(problem, merge_leaders, statement.patterns)
         if problem.derived:
             own = problem.variables_of(statement)
@@ -84,20 +84,20 @@ class LevelIterators:
         return iterators
 
     def part(self, patterns: Iterable[int]) -> LevelIterators:
-        """A copy that continues from here over some of the patterns."""
+        """Return a copy that continues from the present state over the given patterns only."""
         iterators = LevelIterators(self.problem, self.merge_leaders, ())
         iterators.left = {n: list(self.left[n]) for n in patterns}
         iterators.bound = set(self.bound)
         return iterators
 
     def bind(self, *variables: IndexVar) -> list[Loop]:
-        """One loop over the variables, then the derived variables that it completes, then lookups in levels of bound
-        variables.
+        """Bind the variables. Returns one loop over the variables, loops for the derived variables that are determined
+        then, and lookups in levels of bound variables.
 
-        The loop over one variable walks one of the levels that meet it, and the others are looked up. A level that can
-        only be searched is preferred to a level that locates by arithmetic, and a full level is walked only if there is
-        no other. Of several equally preferred levels, the merge leader's is walked. Without any level, and for several
-        variables, the loop runs over every coordinate.
+        The loop over one variable walks one of the levels that meet at it, and the other levels are looked up. A level
+        that can only be searched is preferred to a level that is located by arithmetic, and a full level is walked only
+        if there is no other level. Of several equally preferred levels, the loop walks the merge leader's. Without any
+        level, and for several variables, the loop runs over every coordinate.
         """
         met = self.met(variables[0]) if len(variables) == 1 else []
         if len(met) > 1:
@@ -111,7 +111,7 @@ class LevelIterators:
         return loops + self.lookups()
 
     def lookups(self) -> list[Loop]:
-        """Lookups in the levels of bound variables that come next."""
+        """Return lookups in each pattern's next levels, as long as the variables of these levels are bound."""
         found: list[Loop] = []
         for n, levels in self.left.items():
             while levels and levels[0][1] in self.bound:
@@ -119,9 +119,9 @@ class LevelIterators:
         return found
 
     def coiterate(self, var: IndexVar, walked: Iterable[int] | None = None) -> dict[int, LevelIteration]:
-        """Bind `var` in one loop over all levels that meet it: pattern → level. If there is a merge leader, the loop is
-        over its level alone, and the others are looked up. If `walked` is given, the loop is over the levels of these
-        patterns."""
+        """Bind `var` in one loop over the levels that meet at it. Returns pattern → level. If there is a merge leader,
+        the loop walks only the leader's level, and the other levels are looked up. If `walked` is given, the loop walks
+        the levels of these patterns."""
         self.bound.add(var)
         if walked is None:
             met = self.met(var)
@@ -142,8 +142,8 @@ class LevelIterators:
         return LevelIteration(pattern, level, bound)
 
     def _is_located(self, pattern: int) -> int:
-        """How the pattern's next level is located. 0: only by a search; 1: by arithmetic, though coordinates may be
-        absent; 2: by arithmetic, always."""
+        """How a coordinate is located in the pattern's next level. 0: only by a search; 1: by arithmetic, but the
+        coordinate may be absent; 2: by arithmetic, and every coordinate is present."""
         level, _ = self.left[pattern][0]
         kind = self.problem.patterns[pattern].levels[level].kind
         return 2 if kind.is_full else 0 if kind.has_coordinates else 1
@@ -175,7 +175,7 @@ def canonical_nest(problem: Problem, number: int = 0) -> LoopNest:
 
 
 def completed(nest: LoopNest) -> LoopNest:
-    """The nest of one statement without clearing and additions in memory that change nothing."""
+    """Remove overwritten clears from a one-statement nest, and turn additions to elements written once into stores."""
     if nest.problem.is_assembly or isinstance(nest.body, Widened):
         return nest
     problem, statement = nest.problem, nest.statement
@@ -194,7 +194,7 @@ def completed(nest: LoopNest) -> LoopNest:
 
 
 def _stored(stmt: Stmt, statement: Statement) -> Stmt:
-    """The statement that writes the target in place of adding to it."""
+    """Return the statement with stores to the target in place of additions to the target."""
     if isinstance(stmt, Assign):
         return replace(stmt, accumulate=False) if stmt.target.tensor == statement.target.tensor else stmt
     return with_children(stmt, lambda inner: _stored(inner, statement))
@@ -207,7 +207,7 @@ def _reduces(loop: Forall, problem: Problem, statement: Statement) -> bool:
 
 
 def places_target(loop: Forall, problem: Problem, statement: Statement) -> bool:
-    """Whether the loop determines where the target is written: by its variable, or by a position it looks up."""
+    """Whether a loop determines where the target is written: by the loop's variable, or by a looked-up position."""
     free = problem.with_parts(statement.target.variables())
     if not loop.is_lookup or isinstance(loop.domain, Derivation):
         return any(v in free for v in loop.variables)
@@ -215,7 +215,7 @@ def places_target(loop: Forall, problem: Problem, statement: Statement) -> bool:
 
 
 def _own_pattern(problem: Problem, statement: Statement) -> int | None:
-    """The pattern that the target lies on; None if it is dense."""
+    """The pattern on which the target is stored; None if the target is dense."""
     positions = problem.type_of[statement.target.tensor].positions
     return None if positions is None else positions.pattern
 
@@ -223,8 +223,8 @@ def _own_pattern(problem: Problem, statement: Statement) -> int | None:
 def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement) -> bool:
     """Whether the loops visit every element of the target.
 
-    They do not if a sparse level leaves coordinates out, if a repeated index restricts them to a diagonal, or if an
-    index is a sum of other variables, which may leave coordinates out.
+    The loops do not if a sparse level leaves coordinates out, if a repeated index restricts them to a diagonal, or if
+    an index is a sum of other variables, which may leave coordinates out.
     """
     indices = statement.target.indices
     if len(set(indices)) < len(indices) or not set(indices).isdisjoint(problem.derivations):
@@ -234,8 +234,8 @@ def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement)
 
 
 def _writes_in_use(loops: Items[Forall], problem: Problem, own: int) -> bool:
-    """Whether loops that visit every coordinate of dynamic pattern `own` write at all positions in use, whatever its
-    index arrays hold. Where a coordinate is out of range, loops in lanes write a zero, other loops nothing."""
+    """Whether loops over every coordinate of the dynamic pattern `own` write all positions in use, whatever the index
+    arrays of the pattern hold. Where a coordinate is out of range, loops in lanes write a zero, other loops nothing."""
     pattern, domains = problem.patterns[own], [loop.domain for loop in loops]
     walked = [x for x in domains if isinstance(x, LevelIteration) and x.pattern == own]
     if [x.level for x in walked] != list(range(len(pattern.levels))) or pattern.batch_axes:
@@ -248,8 +248,8 @@ def _writes_in_use(loops: Items[Forall], problem: Problem, own: int) -> bool:
 
 
 def visits_all(loop: Forall, problem: Problem, own: int | None) -> bool:
-    """Whether the loop visits every coordinate of the target, which lies on pattern `own` or is dense. A derived
-    variable may be out of range even though all of its parts are in range."""
+    """Whether the loop visits every coordinate of the target. The target is stored on pattern `own`, or is dense if
+    `own` is None. A derived variable may be out of range even though all of its parts are in range."""
     if isinstance(loop.domain, Derivation):
         return loop.domain.derived.stays_below(problem.size)
     if not isinstance(loop.domain, LevelIteration):

@@ -12,7 +12,7 @@ from jsparse.notation.assignment import IndexVar
 
 
 def outer_name(problem: Problem, var: IndexVar) -> str:
-    """The name of the outer loop of a split: the variable's name and zeros, until it differs from every other name."""
+    """The name of the outer loop of a split: the variable's name, with as many zeros appended as make it unique."""
     name = f"{var}0"
     while name in problem.size:
         name += "0"
@@ -26,7 +26,7 @@ def loop_name(loop: nest.Forall, problem: Problem) -> str:
 
 
 def chain(stmt: nest.Stmt) -> tuple[list[nest.Forall], nest.Stmt]:
-    """The loops around a statement, outermost first, and the statement inside all of them."""
+    """Return the nested loops that begin at `stmt`, outermost first, and the statement inside all of them."""
     loops: list[nest.Forall] = []
     while isinstance(stmt, nest.Forall) and not isinstance(stmt.domain, Lanes):
         loops.append(stmt)
@@ -35,14 +35,14 @@ def chain(stmt: nest.Stmt) -> tuple[list[nest.Forall], nest.Stmt]:
 
 
 def nested(loops: Iterable[nest.Forall], inner: nest.Stmt) -> nest.Stmt:
-    """The loops around a statement; their own bodies are left out."""
+    """Nest the loops around `inner`, the first loop outermost. The bodies that the loops had are dropped."""
     for loop in reversed(list(loops)):
         inner = replace(loop, body=inner)
     return inner
 
 
 def groups(loops: Sequence[nest.Forall]) -> list[list[nest.Forall]]:
-    """The loops in groups: each loop with the lookups that directly follow it, which need its variable."""
+    """Group the loops: each loop with the lookups that directly follow the loop, because they need its variable."""
     found: list[list[nest.Forall]] = []
     for loop in loops:
         if loop.is_lookup and found:
@@ -53,7 +53,7 @@ def groups(loops: Sequence[nest.Forall]) -> list[list[nest.Forall]]:
 
 
 def path_to(stmt: nest.Stmt, tensor: str) -> list[nest.Forall] | None:
-    """The loops around the assignment to a tensor or a workspace; None if there is none."""
+    """Return the loops around the assignment to a tensor or a workspace, or None if there is no such assignment."""
     match stmt:
         case nest.Assign(target=target):
             return [] if target.tensor == tensor else None
@@ -69,7 +69,7 @@ def path_to(stmt: nest.Stmt, tensor: str) -> list[nest.Forall] | None:
 
 
 def loops_over(stmt: nest.Stmt, pattern: int, level: int) -> list[nest.Forall]:
-    """The loops over a pattern's level, and the lookups in it."""
+    """Find the loops that walk a level of a pattern, and the lookups in that level."""
     found: list[nest.Forall] = []
 
     def visit(inner: nest.Stmt) -> nest.Stmt:
@@ -84,7 +84,7 @@ def loops_over(stmt: nest.Stmt, pattern: int, level: int) -> list[nest.Forall]:
 
 
 def _levels(domain: Domain) -> Iterable[LevelIteration]:
-    """The levels that a loop walks, or looks a coordinate up in."""
+    """Return the levels that a loop walks, or in which it looks a coordinate up."""
     match domain:
         case LevelIteration():
             return (domain,)
@@ -94,7 +94,7 @@ def _levels(domain: Domain) -> Iterable[LevelIteration]:
 
 
 def with_loop(stmt: nest.Stmt, name: str, problem: Problem, change: Callable[[nest.Forall], nest.Stmt]) -> nest.Stmt:
-    """The statement with `change` of each loop of that name. Lookups and lanes have no names."""
+    """Replace each loop of that name by `change(loop)`. Lookups and loops over lanes have no names."""
     is_named = isinstance(stmt, nest.Forall) and not stmt.is_lookup and not isinstance(stmt.domain, Lanes)
     if is_named and isinstance(stmt, nest.Forall) and loop_name(stmt, problem) == name:
         return change(stmt)

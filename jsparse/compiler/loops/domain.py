@@ -11,8 +11,8 @@ from jsparse.notation.assignment import IndexVar
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Every coordinate of the variable. `panel`: only those in the present panel. With `lanes`, the body stores a sum
-    over an index in lanes, and the sums of that many coordinates are folded together."""
+    """Every coordinate of the variable; with `panel`, only the coordinates in the present panel. With `lanes`, the body
+    stores a sum over an index that runs in lanes, and the sums at `lanes` coordinates are folded together."""
 
     panel: bool = False
     lanes: int = 0
@@ -23,7 +23,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """Every pair of coordinates of two variables, the second one fastest."""
+    """Every pair of coordinates of two variables. The second variable changes fastest."""
 
     outer: IndexVar
     inner: IndexVar
@@ -34,15 +34,15 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class LevelIteration:
-    """The entries of a pattern's level below the present position. `bound`: only the entry at the variable's present
-    value, which is located; `scattered`: this entry is located in a map of the segment (`nest.Scatter`). `panel`: only
-    entries in the present panel of the variable. `by_position`: the loop runs over positions, so that a split divides
-    positions, not coordinates.
+    """The entries of a pattern's level below the present position. With `bound`, the loop only looks up the entry at
+    the variable's present value; with `scattered`, it finds this entry in a map of the segment (`nest.Scatter`). With
+    `panel`, it visits only the entries in the present panel of the variable. With `by_position`, it runs over
+    positions, so that a split divides positions instead of coordinates.
 
-    With `lanes`, a power of two, the body adds to a scalar, and `lanes` positions are worked on at a time. Each lane
-    has an accumulator of its own. At the end, the upper half of the accumulators is added to the lower half until one
-    is left. The positions that remain, fewer than `lanes`, are added up one by one in another accumulator. The sum of
-    the two is added to the scalar. So the order of additions depends on the number of positions alone.
+    With `lanes`, a power of two, the loop works on `lanes` positions at a time. If the body adds to a scalar, each lane
+    has its own accumulator. At the end, the upper half of the accumulators is added to the lower half until one is
+    left. The positions that remain, fewer than `lanes`, are added up one by one in another accumulator. The sum of
+    these two accumulators is added to the scalar. So the order of additions depends on the number of positions alone.
     """
 
     pattern: int
@@ -61,8 +61,8 @@ class LevelIteration:
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The first coordinate of each tile of `lanes` coordinates; the last tile may be shorter. If `wide` is not 0, tiles
-    have `wide` lanes where there are enough of them for all threads."""
+    """The first coordinate of each tile of `lanes` coordinates; the last tile may be shorter. If `wide` is not 0, and
+    there are enough tiles of `wide` lanes for all threads of a parallel loop, the tiles have `wide` lanes."""
 
     lanes: int
     wide: int = 0
@@ -81,8 +81,8 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """The first coordinate of each panel of `size` coordinates. A loop inside runs over the coordinates or entries in
-    the panel only: a segment continues where it ended in the panel before."""
+    """The first coordinate of each panel of `size` coordinates. A loop inside runs only over the coordinates or entries
+    in the panel: in each segment, it continues where the previous panel ended."""
 
     size: int
 
@@ -104,9 +104,9 @@ class PositionPanels:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of at most `size` iterations of an inner loop over `of`, which executes only the iterations in the present
-    run (`Forall.run`). Iterations are counted across the loops in between, so a run may continue from one segment to
-    the next. There is at least one run."""
+    """Runs of at most `size` iterations of an inner loop over `of`. The inner loop executes only the iterations in the
+    present run (`Forall.run`). Iterations are counted across the loops in between, so a run may continue from one
+    segment to the next. There is at least one run."""
 
     of: Range | LevelIteration | Tiles
     size: int
@@ -127,9 +127,9 @@ class HorizontalReduce:
 class Coiteration:
     """The coordinates at which some term has entries: a merge lattice of two layers (Kjolstad et al., 2017).
 
-    `terms` are the levels of each term that meet here: levels of a term intersect, terms unite. A term with no levels,
-    or with dense levels only, has every coordinate, so all coordinates are visited. Below a level without an entry,
-    segments are empty.
+    `terms` has, for each term, the levels that meet here: the levels of a term are intersected, and the terms are
+    united. A term with no levels, or with dense levels only, has every coordinate, so all coordinates are visited. If
+    a level has no entry at a coordinate, the segment below it is empty there.
     """
 
     terms: tuple[tuple[LevelIteration, ...], ...]
@@ -141,7 +141,7 @@ class Coiteration:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The single coordinate that other variables determine; none if it reaches the size of the variable."""
+    """The single coordinate that other variables determine. There is none if their sum reaches the variable's size."""
 
     derived: DerivedVar
 

@@ -12,9 +12,9 @@
       ∀ j ∈ P0.1                          ∀ j ∈ P0.1
         W[i, j] = E[i, j] / s[i]            W[i, j] = E[i, j] / s_at_i
 
-Every statement keeps the loops inside of the shared ones. A statement may read elements that an earlier one wrote in
-the same iteration, so both have to access them by the same variables of the shared loops (loop fusion and array
-contraction of Gao, Olsen, Sarkar and Thekkath, 1992).
+Every statement keeps its loops inside the shared loops. A statement may read elements that an earlier statement wrote
+in the same iteration, so the two statements have to access these elements by the same variables of the shared loops
+(loop fusion and array contraction of Gao, Olsen, Sarkar and Thekkath, 1992).
 
 The innermost shared loop may run over panels of a variable. Temporaries then shrink to the memory of one panel, and
 each statement has its own loop over the variable inside, so that a product with a dense matrix reads the matrix once
@@ -51,7 +51,7 @@ class FusionError(Exception):
 
 
 def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) -> nest.Stmt:
-    """The nests of a problem's statements, one after the other, where some share loops with the next one.
+    """Put the nests of a problem's statements one after the other, and fuse the nests that share loops.
 
     Args:
         parts: the nest of each statement.
@@ -80,7 +80,7 @@ def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) 
 
 
 def _split(stmt: nest.Stmt) -> tuple[tuple[nest.Stmt, ...], nest.Stmt]:
-    """The clearing of targets in front of a nest, and the nest."""
+    """Separate the clears of targets in front of a nest from the nest."""
     if isinstance(stmt, nest.Sequence):
         clears = tuple(s for s in stmt.stmts if isinstance(s, nest.Clear))
         rest = tuple(s for s in stmt.stmts if not isinstance(s, nest.Clear))
@@ -96,9 +96,9 @@ def _sequence(stmts: Iterable[nest.Stmt]) -> nest.Stmt:
 
 
 def _joined(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str, around: tuple[str, ...]) -> nest.Stmt:
-    """One nest of both statements, which share the loops down to `name`.
+    """Fuse two nests into one nest in which they share the loops down to `name`.
 
-    Where `second` already has several nests inside a shared loop, `first` is joined with the first one of these.
+    If `second` already has several nests inside a shared loop, `first` is joined with the first of those nests.
     """
     if around and isinstance(second, nest.Sequence):
         nearest, *others = second.stmts
@@ -127,10 +127,10 @@ def _joined(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str, ar
 def _agreed(
     problem: Problem, first: nest.Forall, second: nest.Forall
 ) -> tuple[Range | LevelIteration | Panels, nest.Stmt, nest.Stmt]:
-    """The domain of a shared loop, and the body of each statement in it.
+    """Return the domain of a shared loop, and the body of each statement in that loop.
 
-    Domains may differ if both visit every coordinate. The loop then walks one of them, and a statement that walks the
-    level of another pattern looks the coordinate up in it.
+    The domains of the statements may differ if both domains visit every coordinate. The shared loop then walks one of
+    the domains, and a statement that walked another level looks the coordinate up in that level.
     """
     if isinstance(second.domain, Panels) and any(_continues(problem, x.body, first.var) for x in (first, second)):
         raise FusionError(f"panels of {first.var} continue segments of a sparse level, which one statement walks")
@@ -147,7 +147,7 @@ def _agreed(
 
 
 def _continues(problem: Problem, stmt: nest.Stmt, var: IndexVar) -> bool:
-    """Whether loops over a variable's panel continue in a sparse level where they ended in the panel before."""
+    """Whether a loop over a variable's panel walks a sparse level and continues where the previous panel ended."""
     if (
         isinstance(stmt, nest.Forall)
         and stmt.var == var
@@ -166,7 +166,7 @@ def _visits_all(problem: Problem, domain: object) -> bool:
 
 
 def _located(loop: nest.Forall, leader: object) -> nest.Stmt:
-    """The body of a loop that a loop over the same variable replaces, with a lookup if it walks another level."""
+    """The body of a loop that a loop over `leader` replaces, inside a lookup if the old loop walks another level."""
     if loop.domain == leader or not isinstance(loop.domain, LevelIteration):
         return loop.body
     return nest.Forall(loop.var, replace(loop.domain, bound=True, panel=False), loop.body)
@@ -213,9 +213,9 @@ def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Acce
 
 
 def _check_owners(problem: Problem, stmt: nest.Stmt, members: Items[Statement]) -> None:
-    """Raise FusionError if threads divide a loop whose iterations do not own the elements that each statement writes.
+    """Raise FusionError if threads divide a loop in which several iterations write the same element of a target.
 
-    Targets that each chunk copies are exempt.
+    Targets that are copied for each chunk are exempt.
     """
     while isinstance(stmt, nest.Forall):
         for member in members if stmt.parallel is not None else ():
@@ -229,27 +229,27 @@ def _check_owners(problem: Problem, stmt: nest.Stmt, members: Items[Statement]) 
 
 
 def has_copies(problem: Problem, statement: Statement) -> bool:
-    """Whether each chunk can have a copy of the target of a sum: a dense array."""
+    """Whether chunks can have copies of the target: the statement must be a sum into a directly indexed dense array."""
     target = problem.type_of[statement.target.tensor]
     return statement.add == "+" and target.positions is None and not statement.target.nested()
 
 
 def contracted(problem: Problem, stmt: nest.Stmt) -> nest.Stmt:
-    """The nest in which a temporary that one iteration writes and reads takes the memory of one iteration."""
+    """Shrink each temporary that is written and read in the same iteration to the memory of one iteration."""
     for name in problem.temporaries:
         stmt = _Contraction(problem, name).stmt(stmt, ())
     return stmt
 
 
 class _Contraction:
-    """Puts one temporary into the innermost loop that has all of its uses."""
+    """The pass that moves one temporary into the innermost loop that contains all uses of the temporary."""
 
     def __init__(self, problem: Problem, name: str) -> None:
         self.problem, self.name = problem, name
         (self.statement,) = (s for s in problem.statements if s.target.tensor == name)
 
     def stmt(self, stmt: nest.Stmt, around: tuple[nest.Forall, ...], cleared: bool = False) -> nest.Stmt:
-        """The statement with the workspace. `cleared`: unwritten elements are read as the zero of sums."""
+        """Put the workspace into a statement. `cleared`: whether unwritten elements must read as the zero of sums."""
         match stmt:
             case nest.Forall(body=body):
                 return replace(stmt, body=self.stmt(body, (*around, stmt), cleared))
@@ -289,7 +289,7 @@ class _Contraction:
     def placed(
         self, stmts: tuple[nest.Stmt, ...], count: int, around: tuple[nest.Forall, ...], cleared: bool
     ) -> nest.Stmt | None:
-        """The statements with a workspace, which the first `count` of them fill; None if nothing is saved."""
+        """Put a workspace around the statements; the first `count` fill it. Returns None if that saves nothing."""
         target = self.statement.target
         bound = {var for loop in around if not isinstance(loop.domain, Panels) for var in loop.variables}
         divided = {var for loop in around for var in loop.variables} - bound
@@ -325,7 +325,7 @@ class _Contraction:
         return any(a.accumulate and a.target.tensor == self.name for a in nest.assignments(stmt))
 
     def covers(self, stmt: nest.Stmt) -> bool:
-        """Whether a statement writes the temporary at every entry of its pattern, padding aside."""
+        """Whether a statement writes the temporary at every entry of the temporary's pattern, except in padding."""
         positions = self.problem.type_of[self.name].positions
         loops = path_to(stmt, self.name)
         return loops is not None and all(
@@ -333,7 +333,7 @@ class _Contraction:
         )
 
     def below(self, around: tuple[nest.Forall, ...]) -> LevelIteration | None:
-        """The innermost level of the temporary's pattern that the loops around walk."""
+        """Return the innermost level of the temporary's pattern that the loops around walk; None if they walk none."""
         positions = self.problem.type_of[self.name].positions
         if positions is None:
             return None
@@ -342,9 +342,9 @@ class _Contraction:
         return max(walked, key=lambda level: level.level, default=None)
 
     def below_panel(self, divided: set[IndexVar], above: LevelIteration | None) -> LevelIteration | None:
-        """The level whose panel the loops around fix, if the panel's entries follow one another; else None.
+        """Return the level whose panel the loops around fix; None if the entries of the panel are not contiguous.
 
-        They follow one another if the level has every coordinate and is the next level below the present position.
+        The entries are contiguous if the level has every coordinate and is the next level below the present position.
         """
         positions = self.problem.type_of[self.name].positions
         if positions is None or len(divided) > 1:
@@ -368,7 +368,7 @@ class _Contraction:
 
 
 def _variables(target: Access, axis: Dense | Positions) -> tuple[IndexVar, ...]:
-    """The variables that determine the place on a storage axis."""
+    """Return the variables that determine the coordinate, or the position, on a storage axis."""
     dims = axis.dims if isinstance(axis, Positions) else (axis.dim,)
     return tuple(v for dim in dims for v in Access("", (target.indices[dim],)).variables())
 

@@ -54,9 +54,9 @@ class Parallel:
     number of threads.
 
     owned: each iteration owns its part of the target.
-    split: the same, but long segments of the second level are cut. The sums of the parts of a segment are added in the
-        order of the chunks.
-    reduced: each chunk has its own copy of the workspace, or of the targets that several iterations add to; the copies
+    split: like owned, but long segments of the second level are cut. The sums of the parts of a segment are added in
+        the order of the chunks.
+    reduced: each chunk has its own copy of the workspace, or of the targets to which several iterations add; the copies
         are added in the order of the chunks.
     """
 
@@ -72,8 +72,9 @@ class Workspace:
     """A scalar, or `lanes` lanes of `var`, kept in registers.
 
     Attributes:
-        monoid: the operation by which it is added to, with its initial value.
-        checked: products that read it are left out if nothing was added to it: 0 times an infinite factor is NaN.
+        monoid: the operation that adds values to the workspace, and the initial value.
+        checked: whether products that read the workspace are left out if nothing was added to the workspace. Otherwise
+            0 times an infinite factor would be NaN.
     """
 
     name: str
@@ -84,14 +85,14 @@ class Workspace:
     checked: bool = False
 
     def access(self) -> Access:
-        """The notation of its use."""
+        """Return the access by which statements read and write the workspace."""
         return Access(self.name, () if self.var is None else (self.var,))
 
 
 @dataclass(frozen=True, slots=True)
 class SparseWorkspace:
-    """A workspace over all coordinates of `var` that marks the ones written; without `var`, a scalar with one mark.
-    With dtype "" it holds no values (Kjolstad et al., 2019)."""
+    """A workspace over all coordinates of `var` that marks the coordinates written. Without `var`, it is a scalar with
+    one mark. With dtype "", it holds only marks and no values (Kjolstad et al., 2019)."""
 
     name: str
     dtype: str
@@ -99,7 +100,7 @@ class SparseWorkspace:
     var: IndexVar | None
 
     def access(self) -> Access:
-        """The notation of its use."""
+        """Return the access by which statements read and write the workspace."""
         return Access(self.name, () if self.var is None else (self.var,))
 
 
@@ -107,14 +108,14 @@ class SparseWorkspace:
 class ArrayWorkspace:
     """The part of a temporary that one iteration of the loops around needs, in memory of one thread.
 
-    Its elements are undefined at first. The producer writes every element that the consumer reads.
+    The elements are undefined at first. The producer writes every element that the consumer reads.
 
     Attributes:
-        target: the temporary, as its statement writes it. Inside it is accessed as before.
+        target: the access by which a statement writes the temporary. The nest accesses the temporary as before.
         dtype: the temporary's dtype.
-        axes: the numbers of its storage axes that the loops around do not fix.
-        below: a level. The elements lie below its present position, or below its positions in the present panel; None
-            for the elements at all positions.
+        axes: the indices of the temporary's storage axes that the loops around do not fix.
+        below: the level whose present position, or whose positions in the present panel, have the elements below them;
+            None if the elements lie at all positions.
     """
 
     target: Access
@@ -128,7 +129,7 @@ class ArrayWorkspace:
         return self.target.tensor
 
     def access(self) -> Access:
-        """The notation of its use."""
+        """Return the access by which statements read and write the elements."""
         return self.target
 
     def __str__(self) -> str:
@@ -157,14 +158,14 @@ class Assign:
 
     @property
     def reads(self) -> tuple[Access, ...]:
-        """What is read, from left to right: the condition's accesses, then the value's."""
+        """The accesses that are read, from left to right: the condition's, then the value's."""
         return accesses_of(self.condition, self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Set elements of the target to the zero of its sums: all of them, or with `unused` only elements at positions of
-    its dynamic pattern that are not in use. In the latter case the loops that follow write every position in use."""
+    """Set all elements of the target to the zero of the target's sums. With `unused`, set only the elements at unused
+    positions of the target's dynamic pattern; the loops that follow write every position in use."""
 
     target: Access
     monoid: Monoid
@@ -176,8 +177,8 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Widened:
-    """The body works on a copy of the target in float64, which is zero at first. At the end it is narrowed into the
-    target."""
+    """Run the body on a float64 copy of the target. The copy is zero at first, and is narrowed into the target at the
+    end."""
 
     target: Access
     dtype: str
@@ -186,8 +187,8 @@ class Widened:
 
 @dataclass(frozen=True, slots=True)
 class AppendCoord:
-    """Append one entry to the target, or count one: the coordinates of all indices, perhaps with a value. If levels are
-    built, an entry has only the coordinate of the innermost index, `last`: `AppendEdges` appends the others."""
+    """Append one entry to the target, or count it. An entry has the coordinates of all indices, and perhaps a value. If
+    levels are built, it has only the coordinate of the innermost index, `last`: `AppendEdges` appends the others."""
 
     target: Access
     value: Access | None = None
@@ -199,8 +200,8 @@ class AppendCoord:
 
 @dataclass(frozen=True, slots=True)
 class ReserveUpperBound:
-    """Count an upper bound of the entries that a loop over `var` would append, without running it: the sum over terms
-    of the shortest segment of the term's levels, or of all coordinates if it has none."""
+    """Count an upper bound of the entries that a loop over `var` would append, without running the loop. Each term adds
+    the length of the shortest segment of its levels, or the number of all coordinates if the term has no levels."""
 
     var: IndexVar
     terms: tuple[tuple[LevelIteration, ...], ...]
@@ -212,8 +213,8 @@ class ReserveUpperBound:
 
 @dataclass(frozen=True, slots=True)
 class AppendEdges:
-    """Run the body; if it appended anything, append the coordinate of the last of `indices` and the end of the entries
-    below it (the edges of Chou et al., 2018). `indices` are the target's outermost, in storage order."""
+    """Run the body. If it appended anything, append the coordinate of the last of `indices`, and the end of the entries
+    below that coordinate (the edges of Chou et al., 2018). `indices` are the target's outermost, in storage order."""
 
     target: Access
     indices: tuple[IndexVar, ...]
@@ -235,7 +236,7 @@ class Forall:
     Attributes:
         prefetch: how many entries ahead the rows gathered in the body are prefetched.
         jam: how many iterations run at a time (see `kernel.jam`).
-        run: whether only the iterations in the present run of a loop over `Runs` around are executed.
+        run: whether the loop executes only the iterations in the present run of an outer loop over `Runs`.
         unroll: whether the iterations are written out one by one.
     """
 
@@ -269,7 +270,7 @@ class Forall:
 
     @property
     def lanes(self) -> int:
-        """The number of positions or coordinates that are worked on at a time, in lanes; 0 for one by one."""
+        """The number of positions or coordinates that run at a time, in lanes; 0 if they run one by one."""
         return self.domain.lanes if isinstance(self.domain, LevelIteration | Range) else 0
 
 
@@ -283,7 +284,7 @@ class Pack:
     body: Stmt
 
     def access(self) -> Access:
-        """The notation of its use."""
+        """Return the access by which the body reads the copy."""
         return Access(self.name, self.source.indices)
 
     def __str__(self) -> str:
@@ -292,13 +293,13 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Run the body with a map from the coordinates of a level's entries, below the present position, to positions.
+    """Run the body with a map from coordinates to positions, for a level's entries below the present position.
 
-    Lookups in the level (`LevelIteration.scattered`) then take one step and no search.
+    Lookups in the level (`LevelIteration.scattered`) then take one step, without a search.
 
     Attributes:
         var: the variable of the level.
-        domain: the level, as it is looked up inside.
+        domain: the level, in the form in which the body looks coordinates up.
         positions: whether the body reads positions. If not, the map only has a bit for each coordinate.
     """
 
@@ -321,7 +322,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class TermGuard:
-    """Run the body if all of the term's levels in the coiterations around have an entry."""
+    """Run the body if, in the coiterations around, every level of the term has an entry."""
 
     term: int
     body: Stmt
@@ -374,7 +375,7 @@ class LoopNest:
 
     @property
     def adds_in_memory(self) -> bool:
-        """Whether sums are added up in a target itself, rather than only stored there."""
+        """Whether sums are added up in a target's memory, instead of being stored there when they are complete."""
         types = self.problem.type_of
         return any(s.accumulate and s.target.tensor in types for s in assignments(self.body))
 
@@ -405,7 +406,7 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def with_children(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
-    """The statement with `change` of each of its children."""
+    """Return the statement with each child replaced by `change(child)`."""
     match stmt:
         case Forall() | TermGuard() | AppendEdges() | Pack() | Scatter() | Widened():
             return replace(stmt, body=change(stmt.body))

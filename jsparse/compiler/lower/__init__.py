@@ -1,1 +1,1 @@
-"""Loop nest → KernelIR. `lower.py` does it; the run time needs the rest of this package without it."""
+"""Loop nest → KernelIR. The entry point is `lower.py`; the run time can use `storage.py` without it."""

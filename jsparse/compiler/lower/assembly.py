@@ -4,7 +4,7 @@ A chunk keeps its write positions in registers: one for the next entry, or, if l
 of each level. The same loops run in both phases, in the same chunks: their division depends on patterns alone.
 
 Levels are built like the nodes of a tree (the edges of Chou et al., 2018): an item of a level is a coordinate and the
-end of the items below it. Items without any below are never written.
+end of the items below it. An item that would have no items below it is never written.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Lowering(Protocol):
     """The lowering of loop nests, as this module needs it."""
 
     def stmt(self, stmt: LoopStmt, scope: Scope) -> ir.Stmt:
-        """Any statement."""
+        """Lower any statement."""
 
     def forall(self, loop: Forall, scope: Scope, partials: Partials | None) -> ir.Stmt:
-        """A loop, divided into chunks by `partials`."""
+        """Lower a loop; if it is divided, `partials` sets up each chunk."""
 
 
 def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> ir.Stmt:
@@ -80,7 +80,7 @@ def _counts(nest: LoopNest) -> bool:
 
 
 def _counted(storage: Storage, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
-    """A chunk's loops that count its entries."""
+    """A chunk's loops, which count the entries of the chunk."""
     return block(ir.Declare(cursors[-1], zero(I64)), loops, ir.Store(storage.target, chunk, cursors[-1]))
 
 
@@ -104,7 +104,7 @@ def _depth(problem: Problem) -> int:
 
 
 def _cursor(problem: Problem, level: int) -> str:
-    """The register with the position of a level's next item; for the last level, of the next entry."""
+    """The name of the register with the position of a level's next item, or of the next entry in the last level."""
     name = problem.target.tensor
     return name if level == _depth(problem) - 1 else f"{name}'s level {level}"
 
@@ -140,7 +140,7 @@ def append(stmt: AppendCoord, scope: Scope) -> ir.Stmt:
 
 
 def reserve(stmt: ReserveUpperBound, scope: Scope) -> ir.Stmt:
-    """Advance the count by an upper bound: the lengths of segments."""
+    """Advance the count of entries by an upper bound, which is computed from the lengths of segments."""
     cursor = scope.registers[scope.storage.problem.target.tensor]
     before: list[ir.Stmt] = []
     every: list[ir.Expr] = []

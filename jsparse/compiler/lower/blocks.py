@@ -1,7 +1,7 @@
 """Blocked sums: loops cut into runs, and the runs' sums added to a total.
 
-Most segments are shorter than a run. So the total is only written where a run ends before its loops do: a segment of
-one run costs one comparison, and its sum stays in the accumulator.
+Most segments are shorter than a run. So the total is only written where a run ends before its loops end: a segment
+of one run costs one comparison, and the sum of the segment stays in the accumulator.
 
 Totals are wide accumulators to which the sums of runs are added. Totals of vectors are in stack memory: they are read
 and written only once per run, and the accumulator needs the registers.
@@ -48,7 +48,7 @@ WRITTEN_OUT = 32  # lanes of a total whose pieces are written out, so that LLVM 
 
 
 def total_where(where: Where, scope: Scope, lowerer: Lowering) -> Stmt:
-    """Producer and consumer of a total that runs are added to. After the runs, the accumulator holds the total."""
+    """Lower the producer and consumer of a total of runs. After the runs, the accumulator holds the total."""
     runs, workspace = where.producer, where.workspace
     assert isinstance(runs, Forall)
     assert isinstance(workspace, Workspace)
@@ -75,7 +75,7 @@ def total_where(where: Where, scope: Scope, lowerer: Lowering) -> Stmt:
 
 
 def add_runs(runs: Forall, scope: Scope, lowerer: Lowering) -> Stmt:
-    """Runs of one segment, added to a scalar total that other segments share."""
+    """Lower the runs of one segment. Their sums are added to a scalar total that other segments share."""
     block_sum, producer = _of_run(runs)
     assert isinstance(runs.body, Where)
     assert isinstance(runs.body.consumer, Assign)
@@ -110,7 +110,7 @@ class _Going:
         self.scope = inside.with_run(runs.var, Run(self.size, self.ends, self.left))
 
     def start(self) -> Stmt:
-        """The declarations in front of the loops."""
+        """Return the declarations that precede the loops."""
         return block(self.total.made(), Declare(self.left, const(self.size)), Declare(self.several, NO))
 
     def ends(self, first: Expr, last: Expr) -> Stmt:
@@ -119,7 +119,7 @@ class _Going:
 
 
 def _chunks(runs: Forall, total: _Total, scope: Scope, lowerer: Lowering) -> Stmt:
-    """Runs divided over threads: each chunk has its own total, and the totals are added in the chunks' order."""
+    """Divide runs over threads. Each chunk has its own total, and the totals are added in the order of the chunks."""
     block_sum, producer = _of_run(runs)
     assert isinstance(producer, Forall)
     own = _Total(scope, scope.fresh(block_sum.name, total.accumulator.type))
@@ -176,7 +176,7 @@ class _Total:
         self.narrow = Buffer(scope.fresh("sums").name, accumulator.type.scalar, -1, True)
 
     def made(self) -> Stmt:
-        """An empty total and an empty accumulator."""
+        """Declare an empty total and an empty accumulator."""
         start = Declare(self.accumulator, zero(self.accumulator.type))
         if not self.lanes:
             return block(start, Declare(self.register, zero(self.register.type)))
@@ -205,7 +205,7 @@ class _Total:
         return block(start, Store(self.narrow, const(0), acc), self.each(step), back)
 
     def each(self, step: Callable[[Expr], Stmt]) -> Stmt:
-        """A step for each piece of the lanes."""
+        """Run `step` for each piece of the lanes."""
         if self.width <= WRITTEN_OUT:
             return block(*(step(const(n)) for n in range(0, self.width, self.piece)))
         n = self.scope.fresh("n")
@@ -239,7 +239,7 @@ class _Total:
         return block(self.each(step), Set(self.accumulator, Load(self.narrow, const(0), self.lanes)))
 
     def copies_made(self, copies: Buffer) -> Stmt:
-        """Memory for the copies."""
+        """Allocate the memory for the copies."""
         return LocalArray(copies, MAX_CHUNKS * self.width)
 
 

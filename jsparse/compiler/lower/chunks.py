@@ -1,4 +1,4 @@
-"""Loops in parts: chunks for threads, and runs of a number of iterations.
+"""Division of loops: into chunks for threads, and into runs of at most a given number of iterations.
 
 The number of chunks and their bounds depend on the pattern and the sizes alone, so a result is bit-equal for any number
 of threads. There are more chunks than threads; an idle thread claims the next chunk.
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """A reduction over chunks: `own(chunk, loops)` gives a chunk its accumulator, `combine(chunks)` adds them up."""
+    """A reduction over chunks. `own(chunk, loops)` gives a chunk its accumulator; `combine(chunks)` adds these up."""
 
     own: Callable[[ir.Expr, ir.Stmt], ir.Stmt]
     combine: Callable[[ir.Expr], ir.Stmt]
@@ -75,10 +75,10 @@ def in_chunks(
 
 
 def _before(chunk: ir.Expr, chunks: ir.Expr, whole: ir.Expr) -> ir.Expr:
-    """The share of `whole` that belongs to the chunks before this one.
+    """Return the part of `whole` that belongs to the chunks before this one.
 
-    With whole = chunks · q + r each chunk has q, and the first r chunks have 1 more. Nothing here exceeds 64 bits, as
-    the product chunk · whole may.
+    With whole = chunks · q + r each chunk has q, and the first r chunks have 1 more. No number here exceeds 64 bits,
+    while the product chunk · whole could.
     """
     each = floor_div(whole, chunks)
     rest = sub(whole, mul(each, chunks))
@@ -113,7 +113,7 @@ def at_weight(
     weight: Callable[[ir.Expr], ir.Expr],
     grows: bool,
 ) -> tuple[list[ir.Stmt], ir.Var, ir.Var]:
-    """The boundary at which chunk `part[0]` of `part[1]` chunks of equal weight begins.
+    """Find the boundary at which chunk `part[0]` of `part[1]` chunks of equal weight begins.
 
     Args:
         total: the weight of all positions.
@@ -122,7 +122,7 @@ def at_weight(
             may find the last boundary too early, and no chunk would have the positions after it. In this case the last
             boundary is set to `size`. Boundaries never decrease, for any index arrays.
 
-    Returns the statements that find the boundary, the weight that the chunks before it should have, and its position.
+    Returns the statements that find the boundary, the weight that the chunks before it should have, and the boundary.
     """
     (chunk, chunks), goal = part, scope.fresh("goal")
     search, found = lower_bound(scope, const(0), size, lambda n: ir.Compare("<=", goal, weight(n)))
@@ -163,7 +163,7 @@ NEVER = 2**63 - 1  # a position that no loop reaches
 def in_run(
     scope: Scope, run: Run | None, first: ir.Expr, stop: ir.Expr, walk: Callable[[ir.Expr, ir.Expr], ir.Stmt]
 ) -> ir.Stmt:
-    """`walk` from `first` to `stop`, cut into runs if `run` is given."""
+    """Run `walk` from `first` to `stop`, cut into runs if `run` is given."""
     if run is None:
         return walk(first, stop)
     if run.left is None:
@@ -212,7 +212,7 @@ def _going_on(
     more: ir.Expr,
     walk: Callable[[ir.Expr, ir.Expr], ir.Stmt],
 ) -> ir.Stmt:
-    """The rest of the present run, which continues in the next segment unless it is full."""
+    """Continue the present run in this segment. The run goes on in the next segment unless the run is full."""
     full = block(run.ends(NO, NO), ir.Set(left, const(run.size)), ir.Set(start, end), ir.Set(going, more))
     return block(
         ir.Let(end, minimum(add(start, left), stop)),
@@ -252,7 +252,7 @@ def tiles_in_run(
 
 
 def counted(run: Run | None, turn: ir.Stmt) -> ir.Stmt:
-    """One iteration, which is counted, and ends the run if the run is full."""
+    """Return one iteration, which is counted. It ends the run if the run is full."""
     if run is None:
         return turn
     assert run.left is not None

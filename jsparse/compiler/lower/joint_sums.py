@@ -11,7 +11,8 @@ them one by one:
         totals = [fold(acc.0), …, fold(acc.7)]           (`kernel.nodes.Vector`)
         store what follows from the totals at p, …, p + 7
 
-If positions of a segment remain, its last 8 positions are computed, some again, as in `position_lanes`.
+If positions of a segment remain at the end, the last 8 positions of the segment are computed, some of them for the
+second time, as in `position_lanes`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Ahead = Callable[[Entry], list[ir.Stmt]]  # the prefetches at an entry
 
 @dataclass(frozen=True, slots=True)
 class JointSum:
-    """The parts of a body that stores a value of a sum in lanes: where(total, where(acc, sum, fold), store)."""
+    """The parts of a body that stores a value made from a sum in lanes: where(total, where(acc, sum, fold), store)."""
 
     total: Workspace
     acc: Workspace
@@ -47,7 +48,7 @@ class JointSum:
 
 
 def joint_sum(stmt: LoopStmt) -> JointSum | None:
-    """The parts of a body that stores a value of a sum in lanes; None for any other body."""
+    """Return the parts of a body that stores a value made from a sum in lanes, or None for any other body."""
     match stmt:
         case Where(
             workspace=Workspace(var=None) as total,
@@ -61,12 +62,12 @@ def joint_sum(stmt: LoopStmt) -> JointSum | None:
 def joint_sums(
     scope: Scope, domain: LevelIteration, loop: Forall, parts: JointSum, lower: Lower, ahead: Ahead
 ) -> ir.Stmt:
-    """The loop over the positions of a segment."""
+    """Return the loop over the positions of a segment, with the sums of several positions folded together."""
     return _JointSums(scope, domain, loop, parts, lower, ahead).segment()
 
 
 def joint_coordinates(scope: Scope, loop: Forall, size: int, parts: JointSum, lower: Lower) -> ir.Stmt:
-    """The loop over the coordinates of a dense index of a known size. What remains runs one by one."""
+    """Return the loop over the coordinates of a dense index of known size. Coordinates left over run one by one."""
     n, whole = scope.fresh(loop.var), size // loop.lanes * loop.lanes
     stmts: list[ir.Stmt] = []
     sums: list[ir.Var] = []
@@ -113,7 +114,7 @@ class _JointSums:
         return block(*found.prelude, by_lanes(self.walk, self.lanes, found.first, stop, self.at, self.alone))
 
     def inside(self, coordinate: ir.Expr, position: ir.Expr) -> Scope:
-        """The scope at an entry, or at several."""
+        """Return the scope at one entry, or at several entries in lanes."""
         return self.scope.with_positions(self.domain, PositionRange(position)).with_index(self.loop.var, coordinate)
 
     def alone(self, position: ir.Expr) -> ir.Stmt:

@@ -1,4 +1,4 @@
-"""Loops over the entries of a pattern's level, by the level functions of its kind (`compiler.levels`)."""
+"""Loops over the entries of a pattern's level, made from the functions of the level's kind (`compiler.levels`)."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class LevelWalk:
         return ir.Binary("max", first, position_bounds[0]), minimum(stop, position_bounds[1])
 
     def length(self) -> tuple[list[ir.Stmt], ir.Expr]:
-        """An upper bound of the number of entries below the positions above."""
+        """Return a prelude, and an upper bound of the number of entries below the positions of the level above."""
         if self.kind.is_full:
             return [], self.extent()
         found = self.segment
@@ -182,13 +182,13 @@ class LevelWalk:
         return ir.Extent(coordinates, self.type.batch_axes)
 
     def clamped(self, position: ir.Expr) -> ir.Expr:
-        """A position read from memory. Dynamic patterns may hold any number, so theirs is clamped to the capacity."""
+        """Clamp a position from memory to the capacity. Only dynamic patterns need this: they may hold any number."""
         if not self.type.dynamic:
             return position
         return ir.Binary("max", minimum(position, self.capacity()), const(0))
 
     def coordinate(self, position: ir.Expr) -> ir.Expr:
-        """The coordinate of a position of the level, which is not a full one."""
+        """Return the coordinate at a position of the level. The level must not be full."""
         return self.load("coordinates", position) if self.kind.has_coordinates else self.segment.coordinate(position)
 
     def full_entry(self, coordinate: ir.Expr) -> Entry:
@@ -209,8 +209,8 @@ class LevelWalk:
         plain: bool = False,
         otherwise: ir.Stmt | None = None,
     ) -> ir.Stmt:
-        """The body at one position (or run of positions) if its coordinate equals the bound one or, without a bound
-        one, is in range; else `otherwise`."""
+        """Run the body at one position (or run of positions) if the coordinate there equals the bound variable, or, if
+        the variable is not bound, lies in range; else run `otherwise`."""
         coordinate = self.scope.fresh(self.var)
         entry = Entry(
             coordinate, PositionRange(position, stop), position if plain and self.kind.has_coordinates else None
@@ -303,7 +303,7 @@ class LevelWalk:
         return block(*prelude, self.divided(size, grain, lambda start, stop: loop(start, stop, body), partials))
 
     def divided(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
-        """`loop` over the positions of each chunk."""
+        """Run `loop` over the positions of each chunk."""
         if self.domain.level != 0 or self.domain.bound:
             raise ValueError(f"only the outermost level of a pattern is divided over threads, not {self.domain}")
         if not any(level.kind.has_pointers for level in self.type.levels[1:]) and not self.repeats:
@@ -311,7 +311,7 @@ class LevelWalk:
         return self.weighted(size, grain, loop, partials)
 
     def whole(self) -> tuple[ir.Expr, list[ir.Stmt], Callable[[ir.Expr, ir.Expr, Body], ir.Stmt]]:
-        """The outermost level: its number of positions, the statements that compute it, a loop over some positions."""
+        """The outermost level: its number of positions, statements that compute this, and a loop over positions."""
         if self.kind.is_full:
             return self.extent(), [], self.full_loop
         return self.segment.stop, self.segment.prelude, self.stored_loop

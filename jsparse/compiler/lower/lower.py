@@ -106,7 +106,7 @@ class _Lowerer:
         self.problem = problem
 
     def widened(self, stmt: Widened, scope: Scope) -> ir.Stmt:
-        """Work on a copy of the target in borrowed memory, which is zero; then narrow it."""
+        """Run the body on a copy of the target in borrowed memory, which is zero at first; then narrow the copy."""
         storage, name = scope.storage, stmt.target.tensor
         size, target = storage.size_of(stmt.target), storage.by_name[name]
         copy = ir.Buffer(scope.fresh(f"{name} in float64").name, Type("float64"), -1, True)
@@ -150,7 +150,7 @@ class _Lowerer:
                 return self.loop(stmt, scope)
 
     def loop(self, stmt: Forall, scope: Scope) -> ir.Stmt:
-        """A loop, with the statements around it: bounds of panels, partial sums of chunks."""
+        """Lower a loop with the code around it, such as the bounds of panels or the partial sums of chunks."""
         match stmt:
             case Forall(domain=Runs()):
                 return add_runs(stmt, scope, self)
@@ -167,7 +167,7 @@ class _Lowerer:
                 return self.forall(stmt, scope, None)
 
     def where(self, stmt: Where, scope: Scope) -> ir.Stmt:
-        """A workspace: its producer, then its consumer."""
+        """Lower the producer of a workspace, then the consumer."""
         match stmt:
             case Where(workspace=SparseWorkspace() as row):
                 return sparse_where(stmt, row, scope, self.stmt)
@@ -222,7 +222,7 @@ class _Lowerer:
                 return self.stmt(loop.body, scope)
 
     def derivation(self, loop: Forall, domain: Derivation, scope: Scope) -> ir.Stmt:
-        """The body at the coordinate that other variables determine, if it is in range."""
+        """Run the body at the coordinate that other variables determine, if the coordinate is in range."""
         here = scope.fresh(loop.var)
         found = reduce(add, (mul(const(stride), scope.indices[part]) for stride, part in domain.derived.parts))
         inner = self.stmt(loop.body, scope.with_index(loop.var, here))
@@ -250,7 +250,7 @@ class _Lowerer:
         return in_chunks(scope, size, loop.parallel.grain, body, partials)
 
     def fused(self, loop: Forall, domain: Fused, scope: Scope, partials: Partials | None) -> ir.Stmt:
-        """The body at every pair of coordinates."""
+        """Run the body at every pair of coordinates."""
         outer, inner = scope.storage.size(domain.outer), scope.storage.size(domain.inner)
 
         def body(start: ir.Expr, stop: ir.Expr) -> ir.Stmt:
@@ -267,7 +267,7 @@ class _Lowerer:
         return in_chunks(scope, size, loop.parallel.grain, body, partials)
 
     def tiles(self, loop: Forall, lanes: int, scope: Scope) -> ir.Stmt:
-        """All full tiles, then one narrower tile: both widths are constants, so no lane is masked."""
+        """Run all full tiles, then one narrower tile. Each width is a constant, so no lane is masked."""
         size = self.problem.size[loop.var]
         if size is None:
             raise ValueError(f"{loop.var} is tiled but its size is unknown")
@@ -313,7 +313,7 @@ class _Lowerer:
         return prefetches(loop, domain, entry, scope) if loop.prefetch else []
 
     def assign(self, assign: Assign, scope: Scope) -> ir.Stmt:
-        """An assignment; its value contributes nothing if an indirect index is out of range."""
+        """Lower an assignment. Its value contributes nothing if an indirect index is out of range."""
         if is_sparse_workspace(assign.target.tensor, scope):
             return self.row_assign(assign, scope)
         assert assign.value is not None
@@ -395,7 +395,7 @@ class _Lowerer:
         return lowered_scalar(value, read, scope.fresh, assign.dtype, lanes, in_order=assign.monoid.is_selective)
 
     def counted(self, assign: Assign, scalar: Scalar, scope: Scope) -> tuple[list[ir.Let], ir.Expr]:
-        """The bindings of local names, and the value: zero where the condition fails, and in lanes out of range."""
+        """Return bindings of local names, and the value: zero if the condition fails or a lane is out of range."""
         bound, value = self.value(assign, scalar, scope)
         holds = scope.counts
         if assign.condition is not None:

@@ -1,8 +1,9 @@
 """Coiteration: the loop over the coordinates at which some term of a sum has entries.
 
-Every sparse level has a cursor: a position and its coordinate, which is the index variable's size at the end. The next
-coordinate is the smallest of the terms' coordinates; a term (a product) has a coordinate only while all of its cursors
-have entries left. A level is present if its cursor has that coordinate; then the cursor advances.
+Every sparse level has a cursor: a position, and the coordinate at this position. At the end of the segment, the
+coordinate is the index variable's size. The next coordinate is the smallest of the terms' coordinates; a term (a
+product) has a coordinate only while all of its cursors have entries left. A level is present if its cursor has the next
+coordinate; then the cursor advances.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class _Merge:
         self.size = scope.storage.size(loop.var)
 
     def between(self, lo: ir.Expr, hi: ir.Expr, whole: bool = False) -> ir.Stmt:
-        """All coordinates from `lo` to `hi`."""
+        """Return the loop over all coordinates from `lo` to `hi`."""
         prelude: list[ir.Stmt] = []
         cursors: list[_Cursor] = []
         for level in self.sparse:
@@ -82,7 +83,7 @@ class _Merge:
         return block(*prelude, ir.Declare(here, self.next(cursors)), ir.While(less(here, hi), step))
 
     def cursor(self, level: LevelIteration, between: tuple[ir.Expr, ir.Expr] | None) -> tuple[list[ir.Stmt], _Cursor]:
-        """The cursor of a level, on its segment or on the part of it between two coordinates, and what sets it up."""
+        """Return the set-up of a level's cursor, and the cursor. `between` limits its segment to a coordinate range."""
         walk = self.walks[level]
         first, stop, start = walk.segment.first, walk.segment.stop, list(walk.segment.prelude)
         if between is not None:
@@ -104,7 +105,7 @@ class _Merge:
         return block(search, rest), begin, end
 
     def in_range(self, walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> tuple[ir.Stmt, ir.Var, ir.Var]:
-        """The part of a segment whose coordinates are in range: all of it, if its first and last coordinates are.
+        """Return the part of a segment whose coordinates are in range: the entire segment if its two ends are in range.
 
         A loop over all coordinates meets no negative coordinate, so a cursor that begins at one would never advance.
         Other loops skip such entries. Segments are sorted, so the first and the last coordinate decide; the bisection
@@ -150,7 +151,7 @@ class _Merge:
         return one_each and len(self.domain.terms) == len(self.sparse) > 1 and plain
 
     def together(self, cursors: list[_Cursor]) -> ir.Stmt:
-        """The loop while all levels have entries left. Cursors advance without branches, which would be mispredicted.
+        """Loop as long as all levels have entries left. Cursors advance without branches, which would be mispredicted.
 
         An intersection runs the body where all levels have the coordinate, a union at every coordinate that some level
         has. In a union, positions of absent levels can be read, too, so terms are added by selection. In an
@@ -231,7 +232,7 @@ class _Merge:
         return block(search, ir.Set(cursor.position, found))
 
     def next(self, cursors: list[_Cursor]) -> ir.Expr:
-        """The smallest coordinate at which a term may have entries; the size if all terms are at their ends."""
+        """The smallest coordinate at which a term may have entries; the variable's size if all terms have ended."""
         of_terms = []
         for term in self.domain.terms:
             own: list[ir.Expr] = [c.coordinate for c in cursors if c.level in term]
@@ -242,7 +243,7 @@ class _Merge:
         return reduce(minimum, of_terms)
 
     def visit(self, here: ir.Expr, cursors: list[_Cursor]) -> ir.Stmt:
-        """The body at one coordinate; then the cursors of present levels advance."""
+        """Run the body at one coordinate, then advance the cursors of present levels."""
         scope, start, advance = self.scope.with_index(self.var, here), list[ir.Stmt](), list[ir.Stmt]()
         present: dict[LevelIteration, ir.Expr] = {}
         for cursor in cursors:
@@ -270,8 +271,8 @@ class _Merge:
         return block(*start, self.guarded(body, present), *advance)
 
     def in_bounds(self, here: ir.Expr, body: ir.Stmt) -> ir.Stmt:
-        """The body if a coordinate is in range. The index arrays of a dynamic pattern may hold any coordinates, in any
-        order. Where all levels meet, one static level among them is enough: its coordinates are in range."""
+        """Run the body if a coordinate is in range. The index arrays of a dynamic pattern may hold any coordinates, in
+        any order. Where all levels meet, one static level among them is enough: its coordinates are in range."""
         dynamic = [self.walks[level].type.dynamic for level in self.sparse]
         if not (all(dynamic) if self.intersects else any(dynamic)):
             return body
@@ -291,7 +292,7 @@ class _Merge:
         return ir.While(both(less(stop, cursor.stop), same), ir.Set(stop, add(stop, const(1))))
 
     def guarded(self, body: ir.Stmt, present: dict[LevelIteration, ir.Expr]) -> ir.Stmt:
-        """The body if a whole term is present.
+        """Run the body if all levels of some term are present.
 
         No test is needed if each term has exactly one sparse level, since the coordinate is then in one of these
         levels, or if a term has no sparse level, since it is then present everywhere.
@@ -302,7 +303,7 @@ class _Merge:
         return ir.If(reduce(lambda a, b: ir.Binary("|", a, b), terms), body)
 
     def parallel(self, grain: int, partials: Partials | None) -> ir.Stmt:
-        """Chunks of about equal numbers of entries; all levels share each chunk's range of coordinates."""
+        """Divide the loop into chunks of about equal numbers of entries. All levels share a chunk's coordinates."""
         # The weight of the first sparse level alone determines the bounds; if all levels are full, all weights together
         # do. Bounds are coordinates, so each entry, and each run of equal coordinates, belongs to exactly one chunk.
         if not self.levels:
@@ -335,8 +336,8 @@ class _Merge:
     ) -> tuple[list[ir.Stmt], ir.Expr]:
         """The first coordinate of a chunk: 0 for the first chunk, the size after the last one.
 
-        For any other chunk it is the coordinate of the entry at which the weight reaches the share of the chunks before
-        it.
+        For any other chunk, it is the coordinate of the entry at which the weight reaches the share of the preceding
+        chunks.
         """
         grows = not any(of.type.dynamic for of in self.walks.values())
         start, _, found = at_weight(self.scope, (chunk, chunks), total, last, weight, grows)

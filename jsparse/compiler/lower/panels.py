@@ -1,6 +1,6 @@
 """Panels: cache blocking of the reduction dimension.
 
-All segments of a pattern are walked once per panel, each between bounds that are known before. The rows in a panel are
+All segments of a pattern are walked once per panel, each between bounds that were found before. The rows in a panel are
 first packed into contiguous memory: rows at a stride of a power of two would map to the same few cache sets.
 
 The bounds say where the part of each segment that lies in a panel begins and ends:
@@ -38,7 +38,7 @@ BOUNDS_GRAIN = 256  # segments of a chunk that finds bounds
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """The sparse level of a variable that a loop divides into panels of `size` coordinates."""
+    """A sparse level whose variable a loop divides into panels of `size` coordinates."""
 
     var: IndexVar
     level: LevelIteration
@@ -48,7 +48,7 @@ class Divided:
 def divided_level(loop: LoopStmt, scope: Scope) -> Divided | None:
     """The level that a loop over panels divides. The loop may stand directly inside of loops over register tiles.
 
-    None for other loops, and if the variable's coordinates are dense.
+    The result is None for other loops, and if the level of the variable is dense.
     """
     while isinstance(loop, Forall) and isinstance(loop.domain, Tiles):
         loop = loop.body
@@ -69,7 +69,7 @@ def _divided_below(stmt: LoopStmt, var: IndexVar, scope: Scope) -> LevelIteratio
 
 
 def with_panel_bounds(scope: Scope, divided: Divided, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
-    """The body, where borrowed memory holds the bounds of the level's panels."""
+    """Find the bounds of the level's panels, in borrowed memory, and run the body with the bounds."""
     pattern = scope.storage.problem.patterns[divided.level.pattern]
     pointers = scope.storage.index_array(divided.level.pattern, divided.level.level, "pointers")
     memory = ir.Buffer(scope.fresh("bounds").name, Type(pattern.index_dtype), -1, True)
@@ -89,7 +89,7 @@ def with_panel_bounds(scope: Scope, divided: Divided, body: Callable[[Scope], ir
 
 
 def _bounds_of_segment(scope: Scope, divided: Divided, bounds: Bounds, panels: ir.Expr, segment: ir.Expr) -> ir.Stmt:
-    """Find the bounds in one segment."""
+    """Find the bounds of all panels in one segment."""
     above = replace(divided.level, level=divided.level.level - 1)
     here = scope.with_positions(above, PositionRange(segment))
     walk = LevelWalk(here, replace(divided.level, panel=False), divided.var)
@@ -116,7 +116,7 @@ def _bounds_of_segment(scope: Scope, divided: Divided, bounds: Bounds, panels: i
 def panels(
     loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], ir.Stmt], partials: Partials | None
 ) -> ir.Stmt:
-    """The body for each panel."""
+    """Run the body for each panel."""
     size, start, stop, first_bound = scope.storage.size(loop.var), *map(scope.fresh, ("start", "stop", "row"))
     bounds = scope.bounds.get(loop.var)
     inner = body(scope.with_panel(loop.var, Panel(domain.size, start, stop, bounds, first_bound)))
@@ -139,7 +139,7 @@ def panels(
 def _reduced(
     scope: Scope, grain: int, panel: int, size: ir.Expr, partials: Partials, loop: Callable[[ir.Expr, ir.Expr], ir.Stmt]
 ) -> ir.Stmt:
-    """The loop over panels in chunks that have their own sums."""
+    """Divide the loop over panels into chunks. Each chunk has its own sums."""
 
     def of_chunk(first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
         return loop(mul(first, const(panel)), minimum(mul(stop, const(panel)), size))
@@ -171,7 +171,7 @@ def panel_entries(
 
 
 def position_panels(loop: Forall, domain: PositionPanels, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
-    """The body for each panel of positions in the present segment."""
+    """Run the body for each panel of positions in the present segment."""
     level = LevelIteration(domain.pattern, domain.level)
     found = LevelWalk(scope, level, loop.var).segment
     start, stop = scope.fresh("start"), scope.fresh("stop")
@@ -194,7 +194,7 @@ def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
 
 
 def packed(access: Access, scope: Scope) -> ir.Expr:
-    """The present tile of the packed row at the present coordinate."""
+    """Load the present tile of the packed row at the present coordinate."""
     (var,) = (str(v) for v in access.indices if v != scope.tiled)
     offset = mul(sub(scope.indices[var], scope.panels[var].start), const(scope.lanes))
     return ir.Load(scope.packs[access.tensor], offset, scope.lanes)

@@ -13,7 +13,8 @@ A body that adds to a scalar has an accumulator for each lane. With 8 lanes, the
 So the remaining positions need no masks, nothing outside of the segment is read, and a segment with fewer positions
 than lanes is summed by a scalar loop.
 
-A body that stores an element at each position may store it twice. So the last 8 positions of the segment come last:
+A body that stores an element at each position may store it twice. So if positions remain, the last 8 positions of the
+segment are stored together, some of them for the second time:
 
     if first + 8 <= stop:
         for p in first, first + 8, …, as long as p + 8 <= stop:    store at p, …, p + 7
@@ -48,8 +49,8 @@ def end_of_segment(walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> ir.Expr:
 
 
 def coordinates_in_lanes(walk: LevelWalk, positions: ir.Expr) -> tuple[ir.Expr, ir.Expr | None]:
-    """The coordinates at several positions, and which of them are in range (None if all are). The others are replaced
-    by a coordinate in range, and the values read there are not used."""
+    """Return the coordinates at several positions, and whether each coordinate is in range (None if all are). Those out
+    of range are replaced by a coordinate in range, and the values read there are not used."""
     coordinate = walk.coordinate(positions)
     if not walk.type.dynamic:
         return coordinate, None
@@ -65,9 +66,9 @@ def by_lanes(
     several: Callable[[ir.Expr], ir.Stmt],
     one: Callable[[ir.Expr], ir.Stmt],
 ) -> ir.Stmt:
-    """The statements that store an element at each position from `first` to `stop`.
+    """Return the statements that store an element at each position from `first` to `stop`.
 
-    `several(p)` stores at as many positions as there are lanes, `one(p)` at a single one. Both store a zero where the
+    `several(p)` stores at as many positions as there are lanes, `one(p)` at a single one. Each stores a zero where the
     coordinate is out of range.
     """
     p, q = walk.fresh("p"), walk.fresh("p")
@@ -81,7 +82,7 @@ def by_lanes(
 def position_lanes(
     scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None
 ) -> ir.Stmt:
-    """The loop over the positions of a segment; a parallel loop runs over the positions of each chunk."""
+    """Return the loop, in lanes, over the positions of a segment, or of each chunk if the loop is parallel."""
     walk = LevelWalk(scope, domain, loop.var)
     lanes = _Lanes(scope, walk, loop, body)
     run, found = scope.runs[loop.var] if loop.run else None, walk.segment
@@ -130,16 +131,16 @@ class _Lanes:
         )
 
     def register(self, name: str, lanes: int = 0) -> ir.Var:
-        """A name for accumulators in lanes, or for a scalar one."""
+        """Return a new name for accumulators in lanes, or for a scalar accumulator."""
         assert self.target is not None
         return self.scope.fresh(name, self.target.type.widened(lanes))
 
     def empty(self, total: ir.Var) -> ir.Stmt:
-        """Accumulators with the initial value of sums."""
+        """Declare accumulators with the initial value of sums."""
         return ir.Declare(total, ir.Const(self.monoid.zero, total.type))
 
     def together(self, total: ir.Var, p: ir.Var) -> ir.Stmt:
-        """Add the terms at as many positions as there are lanes."""
+        """Add the terms at as many positions as there are lanes, from `p` on, to `total`."""
         return self.at(self.scope.with_register(self.name, total), p, self.lanes)
 
     def at(self, scope: Scope, p: ir.Expr, lanes: int) -> ir.Stmt:

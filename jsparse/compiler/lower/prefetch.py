@@ -1,9 +1,9 @@
 """Software prefetching in loops over stored coordinates, some entries ahead.
 
 Coordinates determine the addresses of dense rows, and of other patterns' segments that the loop's variable locates.
-Both are prefetched for the next entries of the level, even if these lie in the next segments.
+These rows and segments are prefetched for the next entries of the level, even if the entries lie in the next segments.
 
-A loop over all coordinates of a level prefetches the rows of the target that panels add to, and the entries with which
+A loop over all coordinates of a level prefetches the rows of the target to which panels add, and the entries with which
 a panel continues a segment: neither lies next to memory that was read before. A loop over panels of positions
 prefetches the rows of the next panel.
 """
@@ -34,10 +34,10 @@ LINES = 128  # bytes of a segment that are prefetched: a short segment may strad
 
 
 def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope) -> list[ir.Stmt]:
-    """Prefetches for the entry `loop.prefetch` positions after `entry`.
+    """Return prefetches for the entry `loop.prefetch` positions after `entry`.
 
-    There are none in a loop over runs of positions, nor in one over a run of coordinates: it reads rows that lie one
-    behind the other, which the CPU requests by itself.
+    A loop over runs of positions has no prefetches. A loop over a run of coordinates has none, either: it reads rows
+    that follow one another in memory, and the CPU prefetches such rows by itself.
     """
     level = LevelWalk(scope, domain, loop.var)
     if level.kind.is_full and not domain.bound:
@@ -54,8 +54,8 @@ def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope)
 def _located_rows(
     loop: Forall, domain: LevelIteration, position: ir.Expr, ahead: ir.Var, scope: Scope
 ) -> tuple[list[ir.Stmt], Scope, list[ir.Stmt]]:
-    """The loads of the coordinates that an entry determines in levels below, the scope at this entry, and prefetches of
-    the rows that its coordinates select."""
+    """Return the loads of the coordinates that an entry determines in lower levels, the scope at this entry, and
+    prefetches of the rows that these coordinates select."""
     there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(position))
     dynamic = LevelWalk(scope, domain, loop.var).type.dynamic
     derived, there = ([], there) if dynamic else _derived_coordinates(loop.body, there)
@@ -64,8 +64,8 @@ def _located_rows(
 
 
 def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: ir.Expr, scope: Scope) -> list[ir.Stmt]:
-    """Prefetches of the rows that the entries of the panel from `start` on select, into all caches but the nearest,
-    where they would push out the rows of the panel before."""
+    """Return prefetches of the rows that the entries of the panel from `start` on select. The rows go into all caches
+    but the nearest cache, where they would evict the rows of the previous panel."""
     walked = LevelIteration(domain.pattern, domain.level)
     level = LevelWalk(scope, walked, loop.var)
     if level.kind.stores_runs:
@@ -81,7 +81,7 @@ def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: ir.Expr, sc
 
 
 def _ahead_of_all(loop: Forall, domain: LevelIteration, level: LevelWalk, entry: Entry, scope: Scope) -> list[ir.Stmt]:
-    """Prefetches for the coordinate `loop.prefetch` ahead, in a loop over all coordinates."""
+    """Return prefetches for the coordinate `loop.prefetch` ahead, in a loop over all coordinates."""
     ahead = scope.fresh("ahead")
     there = scope.with_index(loop.var, ahead).with_positions(domain, level.full_entry(ahead).positions)
     found = [*_rows(loop, there, {loop.var}), *_continued(loop.body, domain, there)]
@@ -90,7 +90,7 @@ def _ahead_of_all(loop: Forall, domain: LevelIteration, level: LevelWalk, entry:
 
 
 def _continued(stmt: LoopStmt, above: LevelIteration, there: Scope) -> Iterator[ir.Stmt]:
-    """Prefetches of the entries with which the present panel continues the segment below a position."""
+    """Yield prefetches of the entries with which the present panel continues the segment below a position."""
     below = replace(above, level=above.level + 1, panel=True)
     loop = next((x for x in _loops(stmt) if x.domain == below), None)
     panel = None if loop is None else there.panels[loop.var]
@@ -116,7 +116,7 @@ def _loops(stmt: LoopStmt) -> Iterator[Forall]:
 
 
 def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], Scope]:
-    """Index variables that the entry determines through singleton and dense levels below it, and their loads."""
+    """Load the variables that an entry determines through singleton and dense levels below. Returns loads and scope."""
     found: list[ir.Stmt] = []
     while True:
         match stmt:
@@ -141,9 +141,9 @@ def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], S
 
 
 def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir.Stmt]:
-    """Prefetches of the dense rows that the entry's `own` variables locate, also in targets that are added to.
+    """Yield prefetches of the dense rows that the variables `own` locate, also of rows to which loops add sums.
 
-    Only the present tile of a row is prefetched, or its beginning, as far as the loops inside read it.
+    Only the present tile of a row is prefetched, or the beginning of the row, as far as the loops inside read it.
     """
     problem = there.storage.problem
     walked = {v for names in problem.walks for v in names}
@@ -161,7 +161,7 @@ def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir
 
 
 def _innermost(tensor: TensorType, access: Access, count: int) -> list[object]:
-    """The indices of the axes that are stored innermost."""
+    """Return the indices of the `count` innermost storage axes. An axis of positions has None."""
     return [access.indices[axis.dim] if isinstance(axis, Dense) else None for axis in tensor.axes[-count:]]
 
 
@@ -174,7 +174,7 @@ def _accessed(stmt: LoopStmt, problem: Problem) -> list[Access]:
 
 
 def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[ir.Stmt]:
-    """Prefetches of other patterns' segments that the variable locates below a dense level, with their values."""
+    """Yield prefetches of the segments that the variable locates in other patterns below a dense level, with values."""
     storage, problem = there.storage, there.storage.problem
     for pattern in _located(loop.body, loop.var):
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)
@@ -199,7 +199,7 @@ def _request(buffer: ir.Buffer, first: ir.Expr) -> ir.Stmt:
 
 
 def _located(stmt: LoopStmt, var: IndexVar) -> Iterator[int]:
-    """Patterns whose outermost level is looked up at the variable."""
+    """Yield the patterns whose outermost level is looked up at the variable."""
     while (
         isinstance(stmt, Forall) and isinstance(stmt.domain, LevelIteration) and stmt.domain.bound and stmt.var == var
     ):

@@ -1,4 +1,4 @@
-"""Division of a loop over threads that divides long segments, too.
+"""Division of a loop over threads in which long segments are divided, too.
 
 A chunk ends at a position of the second level: where a segment ends, or inside a heavy segment. If a segment is cut,
 its first part is stored like a whole segment. Each later part is the first work of some chunk: its sum is kept in that
@@ -34,7 +34,7 @@ def split_loop(scope: Scope, loop: Forall, domain: LevelIteration, body: Callabl
 
 @dataclass(frozen=True, slots=True)
 class _Boundary:
-    """The start of a chunk: a position of each of the two levels, and whether the second one is inside a segment."""
+    """The start of a chunk: a position in each of two levels, and whether the second position is inside a segment."""
 
     segment: ir.Var
     position: ir.Var
@@ -82,7 +82,7 @@ class _Split:
         return block(*prelude, weighed, ir.Borrow(carry_out, mul(const(MAX_CHUNKS), row), divided))
 
     def segments(self, scope: Scope, start: _Boundary, last: ir.Expr, carry_out: ir.Buffer, base: ir.Expr) -> ir.Stmt:
-        """The body for each segment; the first one may continue a segment of an earlier chunk."""
+        """Run the body for each segment. The first segment may continue a segment of an earlier chunk."""
         _, _, loop = self.outer.whole()
 
         def at(entry: Entry) -> ir.Stmt:
@@ -116,7 +116,7 @@ class _Split:
         ), _Boundary(segment, position, inside)
 
     def run_boundary(self, chunk: ir.Expr, chunks: ir.Expr, size: ir.Expr) -> tuple[ir.Stmt, _Boundary]:
-        """The boundary in a level of runs: it is inside a run if the coordinates on both sides are equal."""
+        """The boundary in a level that repeats coordinates: inside a run if the coordinates on both sides are equal."""
         walk, inside, grows = self.outer, self.scope.fresh("inside", BOOL), not self.outer.type.dynamic
         search, _, found = at_weight(self.scope, (chunk, chunks), self.total, size, walk.weight, grows)
         here, left = (walk.coordinate(position) for position in (found, add(found, const(-1))))
@@ -127,9 +127,9 @@ class _Split:
         ), _Boundary(found, found, inside)
 
     def cut(self, goal: ir.Expr, segment: ir.Expr, position: ir.Var, inside: ir.Var) -> list[ir.Stmt]:
-        """Move the boundary into a heavy segment, to the position at which the chunks before reach their weight.
+        """Move the boundary into a heavy segment, to the position at which the preceding chunks reach their weight.
 
-        It is the smallest position n with goal - weight(segment) <= the entries from the segment's start to n.
+        This is the smallest position n with goal - weight(segment) <= the entries from the segment's start to n.
         """
         first, stop = self.first(segment), self.first(add(segment, const(1)))
         before = self.outer.weight(segment)
@@ -139,7 +139,7 @@ class _Split:
         return [search, ir.Set(position, found), ir.Set(inside, less(first, found))]
 
     def entries(self, first: ir.Expr, stop: ir.Expr) -> ir.Expr:
-        """The number of entries of the last level from one position of the second level to another."""
+        """Return the number of last-level entries between two positions of the second level."""
         return sub(self.leaf(stop), self.leaf(first))
 
     def leaf(self, position: ir.Expr) -> ir.Expr:

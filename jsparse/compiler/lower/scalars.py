@@ -1,4 +1,4 @@
-"""Scalar expressions in KernelIR, on scalars and vectors."""
+"""Lowering of scalar expressions to KernelIR, on scalars and vectors."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def lowered_scalar(
     lanes: int,
     in_order: bool = False,
 ) -> tuple[list[Bind], Expr]:
-    """The statements that bind an expression's local names, and the expression in `lanes` lanes.
+    """Lower an expression to `lanes` lanes. Returns the statements that bind local names, and the expression.
 
     Scalars are broadcast where they meet a vector.
 
     Args:
-        read: gives the elements of an access, in `dtype`.
-        fresh: makes a name that nothing else in the kernel has.
+        read: returns the elements of an access, in `dtype`.
+        fresh: makes a name that is used nowhere else in the kernel.
         in_order: whether the arguments of the outermost operation keep their order.
 
     Raises ValueError for a function of floats where arithmetic is on integers.
@@ -51,7 +51,7 @@ class _Lowering:
         self.bound: list[Bind] = []
 
     def of(self, value: Scalar, names: Mapping[str, Expr], sorts: bool = False) -> Expr:
-        """An expression in KernelIR.
+        """Lower a value to an expression in KernelIR.
 
         Args:
             names: the values of local names.
@@ -74,7 +74,7 @@ class _Lowering:
         raise TypeError(f"{value} is no scalar expression")
 
     def named(self, name: str, value: Expr) -> Expr:
-        """A name for the value, if it is not one already."""
+        """Bind the value to a new name, unless the value is already a name or a constant."""
         if isinstance(value, Var | Const):
             return value
         variable = self.fresh(name, value.type)
@@ -99,6 +99,6 @@ class _Lowering:
 
 
 def _alike(values: list[Expr]) -> list[Any]:
-    """The values in as many lanes as the widest of them."""
+    """Broadcast the values to the lanes of the widest value."""
     width = max(value.type.lanes for value in values)
     return [broadcast(value, width) for value in values]

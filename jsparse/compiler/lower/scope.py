@@ -22,36 +22,36 @@ WORD = 6  # a word has 2⁶ bits
 
 
 def word_of(number: ir.Expr) -> ir.Expr:
-    """The number of the word that holds a bit."""
+    """Return the index of the word that holds the bit `number`."""
     if isinstance(number, ir.Const):
         return const(int(number.value) >> WORD)
     return ir.Binary(">>", number, const(WORD))
 
 
 def set_bit(buffer: ir.Buffer, word: ir.Expr, number: ir.Expr) -> ir.Stmt:
-    """Set the bit of a number, which lies in `word`."""
+    """Set the bit `number`, which lies in `word`."""
     return ir.Store(buffer, word, ir.Binary("|", ir.Load(buffer, word), mask_of(number)))
 
 
 def has_bit(buffer: ir.Buffer, word: ir.Expr, number: ir.Expr) -> ir.Expr:
-    """Whether the bit of a number, which lies in `word`, is set."""
+    """Whether the bit `number`, which lies in `word`, is set."""
     return ir.Compare("!=", ir.Binary("&", ir.Load(buffer, word), mask_of(number)), const(0))
 
 
 def bit_of(buffer: ir.Buffer, number: ir.Expr) -> ir.Expr:
-    """The bit of a number: 1 if it is set, else 0."""
+    """Return the bit `number`: 1 if it is set, else 0."""
     shifted = ir.Binary(">>", ir.Load(buffer, word_of(number)), ir.Binary("&", number, const(63)))
     return ir.Binary("&", shifted, const(1))
 
 
 def mask_of(number: ir.Expr) -> ir.Expr:
-    """A word that has the bit of a number only."""
+    """Return a word in which only the bit `number` is set."""
     return ir.Binary("<<", const(1), ir.Binary("&", number, const(63)))
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceBuffers:
-    """The borrowed memory of a sparse workspace: values, a bit for each, and, if it is long, a bit for each word."""
+    """The borrowed memory of a sparse workspace: values, a bit per value, and, if it is long, a bit per word."""
 
     values: Buffer | None
     bits: Buffer
@@ -60,7 +60,7 @@ class WorkspaceBuffers:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """The borrowed memory of a segment's map: marks of coordinates, and the positions, if they are read.
+    """The borrowed memory of a segment's map: marks of coordinates, and the positions if lookups read positions.
 
     Attributes:
         marks: a byte for each coordinate, or a bit in words of 64.
@@ -75,7 +75,7 @@ class Map:
         return Compare("!=", mark, Const(0, mark.type))
 
     def mark(self, coordinate: Expr) -> Expr:
-        """1 for a coordinate in the map, 0 for others and for the size of the dimension."""
+        """Return 1 for a coordinate in the map, else 0. The dimension's size is allowed, and is never in the map."""
         return Load(self.marks, coordinate) if self.in_bytes else bit_of(self.marks, coordinate)
 
     @property
@@ -88,10 +88,10 @@ class Array:
     """The memory of an array workspace: element (x₁, …, xₙ) of the kept storage axes is at Σ (xₖ - firstₖ) · strideₖ.
 
     Attributes:
-        axes: for each kept axis its number, its first coordinate and its stride.
-        length: the number of elements that it has room for.
-        used: the number of elements from the first one on that belong to the present iteration.
-        clamps: whether addresses have to be kept inside, because coordinates may be anything.
+        axes: for each kept axis, the index, the first coordinate and the stride of the axis.
+        length: the number of elements for which the array has room.
+        used: the number of elements, from the first one on, that belong to the present iteration.
+        clamps: whether addresses have to be clamped to the array, because coordinates may have any value.
     """
 
     axes: tuple[tuple[int, Expr, Expr], ...]
@@ -105,7 +105,7 @@ class Bounds:
     """The borrowed memory with the bounds of a level's panels (`panels`).
 
     Attributes:
-        memory: bounds[n, s], where panel n begins in segment s.
+        memory: bounds[n, s], the position at which panel n begins in segment s.
         segments: the number of segments.
     """
 
@@ -113,11 +113,11 @@ class Bounds:
     segments: Expr
 
     def at(self, panel: Expr, segment: Expr) -> Expr:
-        """Where the bound of a panel in a segment lies."""
+        """Return the index in `memory` of a panel's bound in a segment."""
         return add(mul(panel, self.segments), segment)
 
     def load(self, place: Expr) -> Expr:
-        """The position at a place in memory."""
+        """Load the bound at an index in `memory`."""
         return cast(Load(self.memory, place), I64.dtype)
 
 
@@ -126,8 +126,8 @@ class Panel:
     """Coordinates `start <= v < stop` of a variable, at most `size`.
 
     Attributes:
-        bounds: where each segment's part of the panel begins and ends, if a sparse level has the variable.
-        first_bound: where the bound of segment 0 lies in `bounds`.
+        bounds: the bounds of each segment's part of the panel, if a sparse level has the variable.
+        first_bound: the index in the memory of `bounds` at which the bound of segment 0 lies.
     """
 
     size: int
@@ -153,10 +153,10 @@ class Run:
     """A loop cut into runs of `size` iterations.
 
     Attributes:
-        ends: `ends(first, last)` is the code at the end of a run, which is the first or the last one under these
-            conditions.
-        left: iterations left of the present run, which continues from one execution of the loop to the next; None if
-            the loop is executed once.
+        ends: `ends(first, last)` returns the code at the end of a run. The two conditions tell whether the run is the
+            first run, and whether it is the last.
+        left: the iterations left in the present run, which continues from one execution of the loop to the next; None
+            if the loop is executed once.
     """
 
     size: int
@@ -166,7 +166,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Scope:
-    """The immutable scope of a statement: each loop makes the scope of its body from its own."""
+    """The immutable scope of a statement. Each loop derives the scope of its body from its own scope."""
 
     storage: Storage
     indices: Mapping[IndexVar, Expr] = field(default_factory=dict)
@@ -198,55 +198,55 @@ class Scope:
         return Var(f"{base}_{next(self.names)}", type_)
 
     def with_index(self, var: IndexVar, value: Expr) -> Scope:
-        """Inside the loop in which `var` is `value`."""
+        """The scope inside a loop, in an iteration in which `var` is `value`."""
         return replace(self, indices={**self.indices, var: value})
 
     def with_tile(self, var: IndexVar, start: Expr, lanes: int) -> Scope:
-        """Inside the tile of `var` that holds `lanes` coordinates from `start` on."""
+        """The scope inside the tile of `var` that holds `lanes` coordinates from `start` on."""
         return replace(self, indices={**self.indices, var: start}, tiled=var, lanes=lanes)
 
     def with_positions(self, domain: LevelIteration, positions: PositionRange) -> Scope:
-        """Inside an entry of a pattern's level."""
+        """The scope at an entry of a pattern's level, with the positions of the entry."""
         return replace(self, positions={**self.positions, (domain.pattern, domain.level): positions})
 
     def with_register(self, name: str, register: Var) -> Scope:
-        """Where `name` is `register`."""
+        """The scope in which `name` lies in `register`."""
         return replace(self, registers={**self.registers, name: register})
 
     def with_workspace_register(self, workspace: Workspace, register: Var) -> Scope:
-        """Where a workspace in production is `register`."""
+        """The scope in which a workspace is produced in `register`."""
         return replace(self.with_register(workspace.name, register), produced=workspace)
 
     def with_present(self, term: int, condition: Expr) -> Scope:
-        """Where a term is present only if `condition` holds, besides the conditions further out."""
+        """The scope in which a term is present only if `condition` and the conditions of outer scopes hold."""
         known = self.present.get(term)
         present = {**self.present, term: condition if known is None else both(known, condition)}
         return replace(self, present=present, readable=self.readable - {term})
 
     def with_readable(self, term: int, condition: Expr) -> Scope:
-        """Like `with_present`, but the term's factors can be read if it is absent, unless they cannot further out."""
+        """Like `with_present`, but an absent term's factors can still be read, unless an outer scope rules that out."""
         here = self.with_present(term, condition)
         before = term not in self.present or term in self.readable
         return replace(here, readable=here.readable | {term}) if before else here
 
     def with_position_bounds(self, level: LevelIteration, first: Expr, stop: Expr) -> Scope:
-        """Where the chunk has only the positions `first <= p < stop` of a level."""
+        """The scope in which the chunk has only the positions `first <= p < stop` of a level."""
         return replace(self, position_bounds={**self.position_bounds, (level.pattern, level.level): (first, stop)})
 
     def with_carry_in(self, carry_in: CarryIn) -> Scope:
-        """Inside a segment that may have begun in an earlier chunk."""
+        """The scope inside a segment that may have begun in an earlier chunk."""
         return replace(self, carry_in=carry_in)
 
     def with_panel(self, var: IndexVar, panel: Panel) -> Scope:
-        """Inside a panel of `var`."""
+        """The scope inside a panel of `var`."""
         return replace(self, panels={**self.panels, var: panel})
 
     def with_bounds(self, var: IndexVar, bounds: Bounds) -> Scope:
-        """Where the bounds of the panels of `var` are known."""
+        """The scope in which the bounds of the panels of `var` are known."""
         return replace(self, bounds={**self.bounds, var: bounds})
 
     def with_pack(self, name: str, copy: Buffer) -> Scope:
-        """Where rows of the panel lie in `copy`."""
+        """The scope in which `copy` holds the packed rows of the panel, under `name`."""
         return replace(self, packs={**self.packs, name: copy})
 
     def with_array(self, name: str, array: Array) -> Scope:
@@ -254,7 +254,7 @@ class Scope:
         return replace(self, arrays={**self.arrays, name: array})
 
     def with_map(self, domain: LevelIteration, map_: Map) -> Scope:
-        """The scope in which a map has the entries of a level's present segment."""
+        """The scope in which a map holds the entries of a level's present segment."""
         return replace(self, maps={**self.maps, (domain.pattern, domain.level): map_})
 
     def with_run(self, var: IndexVar, run: Run) -> Scope:
@@ -274,13 +274,13 @@ class Scope:
         return replace(self, indirect={**self.indirect, access: value})
 
     def dense_address(self, access: Access) -> Expr:
-        """Where a dense tensor's element lies at the present coordinates."""
+        """Return the address of a dense tensor's element at the present coordinates."""
         axes = self.storage.problem.type_of[access.tensor].axes
         names = [str(access.indices[axis.dim]) for axis in axes if isinstance(axis, Dense)]
         return self.storage.address(access, [self.indices[name] for name in names])
 
     def load_index(self, buffer: Buffer, index: Expr) -> Expr:
-        """An element of an index array, as 64-bit integer."""
+        """Load an element of an index array as a 64-bit integer."""
         return cast(element(buffer, index), I64.dtype)
 
 

@@ -33,7 +33,7 @@ class Storage:
     """The buffers of a problem: values of each operand, index arrays of each pattern, values of each result.
 
     Attributes:
-        copies: target → the borrowed memory that loops add to in its place.
+        copies: target → the borrowed memory to which loops add in place of the target.
     """
 
     problem: Problem
@@ -49,7 +49,7 @@ class Storage:
         return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))
 
     def _beside_target(self) -> list[tuple[str, str, bool]]:
-        """Name and dtype of what an assembly reads and writes besides its target, and whether it writes it."""
+        """Name and dtype of each buffer that an assembly uses besides its target, and whether the buffer is written."""
         output = self.problem.output
         if not isinstance(output, Write):
             return []
@@ -75,7 +75,7 @@ class Storage:
         return found | dict(self.copies)
 
     def with_copies(self, copies: Mapping[str, Buffer]) -> Storage:
-        """The storage where loops add to copies of targets."""
+        """Return the storage in which loops add to these copies of targets."""
         return replace(self, copies={**self.copies, **copies})
 
     @property
@@ -93,7 +93,7 @@ class Storage:
         return self.by_name[f"P{pattern}_{level}_{role}"]
 
     def size(self, var: IndexVar) -> Expr:
-        """The size of an index variable; one not known at compile time is read from a buffer's shape."""
+        """Return the size of an index variable. If it is unknown at compile time, it is read from a buffer's shape."""
         size = self.problem.size[var]
         if size is not None:
             return const(size)
@@ -101,7 +101,7 @@ class Storage:
         return self.extent(tensor, axis)
 
     def extent(self, tensor: str, axis: int) -> Expr:
-        """The size at run time of an axis of a tensor's buffer, which no temporary has."""
+        """Return the run-time size of an axis of a tensor's buffer. The tensor must not be a temporary."""
         return Extent(next(buffer for buffer in self.buffers if buffer.name == tensor), axis)
 
     def positions_extent(self, access: Access, number: int) -> Expr:
@@ -114,7 +114,7 @@ class Storage:
         return reduce(mul, (self.dense_extent(access, n) for n in behind), self.position_count(first.pattern))
 
     def position_count(self, pattern: int) -> Expr:
-        """The number of positions of a pattern's last level; of a dynamic pattern, its capacity."""
+        """The number of positions of a pattern's last level. For a dynamic pattern, this is the level's capacity."""
         type_ = self.problem.patterns[pattern]
         count: Expr = const(1)
         for depth, (level, var) in enumerate(zip(type_.levels, self.problem.level_variables[pattern], strict=True)):
@@ -138,8 +138,8 @@ class Storage:
     def stride(self, access: Access, number: int) -> Expr:
         """The stride, in elements, of the storage axis `number`.
 
-        A buffer has one axis for each dense axis before the positions, and one for the positions with all dense axes
-        after them: so a stride across the positions is read from the buffer's shape.
+        A buffer has one axis for each dense axis before the positions, and one axis for the positions together with all
+        dense axes after them. So a stride across the positions is read from the buffer's shape.
         """
         axes = self.problem.type_of[access.tensor].axes
         stride: Expr = const(1)
@@ -150,7 +150,7 @@ class Storage:
         return stride
 
     def address(self, access: Access, coordinates: Sequence[Expr]) -> Expr:
-        """The element at the given coordinate of each storage axis."""
+        """Return the address of the element that has the given coordinates on the storage axes."""
         address: Expr = const(0)
         for number, coordinate in enumerate(coordinates):
             address = add(address, mul(coordinate, self.stride(access, number)))
@@ -192,7 +192,7 @@ def buffer_types(problem: Problem) -> tuple[BufferType, ...]:
 
 
 def _moved(problem: Problem) -> tuple[str, ...]:
-    """The tensors of a problem that only moves elements: they may have any dtype of the same item size."""
+    """The tensors of a problem that only moves elements. They may have any dtype of the same item size."""
     statement = problem.statements[0]
     if problem.patterns or problem.is_assembly or len(problem.statements) != 1:
         return ()
@@ -215,7 +215,7 @@ class _Shapes:
         return found
 
     def result(self, target: TensorType, access: Access) -> dict[str, Shape]:
-        """Name → shape of a target, and of the buffers beside it where its pattern is assembled."""
+        """Return name → shape for a target, and for the buffers beside the target if its pattern is assembled."""
         levels, chunks, room = len(access.indices), Length(MAX_CHUNKS), Length(0, "room")
         of_levels = {"starts": (Length(levels), chunks), "ends": (Length(max(levels - 1, 0)), room)}
         match self.problem.output:
@@ -250,7 +250,7 @@ class _Shapes:
         self.positions[number] = positions
 
     def tensor(self, tensor: TensorType, access: Access) -> Shape:
-        """One extent for each dense axis before the positions; then one for the positions and all axes after them."""
+        """One extent for each dense axis before the positions; then one extent for the positions and all later axes."""
         shape: list[Length] = []
         for number, axis in enumerate(tensor.axes):
             if isinstance(axis, Positions):

@@ -1,6 +1,6 @@
-"""Targets in memory, around the loops that write them: elements are cleared, and chunks get copies to add to.
+"""Targets in memory, around the loops that write them: elements are cleared, and chunks get their own copies.
 
-Elements of a target that loops add to, or may leave out, are set to the zero of sums.
+Elements of a target to which loops add, or that loops may leave out, are first set to the zero of sums.
 
 Each chunk of a parallel loop adds to its own copy of a target to which several iterations add. The copies are added in
 the order of the chunks, whose number does not depend on threads, so results are bit-equal for any number of threads.
@@ -46,7 +46,7 @@ def _zeros(clear: Clear, scope: Scope, start: Expr, stop: Expr) -> Stmt:
 
 
 def _unused(clear: Clear, scope: Scope) -> Stmt:
-    """Set the positions before the first segment of the target's pattern, and after the last segment, to zero."""
+    """Set elements at positions before the first segment of the target's pattern, and after the last one, to zero."""
     storage, target = scope.storage, clear.target
     number, axis = next(
         (n, x) for n, x in enumerate(storage.problem.type_of[target.tensor].axes) if isinstance(x, Positions)
@@ -73,7 +73,7 @@ class _OwnSum:
         target: the target in memory.
         own: the copy of a chunk.
         copies: the finished copies of all chunks, one after the other.
-        size: the number of elements of each.
+        size: the number of elements of each copy.
     """
 
     target: Buffer
@@ -83,7 +83,7 @@ class _OwnSum:
 
 
 def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials], Stmt]) -> Stmt:
-    """The loop, where each chunk has its own copy of every target that lacks one of the loop's variables."""
+    """Lower a loop so that each chunk has its own copy of every target that lacks one of the loop's variables."""
     sums = {assign.target.tensor: _own_sum(assign, scope) for assign in _shared(loop, scope)}
 
     def own_copies(chunk: Expr, inner: Stmt) -> Stmt:
@@ -104,7 +104,7 @@ def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials
 
 
 def _shared(loop: Forall, scope: Scope) -> list[Assign]:
-    """The assignments to elements of results that several iterations of a loop add to."""
+    """Return the assignments by which several iterations of a loop add to the same element of a result."""
     results = {t.name for t in scope.storage.problem.results}
     found = [a for a in assignments(loop) if a.target.tensor in results]
     return [a for a in found if not scope.storage.problem.with_parts(a.target.variables()).issuperset(loop.variables)]

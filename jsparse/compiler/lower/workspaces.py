@@ -38,7 +38,7 @@ MOST_LANES = 64  # the most positions that are worked on at a time
 def array_where(
     where: Where, workspace: ArrayWorkspace, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]
 ) -> Stmt:
-    """Producer, then consumer, with memory for the elements. Each chunk borrows its own."""
+    """Run the producer, then the consumer, with memory for the elements. Each chunk borrows its own memory."""
     prelude, array = _array(workspace, scope)
     inner = scope.with_array(workspace.name, array)
     body = block(*prelude, lower(where.producer, inner), lower(where.consumer, inner))
@@ -96,8 +96,8 @@ def _panel(axis: Dense | Positions, workspace: ArrayWorkspace, scope: Scope) -> 
 def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:
     """An upper bound of the number of positions below one position of a level, or below the positions of a panel.
 
-    For a dynamic pattern it is valid for any index arrays, because addresses are clamped to the array. The array then
-    has room for all lanes.
+    For a dynamic pattern, the bound holds for any index arrays, because addresses are clamped to the array. The array
+    then has room for all lanes.
     """
     storage, type_ = scope.storage, scope.storage.problem.patterns[axis.pattern]
     most = storage.position_count(axis.pattern)
@@ -116,8 +116,8 @@ def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:
 
 
 def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
-    """The first position of the pattern's last level below the present position of `below`, or below the first
-    position of its panel."""
+    """The first position of the pattern's last level below the present position of `below`, or below the first position
+    of the present panel."""
     name = scope.storage.problem.level_variables[axis.pattern][below.level]
     walk = LevelWalk(scope, below, name)
     if below.panel:
@@ -126,9 +126,9 @@ def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
 
 
 def _count(axis: Positions, below: LevelIteration, first: Expr, scope: Scope) -> Expr | None:
-    """The number of the pattern's positions below the present position of a level; None if only a walk would tell.
+    """The number of positions of the pattern below the present position of a level; None if only a walk could tell.
 
-    An upper bound (`_most`) is all coordinates of the levels below, or all positions: far more than a row has.
+    The upper bound `_most` counts all coordinates of the levels below, or all positions, far more than a row has.
     """
     if below.panel:
         return None
@@ -150,7 +150,7 @@ def address_in(array: Array, coordinates: Sequence[Expr]) -> Expr:
 
 
 def _inside(address: Expr, length: Expr) -> Expr:
-    """The nearest address inside the array; for a ramp, the nearest one whose elements all lie inside."""
+    """The nearest address inside the array; for a ramp, the nearest ramp whose elements all lie inside."""
     if isinstance(address, Ramp):
         return Ramp(_inside(address.first, sub(length, const(address.lanes - 1))), address.lanes)
     nearest = minimum(address, sub(length, const(1)))
@@ -185,7 +185,7 @@ def new_workspace(scope: Scope, row: SparseWorkspace) -> Scope:
 
 
 def with_memory(scope: Scope, row: SparseWorkspace, body: ir.Stmt) -> ir.Stmt:
-    """The body with memory for an empty workspace: every chunk borrows its own."""
+    """Run the body with memory for an empty workspace. Every chunk borrows its own memory."""
     assert row.var is not None
     size, store = scope.storage.size(row.var), scope.workspaces[row.name]
     length = word_of(add(size, const(63)))
@@ -198,7 +198,7 @@ def with_memory(scope: Scope, row: SparseWorkspace, body: ir.Stmt) -> ir.Stmt:
 def sparse_where(
     where: Where, row: SparseWorkspace, scope: Scope, lower: Callable[[LoopStmt, Scope], ir.Stmt]
 ) -> ir.Stmt:
-    """Producer, then consumer if anything was written. A scalar workspace is declared here."""
+    """Run the producer, then the consumer if anything was written. A scalar workspace is declared here."""
     is_short = row.var is not None and scope.workspaces[row.name].words is None
     written = scope.fresh("written", I64 if is_short else BOOL)  # the bits for words, or whether there is any
     inner = scope.with_register(_written(row.name), written)
@@ -238,7 +238,7 @@ def add_to_workspace(assign: Assign, index: ir.Expr | None, value: ir.Expr | Non
 
 
 def add_if(condition: ir.Expr, assign: Assign, value: ir.Expr | None, scope: Scope) -> ir.Stmt:
-    """Add a value to a scalar workspace, and mark it, if the condition holds; without a branch."""
+    """If a condition holds, add a value to a scalar workspace and mark the workspace. This takes no branch."""
     name = assign.target.tensor
     mark, register = scope.registers[_written(name)], scope.registers.get(name)
     marked = ir.Set(mark, ir.Binary("|", mark, condition))
@@ -249,7 +249,7 @@ def add_if(condition: ir.Expr, assign: Assign, value: ir.Expr | None, scope: Sco
 
 
 def nonzeros_loop(loop: Forall, domain: WorkspaceNonzeros, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
-    """The body at each marked coordinate, with the workspace's value. The loop empties the workspace."""
+    """Run the body at each marked coordinate, with the workspace's value there. The loop empties the workspace."""
     row = scope.workspaces[domain.workspace]
     size = scope.storage.size(loop.var)
 
@@ -278,7 +278,7 @@ def nonzeros_loop(loop: Forall, domain: WorkspaceNonzeros, scope: Scope, body: C
 
 
 def _each_bit(scope: Scope, buffer: ir.Buffer, index: ir.Expr, body: Callable[[ir.Expr], ir.Stmt]) -> ir.Stmt:
-    """The body for the number of each set bit of a word in memory, which is cleared."""
+    """Run the body for each set bit of a word in memory, with the bit's index in the buffer. The word is cleared."""
     left = scope.fresh("left")
     some = ir.Compare("!=", left, const(0))
     each = _each_of(scope, left, lambda bit: body(add(mul(index, const(64)), bit)))
@@ -286,7 +286,7 @@ def _each_bit(scope: Scope, buffer: ir.Buffer, index: ir.Expr, body: Callable[[i
 
 
 def _each_of(scope: Scope, left: ir.Var, body: Callable[[ir.Expr], ir.Stmt]) -> ir.Stmt:
-    """The body for the number of each set bit of a word in a register, which is cleared."""
+    """Run the body for each set bit of a word in a register, with the bit's index in the word. The word is cleared."""
     number = scope.fresh("bit")
     step = block(
         ir.Let(number, ir.LowestBit(left)),
@@ -310,7 +310,7 @@ BYTES = 1 << 20  # the most coordinates of a dimension whose marks are bytes
 
 
 def scattered(stmt: Scatter, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
-    """The body with a map of the segment, in borrowed memory that is empty before and after."""
+    """Run the body with a map of the segment, in borrowed memory whose marks are empty before and after."""
     level = LevelWalk(scope, replace(stmt.domain, bound=False, scattered=False), stmt.var)
     size = scope.storage.problem.size[stmt.var]
     in_bytes = size is not None and size <= BYTES
@@ -354,7 +354,7 @@ def has_maps(stmt: LoopStmt) -> bool:
 
 
 def with_hoisted_memory(stmt: ir.Stmt) -> ir.Stmt:
-    """The kernel in which each chunk borrows workspaces once, outside of its loops, unless it needs new zeros."""
+    """Make each chunk borrow a workspace once, outside of its loops, unless the workspace needs new zeros each time."""
     found: list[ir.Borrow] = []
 
     def visit(node: Any) -> Any:

@@ -1,7 +1,7 @@
 """Calls that assemble the pattern of a sum of products from the patterns of its operands.
 
-    ordered     bound the entries that each chunk of one plan may write; run the chunks, which write their parts of
-                every level; join the parts (`csrc/routines/ordered_assembly.cc`)
+    ordered     compute an upper bound for the entries of each chunk of the only plan; run the chunks, which write their
+                parts of every level; join the parts (`csrc/routines/ordered_assembly.cc`)
     unordered   for each term, count the columns (coordinate tuples) of each chunk and write them; then sort all columns
                 and drop duplicates (`csrc/routines/unordered_assembly.cc`)
 
@@ -52,10 +52,10 @@ class AssemblyTerm:
 
     @property
     def counts(self) -> str:
-        """The recipe of the kernel that counts entries. If they are written in order, the kernel bounds their number.
+        """The recipe of the kernel that counts entries, or computes an upper bound if they are written in order.
 
-        It has the same loops as the kernel that writes, so the entries have room. An exact count in order would fill
-        every workspace. A bound takes little more than a pass over pointers.
+        The kernel has the same loops as the kernel that writes entries, so the entries fit. In order, an exact count
+        would have to fill every workspace, but a bound takes little more than a pass over pointers.
         """
         problem, schedules = read_recipe(self.columns)
         counted = replace(counting_problem(problem), output=Count(exact=not problem.ordered))
@@ -63,7 +63,7 @@ class AssemblyTerm:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The bytes of an element of each index array that the kernels walk."""
+        """The size in bytes of the elements of each index array that the kernels walk."""
         types = self.problem.patterns
         return tuple(np.dtype(t.index_dtype).itemsize for t in types for level in t.levels for _ in level.kind.arrays)
 
@@ -75,15 +75,15 @@ class AssemblyCall:
     Attributes:
         params: the pattern's type, encoded by `compiler.runtime.routine.parameters`.
         terms: the kernels of each term.
-        operands: for each index array of all terms, whether it is an operand; else it is bound.
+        operands: for each index array of all terms, whether it is an operand; otherwise it is bound.
         results: the number of results.
-        is_ordered: the only term writes the pattern's levels in order; else columns are sorted.
-        bound: the names of the bound index arrays, which are no part of the recipe.
-        factors: the number of factors, operands before the index arrays, whose products are the values; 0 for the
-            pattern only.
-        value_bytes: the bytes of a value; values are the last result. 0 for the pattern only.
-        has_source_count: whether the first operand is a count that is 0 unless a walked pattern has overflowed. If one
-            has, the count exceeds the result's capacity, so that the result overflows, too.
+        is_ordered: whether the only term writes the pattern's levels in order; otherwise columns are sorted.
+        bound: the names of the bound index arrays. The recipe does not contain them.
+        factors: the number of factors whose products are the values. The factors are the operands before the index
+            arrays. 0 if the call finds only the pattern.
+        value_bytes: the size of a value in bytes; the values are the last result. 0 if the call finds only the pattern.
+        has_source_count: whether the first operand is a count that is 0 unless a walked pattern has overflowed. After
+            an overflow, the count exceeds the result's capacity, so that the result overflows, too.
     """
 
     params: tuple[int, ...]
@@ -98,7 +98,7 @@ class AssemblyCall:
 
     @property
     def recipe(self) -> str:
-        """The call as text."""
+        """The call encoded as text."""
         terms = [[term.counts, term.columns, term.widths] for term in self.terms]
         return json.dumps(
             [
@@ -123,8 +123,8 @@ class AssemblyCall:
 
     @property
     def slots(self) -> list[int]:
-        """The slots of the buffers: parameters and table of terms (bound), the count of a source, factors, index
-        arrays, results."""
+        """The slots of the buffers: parameters and table of terms (bound), source count, factors, index arrays and
+        results."""
         before = int(self.has_source_count) + self.factors
         count = before + sum(self.operands)
         operands, bound = iter(range(before, count)), iter(range(-3, -3 - len(self.operands), -1))
@@ -133,7 +133,7 @@ class AssemblyCall:
 
     @property
     def buffer_types(self) -> list[BufferType]:
-        """The types of the buffers: parameters, table of terms, factors, index arrays and results.
+        """The types of the buffers: parameters, table of terms, source count, factors, index arrays and results.
 
         Raises JsparseError if the recipe contradicts its terms.
         """
@@ -162,7 +162,7 @@ class AssemblyCall:
         return [fixed("int64", len(self.params)), fixed("int64", table), *sources, *factors, *arrays, *found]
 
     def _nan(self) -> tuple[int, int]:
-        """Whether the dtype of values has a NaN, and the bytes of NaN as a number."""
+        """Whether the dtype of the values has a NaN (0 or 1), and the bytes of NaN as an integer."""
         if not self.value_bytes:
             return 0, 0
         problem = self.terms[0].problem
@@ -188,7 +188,7 @@ class AssemblyCall:
         )
 
     def bound_arrays(self) -> list[np.ndarray]:
-        """The bound index arrays of all terms. Raises PatternError as `bound_patterns` does, and for other names."""
+        """The bound index arrays of all terms. Raises PatternError as `bound_patterns`, JsparseError for more names."""
         bound, numbers = iter(self.bound.split()), iter(self.operands)
         found: list[np.ndarray] = []
         for term in self.terms:
@@ -223,37 +223,37 @@ class AssemblyCall:
 
 
 def assembly_term(plan: Plan, index_dtype: str, backend: str) -> AssemblyTerm:
-    """The kernels of a plan by a backend, which write coordinates in `index_dtype`.
+    """Make the kernels of a plan for a backend. They write coordinates in `index_dtype`.
 
-    An ordered plan gets a kernel that bounds the entries of each chunk, and one that writes levels. Any other plan
-    gets a kernel that counts columns, and one that writes them.
+    An ordered plan gets a kernel that computes an upper bound for the entries of each chunk, and a kernel that writes
+    levels. Any other plan gets a kernel that counts columns, and a kernel that writes columns.
     """
     problem = (_levels if plan.problem.ordered else column_problem)(plan.problem, index_dtype)
     return AssemblyTerm(write_recipe(problem, (plan.schedule,), backend))
 
 
 def counting_problem(problem: Problem) -> Problem:
-    """The problem that counts the columns of `problem`."""
+    """Change `problem` so that its kernel counts columns."""
     statements = tuple(replace(s, value=None, add="+", condition=None) for s in problem.statements)
     tensors = (TensorType(problem.target.tensor, "int64", ()),)
     return replace(problem, output=Count(), tensors=tensors, statements=statements, column_dtype="int32")
 
 
 def column_problem(problem: Problem, index_dtype: str) -> Problem:
-    """The problem that writes the columns of `problem`."""
+    """Change `problem` so that its kernel writes columns in `index_dtype`."""
     target = TensorType(problem.target.tensor, index_dtype, ())
     return replace(counting_problem(problem), output=Write(Coordinates.COLUMNS), tensors=(target,))
 
 
 def _levels(problem: Problem, index_dtype: str) -> Problem:
-    """The problem that writes the levels of `problem`, with its values if it computes any."""
+    """Change `problem` so that its kernel writes levels, and also values if `problem` computes values."""
     if problem.output == Write(Coordinates.LEVELS, values=True):
         return replace(problem, column_dtype=index_dtype)
     return replace(column_problem(problem, index_dtype), output=Write(Coordinates.LEVELS))
 
 
 def read_assembly(recipe: str) -> AssemblyCall:
-    """The call of a recipe. Raises JsparseError for any other text."""
+    """Read a call from its recipe. Raises JsparseError for any other text."""
     try:
         _, version, params, terms, operands, results, ordered, *values = json.loads(recipe)
         if version != VERSION:

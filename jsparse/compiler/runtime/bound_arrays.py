@@ -1,13 +1,14 @@
-"""Names of the arrays that are bound to a call. A name says from which pattern an array is derived, and how.
+"""Names of the arrays that are bound to a call. A name states the pattern from which an array is derived, and how.
 
     name   := digest [":" digest "." size] ["@" format] "/" role
     format := (kind dim)*
     kind   := d | c | n | s | m | r
-    role   := number in Pattern.arrays | "gather" | "scatter"
+    role   := index in Pattern.arrays | "gather" | "scatter"
 
-`digest` names a pattern, `:digest.size` the same in blocks of `size` rows of another one (`schedule.row_blocks`), and
-`@d1c0` the same entries in another format (here csc); letters of kinds are `LevelKind.letters`. `gather` and `scatter`
-permute values from the pattern to that format and back. A process that has the patterns can make any of these arrays.
+`digest` names a pattern. `:digest.size` stands for the same entries in blocks of `size` rows, where the second digest
+names the table of rows (`schedule.row_blocks`). `@d1c0` stands for the same entries in another format (here csc); the
+letters of kinds are `LevelKind.letters`. `gather` and `scatter` permute values from the pattern to that format and
+back. A process that has the patterns can make any of these arrays.
 
 An exported program carries the patterns: their index arrays are the last operands of each call, and a text describes
 these operands.
@@ -15,8 +16,8 @@ these operands.
     carried := number of these operands (" " digest "/" shape "/" format)*
     shape   := "" | size ("x" size)*
 
-Names come with a program, as its recipes do, and anybody can edit both. So a pattern is bound as a whole, and only if
-it agrees with the recipe: kernels trust the index arrays of static patterns.
+Names and recipes come with a program, and anybody can edit them. So a pattern is bound with all of its arrays, and only
+if the pattern agrees with the recipe: kernels trust the index arrays of static patterns.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def array_names(pattern: Pattern, source: Pattern, blocks: tuple[Pattern, int] |
 def permutation_name(source: Pattern, target: Pattern, inverse: bool) -> str:
     """The name of the array that permutes values from `source` to `target`, the same entries in another format.
 
-    With `inverse` it is the array that permutes them back.
+    With `inverse`, the array permutes values from `target` back to `source`.
     """
     return f"{_stem(target, source)}/{'scatter' if inverse else 'gather'}"
 
@@ -73,7 +74,7 @@ def _stem(pattern: Pattern, source: Pattern, blocks: str = "") -> str:
 
 
 def find_array(name: str) -> np.ndarray:
-    """Find or make the array of that name. Raises PatternError if this process does not have its pattern."""
+    """Find or make the array of that name. Raises PatternError if this process does not have the array's pattern."""
     relayout, role = _find(name)
     if role.isdigit() and int(role) >= len(relayout.target.arrays):
         raise PatternError(f"Expected one of the index arrays of {relayout.target!r}, but got number {role}.")
@@ -83,7 +84,7 @@ def find_array(name: str) -> np.ndarray:
 
 
 def bound_patterns(problem: Problem, names: Sequence[str]) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield the bound index arrays of each pattern of a problem; none where they are operands.
+    """For each pattern of a problem, yield its bound index arrays, or an empty tuple if its arrays are operands.
 
     Args:
         names: the name of each index array of all patterns, or `OPERAND`.
@@ -109,7 +110,7 @@ def bound_patterns(problem: Problem, names: Sequence[str]) -> Iterator[tuple[np.
 
 
 def _is_stated(found: Pattern, stated: PatternType, sizes: tuple[int | None, ...]) -> bool:
-    """Whether a pattern's core has the type and the sizes of its levels that a recipe states."""
+    """Whether the core of a pattern has the type and the level sizes that a recipe states."""
     constants = stated.constant_indices
     return (
         pattern_type(found) == replace(stated, constant_indices=())
@@ -119,7 +120,7 @@ def _is_stated(found: Pattern, stated: PatternType, sizes: tuple[int | None, ...
 
 
 def _find(name: str) -> tuple[Relayout, str]:
-    """The relayout from the named pattern to the one that has the array, and the array's role."""
+    """Find the relayout from a name's pattern to the format that has the named array, and the array's role."""
     parts = _NAME.fullmatch(name)
     if parts is None:
         raise PatternError(f"Expected the name of an index array, but got {represented(name)}.")
@@ -131,9 +132,9 @@ def _find(name: str) -> tuple[Relayout, str]:
 
 
 def pattern_named(name: str) -> Pattern | None:
-    """The pattern, in the format in which it is bound, that has the index array of that name.
+    """The pattern that has the index array of that name, in the format of the name.
 
-    None for `OPERAND`, and if this process does not have the pattern any more.
+    The result is None for `OPERAND`, or if this process does not have the pattern any more.
     """
     if name == OPERAND:
         return None
@@ -144,14 +145,14 @@ def pattern_named(name: str) -> Pattern | None:
 
 
 def named_patterns(bound: str) -> tuple[Pattern, ...]:
-    """The patterns that names of index arrays mention, each once. Raises PatternError as `find_array` does."""
+    """The distinct patterns that the names in `bound` mention. Raises PatternError as `find_array` does."""
     named = [parts for name in bound.split() if (parts := _NAME.fullmatch(name))]
     digests = (digest for parts in named for digest in (parts["digest"], parts["rows"]) if digest is not None)
     return tuple(map(_found, dict.fromkeys(digests)))
 
 
 def carried_text(patterns: Sequence[Pattern]) -> str:
-    """The text by which an exported call states that its last operands are the index arrays of these patterns."""
+    """Describe the patterns whose index arrays are the last operands of an exported call, as text."""
     described = (f"{p.digest}/{'x'.join(map(str, p.shape))}/{_write_format(p.format)}" for p in patterns)
     return " ".join((str(sum(len(p.arrays) for p in patterns)), *described))
 
@@ -159,7 +160,7 @@ def carried_text(patterns: Sequence[Pattern]) -> str:
 def read_carried(text: str, arrays: Sequence[np.ndarray] | None) -> tuple[Pattern, ...] | None:
     """The patterns that an exported call carries. A pattern that this process lacks is made of copies of `arrays`.
 
-    The result is None if `arrays` is None, before the program has run, and some of the patterns do not exist.
+    `arrays` is None before the program runs. Then the result is None if this process lacks one of the patterns.
 
     Raises PatternError unless the arrays are valid and match the digests.
     """

@@ -42,7 +42,7 @@ _collecting: ContextVar[dict[str, float] | None] = ContextVar("collecting", defa
 
 @contextmanager
 def collect() -> Iterator[dict[str, float]]:
-    """Collect the seconds by stage that this thread spends on compiling inside the block."""
+    """Yield a dict that collects the seconds of each compiler stage that this thread runs inside the block."""
     seconds: dict[str, float] = {}
     token = _collecting.set(seconds)
     try:
@@ -53,7 +53,7 @@ def collect() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Report the time that the body takes as the time of stage `name`."""
+    """Report the time of the block to the active collector, as time of the stage `name`."""
     seconds = _collecting.get()
     start = time.perf_counter()
     try:
@@ -65,9 +65,9 @@ def stage(name: str) -> Iterator[None]:
 
 @remembered(maxsize=1024)
 def title_of(recipe: str) -> str:
-    """The statements of a recipe, or what a routine does.
+    """The title of a recipe: the kernel's statements, or a description of the routine.
 
-    `C[i, k] = A[i, j] * B[j, k]`, for example. Of a kernel that finds a pattern, also what it finds.
+    For example: `C[i, k] = A[i, j] * B[j, k]`. If a kernel finds a pattern, the title also states what it finds.
 
     Raises JsparseError for text that is no recipe.
     """
@@ -142,7 +142,7 @@ class KernelCall:
 
 
 def call_of(problem: Problem, schedules: tuple[Schedule, ...], bound: tuple[str, ...], backend: str) -> KernelCall:
-    """The call that runs `problem` by its schedules on the named index arrays, by the kernel of a backend."""
+    """Make the call of a backend's kernel that runs `problem` with these schedules on the named index arrays."""
     return KernelCall(write_recipe(problem, schedules, backend), " ".join(bound))
 
 
@@ -194,11 +194,11 @@ def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
 
 
 def bind(call: KernelCall, patterns: tuple[Pattern, ...] = ()) -> _native.Call:
-    """Bind a call in the run time for as long as a handle on it lives: the returned one, or an executable's.
+    """Bind a call in the run time. It stays bound while a handle exists: the returned handle, or an executable's.
 
-    Index arrays live as long as the call does, and so do `patterns`.
+    The index arrays and `patterns` live as long as the call.
 
-    Raises JsparseError if a statement of the call is false: see `recipe.check_problem` and `bound_arrays`.
+    Raises JsparseError if a claim of the call does not hold: see `recipe.check_problem` and `bound_arrays`.
     """
     known = _native.find_call(call.key)
     if known is not None:
@@ -273,7 +273,7 @@ def chunk_counts(
 def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unused: int = 0) -> list[int]:
     """The slots of a kernel's buffers, which are operands, index arrays and results (see `lower.storage`).
 
-    After the operands that are buffers come `unused` ones, and the validity flag if there is one.
+    The call also has operands that are no buffers of the kernel: `unused` operands, then the validity flag, if any.
     """
     others = count - results - len(names)
     if others < 0:
@@ -289,14 +289,14 @@ def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unu
 def resolve(
     key: str, recipe: str, bound: str, carried: str = "", arrays: Sequence[np.ndarray] | None = None
 ) -> _native.Call | None:
-    """Rebuild a call that a loaded program needs. The executable gets a handle of its own while this one lives.
+    """Rebuild a call that a loaded program needs. The executable takes another handle while the returned one lives.
 
     Args:
         carried: the patterns that the program carries (see `compiler.runtime.bound_arrays`), if it was exported.
-        arrays: their index arrays, which are valid during this call only; None before the program runs. Then the call
-            is not bound if a pattern is missing.
+        arrays: the index arrays of these patterns, which are valid only until this function returns. None before the
+            program runs: then the result is None if a pattern is missing.
 
-    Raises JsparseError if what the recipe states cannot be bound.
+    Raises JsparseError if the call that the recipe states cannot be bound.
     """
     call = KernelCall(recipe, bound)
     try:

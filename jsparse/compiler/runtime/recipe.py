@@ -1,12 +1,12 @@
 """Recipes: kernels as text. A compiled program contains the recipe, from which any process can rebuild the kernel.
 
-A recipe is JSON of a problem and its schedules. Reading it makes only these values, and the kernel follows from them.
-It contains nothing of the host, so all processes of a job write the same recipe.
+A recipe is JSON of a problem and its schedules. Reading a recipe creates only these values, which determine the kernel.
+A recipe contains nothing about the host, so all processes of a job write the same recipe.
 
-Statements of a recipe are checked before a kernel is made from it. Problems that the planner makes are right by
-construction. A recipe comes with a program, from a file or a cache, and anybody can edit it. The code generator relies
-on the properties that are checked here. With them every address that it computes lies in the buffers, whose types and
-extents follow from the problem (`lower.storage.buffer_types`).
+The claims of a recipe are checked before a kernel is generated from it. Problems that the planner makes are correct by
+construction. But a recipe comes with a program, from a file or a cache, and anybody can edit it. The code generator
+relies on the checks: they guarantee that every computed address lies in the buffers, whose types and extents follow
+from the problem (`lower.storage.buffer_types`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ VERSION = 11
 
 
 def write_recipe(problem: Problem, schedules: tuple[Schedule, ...], backend: str = DEFAULT) -> str:
-    """The recipe of the kernel that runs `problem` by its schedules (see `schedule.build_loops`), by a backend."""
+    """Write the recipe of a backend's kernel that runs `problem` with these schedules (see `schedule.build_loops`)."""
     value = {
         **({} if backend == DEFAULT else {"backend": backend}),
         "version": VERSION,
@@ -71,7 +71,7 @@ def write_recipe(problem: Problem, schedules: tuple[Schedule, ...], backend: str
 
 
 def is_routine(recipe: str) -> bool:
-    """Whether a recipe calls a routine of the extension (`routine.py`) and no kernel."""
+    """Whether a recipe calls a routine of the extension (`routine.py`) instead of a generated kernel."""
     return recipe.startswith('["routine"')
 
 
@@ -222,7 +222,7 @@ POSITIONS = 2**36  # more positions than a pattern in memory has; it stands for 
 
 
 def check_problem(problem: Problem) -> None:
-    """Raise ValueError unless all names, numbers, sizes and dtypes of a problem fit each other."""
+    """Raise ValueError unless all names, pattern indices, sizes and dtypes of a problem are consistent."""
     _check_sizes(problem)
     for type_ in problem.patterns:
         _check_pattern(type_)
@@ -290,7 +290,7 @@ def _check_tensor(problem: Problem, tensor: TensorType) -> None:
 
 
 def _check_temporary(problem: Problem, tensor: TensorType) -> None:
-    """Check the size of a temporary, for which memory is borrowed: it is known, and its bytes do not exceed 64 bits."""
+    """Check that the size of a temporary, whose memory is borrowed, is known and at most `LARGEST` bytes."""
     access = next(s.target for s in problem.statements if s.target.tensor == tensor.name)
     sizes = [problem.size[str(access.indices[axis.dim])] for axis in tensor.axes if isinstance(axis, Dense)]
     entries = 1

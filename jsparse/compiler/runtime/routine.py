@@ -31,7 +31,7 @@ TITLES: dict[RoutineName, str] = {
     "swap": "two dimensions of an array are exchanged",
     "validate": "faults of index arrays are found",
 }
-"""What each routine does."""
+"""A description of each routine, for titles."""
 
 NAMES = get_args(RoutineName)
 VERSION = 1
@@ -43,7 +43,7 @@ HEAD = 8  # the number of parameters before the parameters of the levels
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """A routine with its parameters, and the numbers of its operands and results."""
+    """A call of a routine: its name, its parameters, and the numbers of its operands and results."""
 
     name: RoutineName
     params: tuple[int, ...]
@@ -52,17 +52,17 @@ class Routine:
 
     @property
     def recipe(self) -> str:
-        """The routine as text."""
+        """The call encoded as text."""
         return json.dumps(["routine", self.name, self.params, self.operands, self.results], separators=(",", ":"))
 
     @property
     def title(self) -> str:
-        """What it does."""
+        """The description of the routine."""
         return TITLES[self.name]
 
     @property
     def address(self) -> int:
-        """The address of its code in this process."""
+        """The address of the routine's code in this process."""
         return _native.routine(self.name)
 
     @property
@@ -74,7 +74,7 @@ class Routine:
     def buffer_types(self) -> list[BufferType]:
         """The types of the buffers: parameters, then operands and results as `csrc/routines/params.h` lists them.
 
-        Raises JsparseError if there are other numbers of them.
+        Raises JsparseError if the recipe has another number of operands or results.
         """
         given = Parameters.read(self.params)
         read, made = given.buffers(self.name)
@@ -89,7 +89,7 @@ class Routine:
 
     @property
     def bound(self) -> str:
-        """The names of bound index arrays: none."""
+        """The names of bound index arrays. A routine has none."""
         return ""
 
     @property
@@ -109,7 +109,7 @@ class Routine:
 def parameters(
     type_: DynamicType, *, inputs: int = 0, element: np.dtype | None = None, coordinates: np.dtype | None = None
 ) -> tuple[int, ...]:
-    """The parameters of a routine on patterns of that type.
+    """Encode the parameters of a routine on patterns of a type.
 
     Args:
         inputs: the number of coordinate tuples to assemble.
@@ -136,14 +136,14 @@ def swap_parameters(shape: tuple[int, ...], element: np.dtype) -> tuple[int, ...
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The decoded parameters.
+    """The decoded parameters of a routine.
 
     Attributes:
         flags: the widths of index arrays, slots and coordinates, and whether there is a batch axis.
         batch: the size of the batch.
         inputs: the number of coordinate tuples to assemble.
         type: the type of the pattern.
-        element_bytes: the bytes of an element of a dense array.
+        element_bytes: the size in bytes of the elements of a dense array.
     """
 
     flags: int
@@ -154,7 +154,7 @@ class Parameters:
 
     @staticmethod
     def read(params: Sequence[int]) -> Parameters:
-        """Decode parameters. Raises JsparseError for numbers that are no parameters."""
+        """Decode parameters. Raises JsparseError for invalid numbers."""
         if len(params) < HEAD or len(params) != HEAD + 4 * params[7]:
             raise JsparseError(f"Expected {HEAD} parameters and four for each level, but got {len(params)}.")
         version, flags, batch, inputs, nse, width, kind, _ = params[:HEAD]
@@ -205,7 +205,7 @@ class Parameters:
 
 
 def _element(dtype: np.dtype) -> tuple[int, int]:
-    """The bytes of a component (half of a complex number), and the code of a dtype's kind."""
+    """The size in bytes of a component (a complex number has two), and the code of the dtype's kind."""
     kind = 2 if dtype.kind == "c" else 0 if dtype.kind in "iub" else 1
     return dtype.itemsize // (2 if kind == 2 else 1), kind
 
@@ -227,7 +227,7 @@ def with_batch(params: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def read_routine(recipe: str) -> Routine:
-    """The routine of a recipe. Raises JsparseError for any other text."""
+    """Read a routine from its recipe. Raises JsparseError for any other text."""
     try:
         _, name, params, operands, results = json.loads(recipe)
         if name not in NAMES:

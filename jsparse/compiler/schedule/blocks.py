@@ -42,14 +42,14 @@ def in_blocks(
     shared: Sequence[IndexVar],
     rows_inside: Mapping[int, Schedule],
 ) -> tuple[Schedule, ...] | None:
-    """The schedules with panels of the innermost shared loop, where that pays.
+    """Divide the innermost shared loop of the schedules into panels, if that pays.
 
     Each schedule but the last names the loop that its statement shares with the next one. The result is None if no
     statement gains, or if the loop cannot be split.
 
     Args:
         schedules: for each statement, its schedule for single rows.
-        rows_inside: statement → its schedule where no loops are shared, for dense sums over rows.
+        rows_inside: for each dense sum over rows, the index of its statement and its schedule without shared loops.
     """
     var = shared[-1]
     alone = [n in rows_inside or _is_jammed(schedule, var) for n, schedule in enumerate(schedules)]
@@ -79,8 +79,8 @@ def _is_jammed(schedule: Schedule, var: IndexVar) -> bool:
 
 
 def _selected(problem: Problem, shared: Sequence[IndexVar]) -> list[dict[str, int]]:
-    """For each statement, the dense tensors whose rows a row's stored entries select to read or write, each with the
-    bytes of a selected row."""
+    """For each statement, map each dense tensor whose rows stored entries select (to read or write them) to the bytes
+    of a selected row."""
     found: list[dict[str, int]] = []
     for statement in problem.statements:
         stored = {v for n in statement.patterns for v in problem.level_variables[n] if v not in shared}
@@ -113,7 +113,7 @@ def _share_rows(problem: Problem, patterns: Sequence[Stored], shared: Sequence[I
 
 
 def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int]:
-    """For each statement the number of its run. A statement that is `alone` is a run by itself: it works on several
+    """Return the index of each statement's run. A statement that is `alone` is a run by itself: it works on several
     rows at a time, or sums over rows. The statements of any other run select rows of the same tensors, or no rows."""
     number, current, found = 0, selected[0], [0]
     for n, own in enumerate(selected[1:], 1):

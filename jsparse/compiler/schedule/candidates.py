@@ -59,8 +59,8 @@ def candidates(
         orders: for each pattern the order of its variables that loops have to agree with; None if any order will do.
         outer: the variables of the outermost loops, which run over single coordinates.
         is_open: a function of a nest: whether the candidates with the same order of the patterns' variables and the
-            same variable in lanes can still include the cheapest one. Candidates for which it is false are left out; by
-            default none are.
+            same variable in lanes can still include the cheapest one. If not, these candidates are left out; by default
+            none are left out.
     """
     start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
     vectors = _vectors(start, outer)
@@ -105,7 +105,7 @@ def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]
 
 
 def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) -> Summary:
-    """A nest with the patterns' variables outermost, in the order `walk`, that answers questions about candidates."""
+    """Make a nest that answers questions about candidates. The patterns' variables stand first, in the order `walk`."""
     problem = start.problem
     rest = (v for v in start.order if v not in walk)
     order = problem.without_derived((*walk, *rest)) if problem.derived else (*walk, *rest)
@@ -116,7 +116,7 @@ def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) 
 
 
 def _extended(start: Summary, steps: Steps) -> Summary | None:
-    """The nest after further steps, except steps that the given ones have decided already; None if one is illegal."""
+    """Add steps to a nest, except those that its given steps have decided already; None if a step is illegal."""
     fixed = {step.keyword for step in start.steps}
     found = start
     for step in steps:
@@ -137,7 +137,7 @@ def _extended(start: Summary, steps: Steps) -> Summary | None:
 
 
 def _with_outer_loops(step: Reorder, start: Summary) -> Reorder:
-    """The order of the loops, for a nest in which some loops are split or fused already.
+    """Adapt an order of loops to a nest in which some loops are split or fused already.
 
     The outer loop of a split goes directly around the inner one; panels of a pattern's variable go around all loops
     over the pattern.
@@ -238,7 +238,7 @@ def _placed(
 
 
 def owns_tiles(probe: Summary) -> bool:
-    """Whether tiles of the vector variable are all that threads can own, because the outermost loop is a reduction."""
+    """Whether threads can own only tiles of the variable in lanes, because the outermost loop is a reduction."""
     return probe.scatters and probe.vector in probe.free_vars and probe.walk[0] not in probe.free_vars
 
 
@@ -289,13 +289,13 @@ def _lie_beside(probe: Summary, var: IndexVar) -> bool:
 
 
 def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
-    """The number of coordinates of the jammed variable that run at a time."""
+    """Return how many coordinates of the jammed variable run at a time."""
     tile, most = lanes * probe.itemsize, REGISTER_BYTES if _lie_beside(probe, jammed) else JAM_BYTES
     return min(probe.problem.size[jammed] or MOST_COPIES, MOST_COPIES, max(2, most // tile))
 
 
 def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
-    """The alternative with the innermost reduction in panels, whose rows are copied, inside tiles that threads own."""
+    """Divide the innermost reduction into panels, whose rows are copied, inside of tiles that threads own."""
     vector, (reduced,), gathered = probe.vector, probe.tail, probe.gathered
     assert vector is not None
     assert gathered is not None

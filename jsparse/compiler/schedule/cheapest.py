@@ -30,7 +30,7 @@ NOTHING = Schedule()
 
 Names: TypeAlias = tuple[IndexVar, ...]
 Priced: TypeAlias = tuple[Cost, int, Summary]
-"""A candidate with its price and its number."""
+"""The price of a candidate, its index in the search, and the candidate."""
 
 
 def plan(
@@ -190,7 +190,7 @@ def candidate_name(nest: Summary) -> str:
 
 
 def _led_by(kept: Mapping[int, int], walked: TripCounts, candidate: Summary) -> TripCounts:
-    """The trip counts if the patterns `kept` are looked up. The patterns that bind their variables are leaders."""
+    """Adapt trip counts to lookups in the patterns `kept`: the patterns that bind their variables become leaders."""
     leaders = dict(walked.merge_leaders)
     for n, binding in kept.items():
         # A variable that another pattern leads already keeps its leader.
@@ -238,7 +238,7 @@ def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) 
     """The problem in which the entries of patterns that the nest is specialized to are constants.
 
     Raises ScheduleError if one of these patterns is dynamic, or if too many iterations would be written out. Gaps of
-    dense levels count like entries, and the counts of loops inside of one another multiply.
+    dense levels count like entries, and the counts of nested loops multiply.
     """
     chosen = {step.pattern for step in nest.found("specialize") if step.to == "pattern"}
     if not chosen:

@@ -71,12 +71,12 @@ class Cost(NamedTuple):
     """The estimated cost of a candidate and its parts, in multiply-adds.
 
     Attributes:
-        total: the estimate that candidates are compared by.
+        total: the estimate by which candidates are compared.
         work: the arithmetic and the cache misses of gathered rows.
         iterations: the overhead of sparse loops.
         target: the memory traffic of the target.
         moves: values permuted and dense tensors transposed before and after the kernel.
-        serial: threads cannot share the work.
+        serial: whether the work is serial, because threads cannot share it.
     """
 
     total: float
@@ -103,12 +103,12 @@ def sort_cost(entries: int) -> float:
 
 
 def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | None = None) -> int:
-    """The least part of a loop in a chunk, such that its work is at least `least` and pays for waking a thread.
+    """Return the size of the smallest chunk whose work is at least `least`, so that waking a thread for it pays.
 
-    The part is a power of two, so that patterns with about as many entries share one kernel.
+    The size is a power of two, so that patterns with about as many entries share one kernel.
 
     Args:
-        whole: the stored entries or iterations of the whole loop, by which it is divided.
+        whole: the number of stored entries or iterations of the whole loop, in which the size is counted.
         work: the work of the whole loop.
         most: the weight of the whole loop (default: `whole`). If it is too little for two chunks, there is one chunk.
     """
@@ -133,7 +133,7 @@ def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str
     """The loop that is divided over threads, and the race strategy; None if the work is serial.
 
     The outermost loop is divided if its iterations own their parts of the target ("owned"), or if everything below it
-    is summed into registers, so that every chunk has its own accumulator ("reduced"). If a sum stands before all other
+    is summed into registers, so that every chunk has its own accumulator ("reduced"). If a sum stands around all other
     loops, either the sum or these loops are divided, whichever has more work; `entries` is the sum's number of terms.
     Chunks of a loop that scatters sums have copies of a small target, if `work`, the cost of all iterations, pays for
     them.
@@ -214,7 +214,7 @@ class Prices:
         return self._permuted[nest.walk]
 
     def gathered(self, nest: Summary) -> list[GatheredRows]:
-        """The rows that a candidate gathers into lanes, or beside them."""
+        """The rows that a candidate gathers. Their elements run in lanes, or are summed over dense indices."""
         if nest.vector is None:
             return []
         if nest.vector not in self._gathered:
@@ -276,7 +276,7 @@ def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: bool) -> 
     """The multiply-adds saved if sums over segments of stored entries take `steps` steps of `lanes` entries.
 
     Args:
-        segments: the number of segments with any such step.
+        segments: the number of segments with at least one such step.
         gathers: whether an entry locates an element of a dense tensor.
     """
     # Each entry in lanes saves 1 - entry; each segment pays once to fold its lanes, and for the branch to lanes.
@@ -286,7 +286,7 @@ def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: bool) -> 
 
 
 def _work(nest: Summary, entries: Sequence[float]) -> float:
-    """Multiply-adds; in vector lanes they cost less."""
+    """The cost of the multiply-adds, which is lower in vector lanes."""
     leaf, dense = (entries[-1] if entries else 1.0), extent(nest.problem, nest.dense)
     inner, outer = nest.inner_lanes if nest.saves_in_lanes else (0, 0)
     if nest.sums_tail_first:  # scalar sums over the tail; then each is multiplied in at all dense coordinates
@@ -324,7 +324,7 @@ def _chain(nest: Summary) -> float:
 
 
 def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[GatheredRows]) -> float:
-    """The cost of the cache lines that dense factors are gathered from, or of copying the rows of panels."""
+    """The cost of the cache lines from which dense factors are gathered, or of copying the rows of panels."""
     across = strided(nest, entries)
     if nest.vector is not None and nest.panel and nest.gathered is not None:
         return across + _panels(nest, nest.gathered, entries)
@@ -333,7 +333,7 @@ def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[Gathere
 
 
 def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
-    """The cost of copying panels, of adding sums in memory after each, and of reading rows in a copy."""
+    """The cost of copying panels, of adding sums in memory after each panel, and of reading rows in a copy."""
     problem = nest.problem
     rows, columns = extent(problem, nest.tail[-1:]), extent(problem, (str(nest.vector),))
     item, lanes = itemsize(problem, access), wide_lanes(nest) or nest.lanes
@@ -361,7 +361,7 @@ def wide_lanes(nest: Summary) -> int:
 
 
 def _visited(nest: Summary, iterations: Sequence[float], entries: Sequence[float]) -> float:
-    """The cost of iterations: a loop around part of the walk repeats that part."""
+    """The cost of all iterations. A loop around a part of the walk repeats that part."""
     is_once = nest.sums_tail_first or not nest.tail
     around = 1.0 if is_once else extent(nest.problem, nest.free_dense_vars) / nest.passes_saved
     heads, tail = sum(iterations[: len(nest.head)]), sum(iterations[len(nest.head) :])
@@ -391,7 +391,7 @@ def _times_summed(nest: Summary) -> int:
 
 
 def _scattered(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the cache lines of the target that sums are scattered to: each is read, and written back."""
+    """The cost of the target's cache lines to which sums are scattered: each line is read, and written back."""
     if not nest.scatters or nest.vector not in nest.free_vars:
         return 0.0
     problem, leaf = nest.problem, entries[-1] if entries else 1.0
@@ -424,7 +424,7 @@ def _panel_sums(nest: Summary, entries: Sequence[float]) -> float:
 
 
 def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequence[float]) -> float:
-    """The cost of the target's elements: stored, or changed in memory, and cleared."""
+    """The cost of storing the target's elements, or of changing them in memory, and of clearing them."""
     problem = nest.problem
     written = extent(problem, tuple(v for v in nest.dense if v in nest.free_vars))
     heads, leaf = entries[: len(nest.head)], entries[-1] if entries else 1.0

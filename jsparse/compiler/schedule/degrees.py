@@ -25,7 +25,7 @@ SPREAD = 40_503  # a prime number: the entries of a sample continue with differe
 
 
 def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> float:
-    """The ratio of the pairs of entries with equal coordinates to the pairs that evenly spread entries would have.
+    """Return the number of pairs of entries with equal coordinates, relative to evenly spread entries.
 
     The coordinates belong to one level of each pattern, and both levels store dimensions of one size. The result is 1
     for dynamic patterns, whose coordinates are not known.
@@ -39,9 +39,9 @@ def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> 
 
 @remembered(maxsize=REMEMBERED)
 def degree_groups(pattern: Pattern, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each group the number of its coordinates, and the share of the entries that have one of them.
+    """Return two arrays: the number of coordinates in each group, and the share of entries with such a coordinate.
 
-    Coordinates without entries belong to no group. Those of large dimensions form one group.
+    Coordinates without entries belong to no group. All coordinates of a large dimension form one group.
     """
     if not _has_histogram(pattern, dim):
         return np.array([float(pattern.shape[dim])]), np.ones(1)
@@ -57,9 +57,9 @@ def stores_every(pattern: Pattern, dim: int) -> bool:
 
 @remembered(maxsize=REMEMBERED)
 def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim: int) -> np.ndarray:
-    """For each group of the first and of the second pattern, the pairs of entries with equal coordinates.
+    """Count the pairs of entries with equal coordinates, for each pair of a group of `first` and a group of `second`.
 
-    Each number is relative to the number of all such pairs that two patterns with evenly spread entries would have.
+    Counts are relative to the number of all such pairs for two patterns with evenly spread entries.
     """
     if not (_has_histogram(first, first_dim) and _has_histogram(second, second_dim)):
         shares = degree_groups(first, first_dim)[1], degree_groups(second, second_dim)[1]
@@ -90,7 +90,7 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
 def closed_share(
     first: Pattern, dim: int, second: Pattern, third: Pattern, of_first: tuple[int, ...], of_second: tuple[int, ...]
 ) -> float:
-    """The share of the pairs of entries of two patterns, equal in one coordinate, that a third pattern's entry closes.
+    """Estimate the share of pairs of entries of two patterns, equal in one coordinate, that a third pattern closes.
 
     For the edges ij and jk of a graph it is the share of paths i, j, k that are part of a triangle. Each sampled entry
     of the first pattern continues with one entry of the second, and is weighted by the number of entries that it could
@@ -120,7 +120,7 @@ def _sample(pattern: Pattern, count: int) -> np.ndarray:
 
 
 def _stores(pattern: Pattern, sought: Mapping[int, np.ndarray]) -> np.ndarray:
-    """Whether a pattern stores an entry at each of some points. `sought` has their coordinates in each dimension."""
+    """For each of some points, whether a pattern stores it. `sought` has the points' coordinates in each dimension."""
     rows, (outermost, *dims) = pattern.rows(), pattern.format.order
     start, stop = _segments(rows[outermost], sought[outermost])
     for dim in dims:  # entries are sorted by one level after the other
@@ -130,7 +130,7 @@ def _stores(pattern: Pattern, sought: Mapping[int, np.ndarray]) -> np.ndarray:
 
 
 def _segments(column: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each sought coordinate begins and ends in a sorted column."""
+    """Find where the entries with each sought coordinate begin and end in a sorted column."""
     return column.searchsorted(sought), column.searchsorted(sought, "right")
 
 

@@ -37,7 +37,7 @@ MOSTLY = 0.75  # if the previous segment has read at least this fraction of the 
 
 
 def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:
-    """The size of the variables' iteration space."""
+    """Return the size of the iteration space of the variables."""
     found, sizes = 1, problem.size
     for v in variables:
         size = sizes[v]
@@ -46,12 +46,12 @@ def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:
 
 
 def itemsize(problem: Problem, access: Access) -> int:
-    """The bytes of an element of a tensor."""
+    """Return the bytes of an element of the accessed tensor."""
     return np.dtype(problem.type_of[access.tensor].dtype).itemsize
 
 
 def lines_of(columns: int, item: int) -> int:
-    """The cache lines of a row."""
+    """Return the number of cache lines of a row of `columns` elements of `item` bytes."""
     return -(-columns * item // LINE_BYTES)
 
 
@@ -72,8 +72,8 @@ class GatheredRows(NamedTuple):
         block: the elements over summed dense indices, which make a row a block.
         rows: the number of rows, each as large as `block`.
         elements: the number of elements of the factor.
-        own, turns: the extents of the loops around the reduction: over variables that the factor has, and that it
-            lacks.
+        own, turns: the extents of the loops around the reduction: `own` over the variables that the factor has, `turns`
+            over those that it lacks.
         beside: the extent of the variables in `own` that are stored directly around the lanes, so that rows are parts
             of longer rows.
     """
@@ -122,8 +122,8 @@ class GatheredRows(NamedTuple):
         return apart * (whole * lines + max(read - whole, 0) * leaf * self.turns * again)
 
     def _summed(self, nest: Summary, entries: Sequence[float], last: int) -> float:
-        """The cost of a factor that is summed over a dense index outside of lanes: contiguous elements, read per
-        tile."""
+        """The cost of a factor that is summed over a dense index outside of lanes: each tile reads contiguous
+        elements."""
         tiles = -(-self.columns // nest.lanes) if nest.tiles_first else 1
         lines = tiles * lines_of(self.block, self.item)
         return lines * min(entries[last], entries[-1]) * gather_cost(self.elements * self.item)
@@ -216,7 +216,7 @@ def _read_before(pattern: Pattern, level: int) -> float:
     chosen = np.unique(np.linspace(1, len(pointers) - 2, PAIRS).astype(np.int64))
 
     def entries(segments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The entries of these segments, each as a number that is made of its pair of segments and its coordinate."""
+        """Encode each entry of these segments as one integer, from its coordinate and the index of its segment pair."""
         bounds = zip(pointers[segments].tolist(), pointers[segments + 1].tolist(), strict=True)
         found = [coordinates[first : min(stop, first + LONGEST)] for first, stop in bounds]
         pairs = np.repeat(np.arange(len(found)), [len(one) for one in found])
@@ -274,7 +274,7 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
 def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[float, int]:
     """The cost of looking up another pattern's entries in pattern `number`, whose levels contradict the loops.
 
-    The second result is the number of the other pattern. The cost is infinite if no other pattern binds all variables,
+    The second result is the index of the other pattern. The cost is infinite if no other pattern binds all variables,
     or if the result's values lie on pattern `number`.
     """
     names, pattern = nest.problem.level_variables, patterns[number]

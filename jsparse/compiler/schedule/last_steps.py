@@ -88,7 +88,7 @@ def _joint_coordinates(nest: Summary) -> Vectorize | None:
 
 
 def _innermost(nest: Summary) -> str:
-    """The innermost loop, or the one whose iterations fold sums in lanes."""
+    """Return the loop whose iterations fold sums in lanes; else the innermost loop."""
     folds = (name for name in nest.walk if name in nest.loops and nest.folds_lanes_at(name))
     return next(folds, nest.order[-1])
 
@@ -101,7 +101,7 @@ def _gathers(problem: Problem, var: IndexVar) -> bool:
 
 
 def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[float, float]:
-    """The number of steps with full lanes in a level's segments, and the number of segments with any such step.
+    """Count the steps with full lanes in a level's segments, and the segments with at least one such step.
 
     Segments of unknown length are assumed to have average length, with half of the lanes filled in the rest.
     """
@@ -117,7 +117,7 @@ def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[
 
 @remembered(maxsize=64)
 def _counted(pattern: Pattern) -> tuple[tuple[int, int], ...]:
-    """For each level, the steps with full lanes and the segments with any such step; (0, 0) without pointers."""
+    """For each level, count steps with full lanes, and segments with such a step; (0, 0) without pointers."""
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     found: list[tuple[int, int]] = []
     for n, level in enumerate(pattern.format.levels):
@@ -172,7 +172,7 @@ def _leading(nest: Summary, walked: TripCounts) -> list[MergeBy]:
 
 
 def _with(nest: Summary, steps: Iterable[Transformation]) -> Summary:
-    """The nest after all steps that are legal; illegal steps are left out."""
+    """Apply the steps that are legal to a nest, and leave illegal steps out."""
     for step in steps:
         nest = nest.then(step) if step.check(nest) is None else nest
     return nest
@@ -202,8 +202,8 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
 
 
 def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[Stored]) -> int:
-    """The least number of stored entries (of iterations, in a dense loop) in a chunk, so that its work pays for waking
-    a thread, and for a copy of the target."""
+    """Return the least number of stored entries (iterations, in a dense loop) in a chunk whose work pays for waking a
+    thread, and for a copy of the target."""
     work = cost.work + cost.iterations + cost.target
     # Each chunk has a copy of the target, so its work has to be worth the copy; else one chunk has all of the work.
     if race == "reduced" and nest.scatters and loop in nest.walk:

@@ -26,19 +26,19 @@ PATTERN = re.compile(r"P(\d+)(?:\.(\d+))?", re.ASCII)
 
 
 def line(*parts: object) -> str:
-    """A line of words. Words with other characters than letters, digits, dots and underscores are quoted."""
+    """Join words to a line. Words with characters other than letters, digits, dots and underscores are quoted."""
     return " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in map(str, parts))
 
 
 @lru_cache(maxsize=256)
 def pattern_numbers(word: str) -> tuple[int, ...]:
-    """The number of a pattern in `P0`, or the numbers of a pattern and one of its levels in `P0.1`; else nothing."""
+    """Read the index of a pattern from `P0`, or the indices of a pattern and a level from `P0.1`; else return ()."""
     found = PATTERN.fullmatch(word)
     return () if found is None else tuple(int(number) for number in found.groups() if number is not None)
 
 
 def words(text: str) -> list[str]:
-    """The words of a line. Quoted words may contain blanks, as names of index variables that are read from a table do.
+    """Split a line into words. Quoted words may contain blanks, as names of variables that are read from a table do.
 
     Raises ScheduleError if a quotation has no end.
     """
@@ -69,7 +69,7 @@ class DynamicPatternInfo(OfDynamicType):
 
     @property
     def orders(self) -> tuple[tuple[int, ...], ...]:
-        """The orders of levels that it is stored in: its own, then its transposed indices'."""
+        """The orders of levels in which the pattern is stored: its own order, then the orders of transposed indices."""
         own = self.format.order
         return tuple(tuple(own.index(dim) for dim in type_.format.order) for type_ in (self.type, *self.derived))
 
@@ -93,7 +93,7 @@ def pattern_type(pattern: Stored, batch_axes: int = 0) -> PatternType:
 
 
 def stored_as(pattern: Stored, levels: Sequence[int]) -> Stored:
-    """The same entries with the levels in another order: level `levels[n]` becomes level `n`.
+    """Return the pattern with its levels in another order: level `levels[n]` becomes level `n`.
 
     For a dynamic pattern the order must be one of its `orders`.
     """
@@ -125,7 +125,7 @@ class Layout:
 
     @staticmethod
     def parse(lines: Sequence[Sequence[str]]) -> Layout:
-        """Read lines of words."""
+        """Read a layout from lines, which are split into words."""
         layout = Layout()
         for words in lines:
             if len(words) < 3:
@@ -134,7 +134,7 @@ class Layout:
         return layout
 
     def with_order(self, operand: str, order: Names) -> Layout:
-        """The layout in which an operand has that order."""
+        """Return the layout with this order for an operand."""
         kept = tuple(entry for entry in self.orders if entry[0] != operand)
         return Layout((*kept, (operand, order)))
 

@@ -1,4 +1,4 @@
-"""Legal loop orders: concordant with every pattern, so that each is walked in an order in which it is stored."""
+"""Legal loop orders. They are concordant: loops walk every pattern in an order in which the pattern is stored."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ are all in the first-level cache. Beyond 2 MiB it is 2.25 on Zen 4 and 6 on Emer
 
 
 _SETS_BYTES = 1 << 16
-"""The sets of a second-level cache times the bytes of a line: addresses at this distance map to the same set."""
+"""The number of sets of a second-level cache times the bytes of a line. Addresses this far apart share a set."""
 
 
 def gather_cost(size: float, part: int = 1, stride: int = 1) -> float:
@@ -42,7 +42,8 @@ def gather_cost(size: float, part: int = 1, stride: int = 1) -> float:
     If the tensor consists of parts of `part` bytes that begin `stride` bytes apart, its lines may map to few sets of a
     near cache, and the other sets are of no use. Parts begin at multiples of the greatest common divisor of the stride
     and the sets: with a stride of 4096 bytes, parts of 256 bytes map to a sixteenth of the sets (Lam, Rothberg and
-    Wolf, "The cache performance and optimizations of blocked algorithms", ASPLOS 1991). The last cache scatters lines.
+    Wolf, "The cache performance and optimizations of blocked algorithms", ASPLOS 1991). The last cache spreads all
+    lines over all of its sets.
     """
     sets = min(part / gcd(stride, _SETS_BYTES), 1.0)
     cost = nearer = 0.0

@@ -2,8 +2,8 @@
 
 All terms share the loops over the target's outermost index variables, and each term has its own loops inside. Either
 all variables of the target are shared, and a term adds to a scalar. Or all but the last are shared, and a term adds to
-a row in a workspace (Gustavson, 1978). The planner takes the cheaper of the ways that are concordant with the patterns,
-and have a row in proportion to the work.
+a row in a workspace (Gustavson, 1978). The planner takes the cheaper of these ways, among those that are
+concordant with the patterns and have a row in proportion to the work.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Order:
     """The loops of one term.
 
     Attributes:
-        own: the variables of its own loops, inside the shared ones.
+        own: the variables of the term's loops inside the shared loops.
         cost: the estimated cost.
         merge_leaders: pairs (variable, pattern): the pattern that is walked where several meet.
         scattered: the levels whose segments are scattered into maps.
@@ -159,7 +159,7 @@ def _rank(step: Transformation) -> int:
 
 
 def _with_grain(step: Transformation, steps: Sequence[Transformation]) -> Transformation:
-    """The step; if it divides a loop over threads and leaves the grain open, with the grain of the automatic step."""
+    """Return the step. If it divides a loop over threads and has no grain, it gets the grain of the step in `steps`."""
     if not isinstance(step, Parallelize) or step.grain:
         return step
     return replace(step, grain=next((s.grain for s in steps if isinstance(s, Parallelize)), 1))

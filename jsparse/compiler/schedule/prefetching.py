@@ -50,7 +50,7 @@ class Rows(NamedTuple):
 
 
 def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -> Iterator[Prefetch]:
-    """Yield the steps that prefetch.
+    """Yield the `Prefetch` steps for a nest.
 
     The innermost loop over stored entries prefetches rows that are gathered from memory, unless the previous segment
     has read most of them. If no rows are gathered from memory, loops whose coordinates locate segments in memory
@@ -84,7 +84,7 @@ def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -
 
 
 def distance(rows: Sequence[Rows]) -> int:
-    """How many entries ahead rows are requested."""
+    """Return how many entries ahead of their use rows are requested."""
     most = REQUESTED if sum(x.size for x in rows) <= LAST_CACHE_BYTES else FROM_MEMORY
     return min(max(most // sum(x.bytes for x in rows), PREFETCH_AHEAD), FARTHEST)
 
@@ -105,7 +105,7 @@ def rows_from_memory(nest: Summary) -> list[Rows]:
 
 
 def _selected(nest: Summary, access: Access) -> Rows | None:
-    """The rows of this tensor that stored coordinates select; None if it is not dense and too large for the cache.
+    """The rows of a tensor that stored coordinates select; None unless the tensor is dense and exceeds the cache.
 
     Rows in a second-level cache arrive in time without requests, since a core looks a few hundred instructions ahead.
     """
@@ -123,8 +123,8 @@ def _selected(nest: Summary, access: Access) -> Rows | None:
 
 
 def _part(nest: Summary, dense: Sequence[str]) -> int:
-    """The elements of a row that one stored entry reads: one tile if the loop over tiles stands outside, and for each
-    other dense loop outside, one coordinate, or as many as run at a time."""
+    """Count the elements of a row that one stored entry reads: one tile if the loop over tiles stands outside, and for
+    each other dense loop outside, one coordinate, or as many as run at a time."""
     last = max(n for n, name in enumerate(nest.loops) if not nest.entry_vars.isdisjoint(nest.variables_of(name)))
     outside = {nest.outer.get(name, name): name in nest.outer for name in nest.loops[:last]}
     tile = nest.lanes if outside.get(str(nest.vector)) and nest.vector in dense else 1

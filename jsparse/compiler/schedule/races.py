@@ -1,7 +1,7 @@
 """Race strategies beside `owned`: threads divide long segments, or each chunk of a loop has a copy of the target.
 
-Row splitting (the strategy `split`): whether a parallel loop over segments can divide long segments, and whether there
-may be long ones. A static pattern's longest segment decides; a dynamic pattern's segments may have any length.
+Row splitting (the strategy `split`): whether a parallel loop over segments can divide long segments, and whether long
+segments are possible. A static pattern's longest segment decides; a dynamic pattern's segments may have any length.
 
 Copies of small targets (the strategy `reduced`): chunks of a loop that scatters sums each add to a copy of the whole
 target. The copies are added in the order of the chunks, whose number depends on the pattern and the sizes alone. A copy
@@ -71,7 +71,7 @@ def _target_reason(nest: Summary, loop: str) -> str | None:
 
 
 def _adds_up(dtype: str, accumulator: str) -> bool:
-    """Whether carry-outs can be added in a target of `dtype`, widened if narrow: floats exactly, integers wrap."""
+    """Whether a target of `dtype`, widened if narrow, can add carry-outs: floats of the same dtype, or integers."""
     return unrounded(dtype) == accumulator or (np.dtype(dtype).kind in "iu" and np.dtype(accumulator).kind in "iu")
 
 
@@ -116,7 +116,7 @@ def _longest(pattern: Pattern) -> int:
 
 
 def copied_elements(nest: Summary) -> float:
-    """The elements of the target; infinity if a size is known at run time only."""
+    """Return the number of elements of the target; infinity if a size is known at run time only."""
     count = 1.0
     for var in nest.statement.target.variables():
         size = nest.problem.size[var]
@@ -125,12 +125,12 @@ def copied_elements(nest: Summary) -> float:
 
 
 def work_of_copies(nest: Summary) -> float:
-    """The least work of a chunk that has a copy of the target."""
+    """Return the least work of a chunk that pays for a copy of the target."""
     return WORTH_A_COPY * copied_elements(nest)
 
 
 def copies_reason(nest: Summary, loop: str) -> str | None:
-    """Why chunks of a loop that sums cannot have copies of the target; None if they can."""
+    """Return why chunks of a loop over a summed variable cannot have copies of the target; None if they can."""
     if not has_copies(nest.problem, nest.statement):
         return f"inside of {loop}, a loop runs over the target, and only sums in a dense one have copies for each chunk"
     if nest.loops[0] != loop:

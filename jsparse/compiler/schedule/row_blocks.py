@@ -46,11 +46,11 @@ def is_table(pattern: Pattern) -> bool:
 
 @remembered(maxsize=64)
 def in_row_blocks(table: Pattern, rows: Pattern, size: int) -> Pattern:
-    """The table with a dimension in front of its last: the block of `size` rows in which each point's row lies.
+    """Insert a dimension before the last one of a table: the block of `size` rows in which the row of each point lies.
 
-    Both are tables of the same points. From (p, k) and (p, row) it makes (p, row // size, k).
+    `table` and `rows` are tables of the same points: (p, k) and (p, row). The result is (p, row // size, k).
 
-    Raises PatternError if they are not.
+    Raises PatternError for other patterns.
     """
     points = table.shape[:-1]
     if not (is_table(table) and is_table(rows) and rows.shape[:-1] == points):
@@ -68,8 +68,8 @@ class RowBlocks:
     """The blocks by which the entries of a relation are stored.
 
     Attributes:
-        pattern: the number of the relation (p, k).
-        rows: the number of the relation (p, row).
+        pattern: the index of the relation (p, k).
+        rows: the index of the relation (p, row).
         size: the rows of a block.
         row: the index variable of rows.
         block: the index variable of blocks.
@@ -87,7 +87,7 @@ class RowBlocks:
         return f"{self.row}/{self.size}"
 
     def stated(self, layout: Layout, operand: str) -> Layout:
-        """The layout, which states the blocks in the order of the relation."""
+        """Return the layout with the text of the blocks in place of their index variable, in the order of `operand`."""
         return Layout(tuple((name, self._stated(order) if name == operand else order) for name, order in layout.orders))
 
     def _stated(self, order: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
@@ -121,9 +121,9 @@ def with_block_loop(nest: Summary, problem: Problem, blocks: RowBlocks) -> Summa
 
 
 def asked_blocks(layout: Layout, problem: Problem, patterns: Sequence[Stored]) -> tuple[RowBlocks | None, Layout]:
-    """The blocks that a layout asks for, and the layout in which their index variable stands for them.
+    """Find the blocks for which a layout asks, and replace their text in the layout by their index variable.
 
-    Raises ScheduleError if the relation cannot be stored so.
+    Raises ScheduleError if the relation cannot be stored in such blocks.
     """
     for operand, order in layout.orders:
         asked = [(name, *_divided(name)) for name in order if _divided(name)[1]]

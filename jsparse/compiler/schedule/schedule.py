@@ -47,7 +47,7 @@ class Schedule:
         >>> jsparse.einsum("ij,jk->ik", A, X, schedule=schedule)
 
     Scheduling of sparse loops follows Senanayake et al., "A sparse iteration space transformation framework for sparse
-    tensor algebra" (2020). Each method gives a new schedule with one more step. Loops are named by their index
+    tensor algebra" (2020). Each method returns a new schedule with one more step. Loops are named by their index
     variables. `str` of a schedule has a line for each step, and `Schedule.parse` reads such lines. Every step is
     described in docs/internals/scheduling.md.
 
@@ -75,7 +75,7 @@ class Schedule:
         return Schedule(tuple(_step(words) for words in lines if words[0] != Layout.keyword), layout)
 
     def then(self, *steps: Transformation) -> Schedule:
-        """The schedule with further steps."""
+        """Return the schedule with these steps added at the end."""
         return Schedule((*self.steps, *steps), self.layout)
 
     def found(self, keyword: str) -> Any:
@@ -137,7 +137,7 @@ class Schedule:
         return self.then(MakeWorkspace(loop))
 
     def merge_by(self, loop: str, leader: str) -> Schedule:
-        """In a loop over several patterns, walk `leader`, such as P0, and look its coordinates up in the others."""
+        """In a loop over several patterns, walk `leader`, such as P0, and look up its coordinates in the others."""
         return self.then(MergeBy(loop, leader))
 
     def scatter(self, level: str) -> Schedule:
@@ -167,7 +167,7 @@ class Schedule:
         return self.then(Prefetch(loop, distance))
 
     def widen(self) -> Schedule:
-        """Accumulate long sums that are scattered into memory in float64."""
+        """Accumulate long sums in float64 if they are scattered into memory."""
         return self.then(Widen())
 
 
@@ -190,10 +190,10 @@ def _step(words: list[str]) -> Transformation:
 def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
     """The loop nest that the schedules describe: one for each statement, or one for an assembly.
 
-    The nests of several statements follow each other, or share loops (`loops.fusion`). Long sums of float32 are cut
-    into blocks before (`loops.blocked_sums`).
+    The nests of several statements follow each other, or share loops (`loops.fusion`). Long sums of float32 are first
+    cut into blocks (`loops.blocked_sums`).
 
-    Raises ScheduleError for a step that is illegal, and ValueError for another number of schedules.
+    Raises ScheduleError for a step that is illegal, and ValueError if the number of schedules does not match.
     """
     if problem.ordered:
         (schedule,) = schedules
@@ -213,8 +213,8 @@ def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
 
 
 def transformed(problem: Problem, schedule: Schedule, number: int = 0) -> LoopNest:
-    """The nest of one statement after the steps of its schedule. Raises ScheduleError for a step that is illegal,
-    and if registers for a sum in lanes are missing.
+    """Apply the steps of a schedule to the nest of one statement. Raises ScheduleError for a step that is illegal,
+    and for a sum in lanes without the step `promote`, which holds the sum in registers.
     """
     nest = assembly_nest(problem, canonical_assembly(problem)) if problem.ordered else canonical_nest(problem, number)
     summary = Summary.canonical(problem, number)
@@ -239,6 +239,6 @@ def check_step(step: object, nest: Summary) -> None:
 
 
 def _in_blocks(nest: LoopNest, schedule: Schedule) -> Stmt:
-    """The nest's statement with sums in blocks. Segments that the schedule states to be short need no blocks."""
+    """Cut long sums in a nest into blocks. Segments that the schedule declares to be short need no blocks."""
     known = (step for step in schedule.steps if isinstance(step, Specialize) and step.to == "segments")
     return blocked_sums(nest.body, nest.problem, [(step.pattern, step.level) for step in known])

@@ -38,7 +38,7 @@ Moves = tuple[tuple[int, ...], ...]
 
 
 def shared_loops(problem: Problem) -> Names:
-    """The variables of the loops that all statements share, outermost first; none if there are none.
+    """Return the variables of the loops that all statements share, outermost first; empty if there are no such loops.
 
     A dense index that a tensor stores innermost, or after the positions of a pattern, is left to the loops inside,
     which can run it in lanes.
@@ -74,8 +74,8 @@ def is_full(problem: Problem, var: IndexVar) -> bool:
 
 
 def _ordered(problem: Problem, common: Names) -> Names:
-    """The shared loops, outermost first. The outermost loop is divided over threads: its iterations own their parts of
-    every target, or each chunk has its own sums, and there are enough iterations."""
+    """Return the shared loops, outermost first. Threads divide the outermost loop. It has enough iterations, and
+    either these own their parts of every target, or each chunk has its own sums."""
     walked = _walked(problem, common)
     dense = tuple(v for v in _dense(problem, common) if v not in walked)
     owned = [v for v in (*dense, *walked) if _is_divisible(problem, v)]
@@ -102,7 +102,7 @@ def _adds_inside(statement: Statement, var: IndexVar, shared: Names) -> bool:
 
 
 def _common(problem: Problem) -> Names:
-    """The variables that every statement loops over, and at whose same coordinate statements read others' results."""
+    """Find the variables of all statements for which each result is read only at the coordinate of its write."""
     variables = [problem.variables_of(statement) for statement in problem.statements]
     every = [v for v, _ in problem.sizes if all(v in own for own in variables)]
     return tuple(v for v in every if all(_flows(problem, n, v) for n in range(len(problem.statements))))
@@ -150,10 +150,10 @@ def _stands_inside(problem: Problem, var: IndexVar) -> bool:
 def in_shared_order(
     problem: Problem, patterns: Sequence[Stored], holds_results: bool = True
 ) -> tuple[Problem, tuple[Stored, ...]]:
-    """The problem, and the patterns, in the first order of levels in which all statements share loops.
+    """Return the problem and its patterns with levels in the first order in which all statements share loops.
 
-    Both stay as they are given if statements share loops in the given order, or in no order. Results keep their pattern
-    in its order, unless `holds_results` is false: then further statements may turn these results into temporaries.
+    Problem and patterns are unchanged if statements share loops in the given order, or in no order. Patterns of results
+    keep their order, unless `holds_results` is false: then further statements may turn these results into temporaries.
     """
     if len(problem.statements) > 1 and not shared_loops(problem):
         held = (*problem.operands, *(problem.results if holds_results else ()))
@@ -167,7 +167,7 @@ def in_shared_order(
 
 
 def _moves(problem: Problem, patterns: Sequence[Stored], fixed: Collection[int]) -> Iterator[Moves]:
-    """Yield orders of the levels of all patterns, with other levels outermost; patterns `fixed` keep their order."""
+    """Yield other orders of levels for all patterns together. The patterns `fixed` keep their order."""
     each = [
         [tuple(range(len(names)))] if n in fixed else list(_orders(len(names), pattern))
         for n, (names, pattern) in enumerate(zip(problem.level_variables, patterns, strict=True))
@@ -185,7 +185,7 @@ def _orders(count: int, pattern: Stored) -> Iterator[tuple[int, ...]]:
 
 
 def _reordered_type(type_: PatternType, pattern: Stored, levels: tuple[int, ...]) -> PatternType:
-    """The type of a pattern with its levels in another order, as far as `shared_loops` asks."""
+    """Return the type of a pattern with its levels reordered. Only the facts that `shared_loops` reads are valid."""
     if levels == tuple(range(len(levels))):
         return type_
     order = tuple(pattern.format.order[level] for level in levels)

@@ -1,14 +1,14 @@
 """Sorts of dynamic patterns, priced together with the loops that they allow.
 
 A static pattern has a transposed index for every order. A dynamic one is walked in the orders in which it is stored,
-unless the program sorts its entries anew before. A sort also lets loops locate rows of a pattern that stores only the
+unless the program first sorts its entries anew. A sort also lets loops locate rows of a pattern that stores only the
 rows in use, or each entry on its own (coo). Whether a sort pays is a question of price: without a sort, the loops over
 `ij,kj->ik` of two csr matrices visit all pairs of rows.
 
 Trip counts need no index arrays, so every order is priced as if all patterns were stored in it, plus the sorts of the
-patterns that are not. Orders without sorts are included. Prices are of iterations, products, located rows, and the
-cache lines of a dense target: of two orders with equal trip counts, one adds to rows of the target, and the other adds
-to columns.
+patterns that are not. Orders without sorts are included. A price counts iterations, products, located rows, and
+the cache lines of a dense target: of two orders with equal trip counts, one adds to rows of the target, and the other
+adds to columns.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Prices(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sorts:
-    """Sorts, and the estimated costs of them and of the loops after them.
+    """The sorts of a product's patterns, with the estimated costs of the sorts and of the loops after the sorts.
 
     Attributes:
-        orders: for each pattern the new order of its levels; None if it stays as it is.
-        price: the cost of all sorts, and of locating rows in patterns that have no pointer for each.
-        loops: the cost of the loops after them.
+        orders: for each pattern the new order of its levels; None if the pattern stays as it is.
+        price: the cost of all sorts, and of locating rows in patterns that have no pointer for each row.
+        loops: the cost of the loops after the sorts.
     """
 
     orders: tuple[tuple[int, ...] | None, ...]
@@ -120,7 +120,7 @@ class Sortable:
         return tuple(dict.fromkeys(v for names in self.names for v in names))
 
     def stored_orders(self) -> Iterable[Names]:
-        """Orders that need no sort, if there are too many variables to try all orders."""
+        """Return orders that need no sort, if there are too many variables to try all orders; else none."""
         return legal_orders(self.problem, self.patterns) if len(self.variables) > MAX_PERMUTED else ()
 
     def cheapest(self, walks: Iterable[Names], prices: Prices) -> Sorts | None:
@@ -153,7 +153,7 @@ class Sortable:
         return price
 
     def _sorts(self, walk: Names, counts: TripCounts, passes: int) -> Sorts:
-        """The sorts for loops in the order `walk`: necessary sorts, and sorts that pay since they locate rows."""
+        """Choose sorts for loops in the order `walk`: necessary sorts, and sorts that pay because they locate rows."""
         orders: list[tuple[int, ...] | None] = []
         price = 0.0
         for n, (names, stored, entries) in enumerate(zip(self.names, self.orders, self.entries, strict=True)):
@@ -217,7 +217,7 @@ class Sortable:
         return counts.entries[walk.index(walked[-1])] * -(-block // LINE_BYTES) * gather_cost(region)
 
     def _fan(self, n: int, walk: Names, var: IndexVar) -> list[float]:
-        """The entries of a pattern's level of `var` for each position of the level above; none if it lacks `var`."""
+        """Return a list with the entries of the level of `var` per position above; empty if the pattern lacks `var`."""
         names = walked_as(self.names[n], walk)
         if var not in names:
             return []
@@ -240,10 +240,10 @@ def einsum_sorts(product: Sortable) -> Sorts | None:
 
 
 def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | None:
-    """The cheapest sorts for a sum with a new pattern that stores its index variables in `order`, for each term.
+    """Find the cheapest sorts for each term of a sum; None if all are forbidden.
 
-    Either all terms produce the result's entries in order, in a scalar or in a row, or all products are listed and
-    sorted.
+    The result gets a new pattern, which stores the index variables in `order`. Either all terms produce the result's
+    entries in order, in a scalar or in a row, or all products are listed and sorted.
     """
     in_order, listed = Prices(SEVERAL, 1.0, PASSES, False), Prices(VISIT, LISTED, PASSES, False)
     ways: list[list[Sorts | None]] = []

@@ -1,4 +1,4 @@
-"""Schedules of programs of statements, which share the storage of their tensors, and loops where they can.
+"""Schedules of programs of several statements, which share the storage of tensors and, where possible, loops.
 
 The storage of dense tensors is decided here where lanes decide it. In a layer with sparse weights and the batch in
 front, `T[b, o] = X[b, i] * W[o, i]` and `Y[b, o] = max(T[b, o], 0)`, loops over the entries of W can run b in lanes
@@ -38,22 +38,23 @@ from jsparse.compiler.schedule.trip_counts import UNKNOWN
 from jsparse.notation.assignment import IndexVar
 
 COPIED = 4
-"""The least work of a chunk for each element of its copies, which are cleared and added to other copies."""
+"""The least work of a chunk for each element of its copies, since copies are cleared and added to other copies."""
 
 MOST_COST = 2.0
 """The most that shared loops may cost, relative to loops of each statement by itself. The costs leave out the arrays
 that shared loops need not write and read; in most products these cost less than the loops do."""
 
 MOST_COST_MOVED = 1.1
-"""The limit `MOST_COST` if tensors are transposed for shared loops. A product by itself may run in panels, whose packed
-rows save more than a separate function of the result costs: 1.4 at 80 % zeros, 1.0 at 95 %.
+"""The limit in place of `MOST_COST` if tensors are transposed for shared loops. A product by itself may run in panels,
+whose packed rows save more than a separate function of the result costs: 1.4 at 80 % zeros, 1.0 at 95 %.
 """
 
 
 def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Schedule, ...]:
-    """The cheapest schedule of each statement, as patterns and dense tensors are stored.
+    """Find the cheapest schedule of each statement. Patterns and dense tensors keep their storage orders.
 
-    Where all statements can share loops (`shared_loops.py`), they do; or panels of the innermost one (`blocks.py`).
+    If all statements can share loops (`shared_loops.py`), they share these loops, or panels of the innermost shared
+    loop (`blocks.py`).
     """
     shared = shared_loops(problem)
     numbers = range(len(problem.statements))
@@ -83,8 +84,8 @@ def shares_cheaply(problem: Problem, patterns: Sequence[Stored]) -> bool:
 
 
 def with_lanes_innermost(problem: Problem, patterns: Sequence[Stored]) -> Problem:
-    """The problem with all dense tensors storing one index variable innermost, if only then statements share loops
-    cheaply; else the given problem."""
+    """Store one index variable innermost in all dense tensors, if statements share loops cheaply only then; else return
+    the problem unchanged."""
     if shares_cheaply(problem, patterns):
         return problem
     dense = [tensor.name for tensor in problem.tensors if tensor.positions is None]
@@ -124,13 +125,13 @@ def _cost_of_sharing(problem: Problem, patterns: Sequence[Stored], shared: Seque
 
 @remembered(maxsize=4096)
 def _price(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...] | None) -> float:
-    """The cost of one statement inside of shared loops. With None, its tensors may be stored in other orders."""
+    """Price one statement inside of the loops `shared`. With None, its tensors may be stored in other orders."""
     return plan(problem, patterns, as_stored=shared is not None, outer=shared or ()).cost.total
 
 
 def _schedule(problem: Problem, number: int, plan: Plan, shared: Sequence[IndexVar] = ()) -> Schedule:
-    """The steps of a statement's plan that change its own loops. In a shared loop, sums at several coordinates are not
-    folded together, since its iterations run one after the other.
+    """Select the steps of a plan that change the loops of its statement. In a shared loop, sums at several coordinates
+    are not folded together, since the iterations of the loop run one after the other.
     """
     own = (step for step in plan.schedule.steps if not isinstance(step, Parallelize | Specialize | Widen))
     steps = (step for step in own if not (isinstance(step, Vectorize) and step.lanes and step.loop in shared))
@@ -138,7 +139,7 @@ def _schedule(problem: Problem, number: int, plan: Plan, shared: Sequence[IndexV
 
 
 def _one_by_one(schedule: Schedule, shared: Sequence[IndexVar]) -> Schedule:
-    """The schedule without jammed loops among `shared`, whose single iterations statements share."""
+    """Remove the steps that jam loops in `shared`, because statements share single iterations of these loops."""
     kept = (step for step in schedule.steps if not (isinstance(step, UnrollAndJam) and step.loop in shared))
     return Schedule(tuple(kept), schedule.layout)
 
@@ -149,8 +150,8 @@ def _alone(problem: Problem, patterns: Sequence[Stored], number: int, shared: tu
 
 
 def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: Sequence[Plan], in_blocks: bool) -> int:
-    """The least number of stored entries (of iterations, in a dense loop and in one over panels) in a chunk that pays
-    for waking a thread, and for copies of sums."""
+    """Return the least number of stored entries in a chunk that pays for waking a thread and for copies of sums. In a
+    dense loop or a loop over panels, iterations count instead of entries."""
     work = sum(plan.cost.total for plan in plans)
     sums = [s.target for n, s in enumerate(problem.statements) if is_sum(problem, n, var)]
     copied = sum(extent(problem, target.variables()) for target in sums)
@@ -163,10 +164,10 @@ def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: S
 
 
 def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored], schedule: Schedule | None = None) -> Plan:
-    """The cheapest plan of one statement that rounds a narrow float once, with the steps of `schedule` if there is one.
+    """Find the cheapest plan of one statement that rounds a narrow float once, with the steps of `schedule` if given.
 
-    If the cheapest plan accumulates a narrow float in memory, it is the cheapest plan for a target in the dtype of
-    arithmetic. The caller then narrows the result.
+    If the cheapest plan would accumulate a narrow float in memory, the target gets the dtype of arithmetic, and the
+    cheapest plan for that target is returned. The caller then narrows the result.
     """
     chosen = plan(problem, patterns, schedule=schedule)
     narrow = narrow_sums(chosen.problem, chosen.schedule)
@@ -174,8 +175,8 @@ def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored], schedul
 
 
 def wide_accumulation_schedules(problem: Problem, patterns: Sequence[Stored]) -> tuple[Problem, tuple[Schedule, ...]]:
-    """The cheapest schedules of a program of statements, and the problem that they are for: narrow results that are
-    sums in memory have the dtype of arithmetic there. The caller then narrows these results."""
+    """Find the cheapest schedules of a program of statements, and the problem to which they apply. In that problem,
+    narrow results that are summed in memory have the dtype of arithmetic. The caller then narrows these results."""
     schedules = plan_statements(problem, patterns)
     narrow = narrow_sums(problem, *schedules)
     while narrow:  # wider targets may have other cheapest schedules, which may add to another target in memory
@@ -186,7 +187,7 @@ def wide_accumulation_schedules(problem: Problem, patterns: Sequence[Stored]) ->
 
 
 def narrow_sums(problem: Problem, *schedules: Schedule) -> frozenset[str]:
-    """The targets in a narrow float that are rounded before their sums are complete."""
+    """Find the targets of a narrow float dtype that the schedules round before their sums are complete."""
     narrow = frozenset(t.name for t in problem.results if unrounded(t.dtype) != t.dtype)
     if not narrow:
         return narrow
@@ -198,7 +199,7 @@ def narrow_sums(problem: Problem, *schedules: Schedule) -> frozenset[str]:
 
 
 def with_unrounded(problem: Problem, names: Collection[str]) -> Problem:
-    """The problem in which these tensors have the dtype of arithmetic."""
+    """Return the problem in which these tensors have the dtype of arithmetic."""
     return replace(
         problem,
         tensors=tuple(replace(t, dtype=unrounded(t.dtype)) if t.name in names else t for t in problem.tensors),

@@ -34,7 +34,7 @@ class Transformation:
     keeps_loops: ClassVar[bool] = False
 
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal on a nest, in the words of the nest; None if it is legal."""
+        """Return why the step is illegal on this nest, as text; None if it is legal."""
         raise NotImplementedError
 
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class Transformation:
         raise NotImplementedError
 
     def renumbered(self, numbers: Sequence[int]) -> Self:
-        """The same step, with pattern n renamed to pattern `numbers[n]`."""
+        """Return the step with pattern n renamed to pattern `numbers[n]`."""
         return self
 
 
@@ -55,7 +55,7 @@ class Walked:
     """The level that a loop walks.
 
     Attributes:
-        pattern: the number of the pattern.
+        pattern: the index of the pattern.
         above: the variables of the levels above, outermost first.
         level: the level; None if the pattern will be stored in another order, so that the level is not known yet.
     """
@@ -71,7 +71,7 @@ class StatementFacts:
 
     Attributes:
         problem: the problem; the given one until storage orders are chosen.
-        number: the number of the statement.
+        number: the index of the statement.
     """
 
     problem: Problem
@@ -92,7 +92,7 @@ class StatementFacts:
 
     @lazy
     def free_vars(self) -> frozenset[IndexVar]:
-        """The free index variables: the target's, and the variables that derived ones of the target derive from."""
+        """The free index variables: the target's variables, and the parts of the derived variables among them."""
         return self.problem.with_parts(self.statement.target.variables())
 
     @lazy
@@ -108,7 +108,7 @@ class StatementFacts:
 
     @lazy
     def batch(self) -> tuple[IndexVar, ...]:
-        """The variables of batched patterns' leading axes."""
+        """The variables of the leading axes of batched patterns."""
         return tuple(dict.fromkeys(v for n in self.statement.patterns for v in self.problem.batch_variables[n]))
 
     @lazy
@@ -123,7 +123,7 @@ class StatementFacts:
 
     @lazy
     def is_product(self) -> bool:
-        """Whether the statement multiplies accesses by index variables that run freely, under no condition."""
+        """Whether the statement multiplies accesses, without a condition and without derived index variables."""
         if self.problem.is_assembly or self.derived:
             return False
         return self.statement.condition is None and self.statement.factors is not None
@@ -170,7 +170,7 @@ class OrderFacts(StatementFacts):
 
     @lazy
     def tail(self) -> tuple[IndexVar, ...]:
-        """The innermost variables of `walk`, up to the last free one: all of them are reductions."""
+        """The innermost variables of `walk`, after the last free variable. All of them are reductions."""
         start = len(self.walk)
         while start and self.walk[start - 1] not in self.free_vars:
             start -= 1
@@ -188,7 +188,7 @@ class OrderFacts(StatementFacts):
 
     @lazy
     def inner_lanes(self) -> tuple[int, int]:
-        """Two numbers of factors in lanes: those with the index of the innermost reduction, and those without it."""
+        """How many factors in lanes have the index of the innermost reduction, and how many lack it."""
         last = self.tail[-1:]
         carried = [own.issuperset(last) for own in self.factor_vars if self.vector in own]
         return sum(carried), len(carried) - sum(carried)
@@ -226,7 +226,7 @@ class OrderFacts(StatementFacts):
 
     @lazy
     def entry_vars(self) -> frozenset[IndexVar]:
-        """The variables that a stored entry determines: the innermost sparse loop's, and `single` ones below it."""
+        """The variables that a stored entry determines: the innermost one that is not `single`, and those below it."""
         innermost = max((n for n, v in enumerate(self.walk) if v not in self.single), default=0)
         return frozenset(self.walk[innermost:])
 
@@ -259,12 +259,12 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def splits(self) -> dict[IndexVar, int]:
-        """The size of the split of each variable that is split."""
+        """The panel size of each variable that is split."""
         return {step.loop: step.size for step in self.shaped_by("split")}
 
     @lazy
     def outer(self) -> dict[str, IndexVar]:
-        """The outer loops of splits, by name: the variable that each divides."""
+        """For the name of each outer loop of a split, the variable that the loop divides."""
         return {outer_name(self.problem, var): var for var in self.splits}
 
     @lazy
@@ -274,7 +274,7 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def fused(self) -> dict[str, tuple[IndexVar, IndexVar]]:
-        """The fused loops, by name: the two variables that each binds."""
+        """For the name of each fused loop, the two variables that the loop binds."""
         return {step.name: (step.outer, step.inner) for step in self.shaped_by("fuse")}
 
     def variables_of(self, loop: str) -> tuple[IndexVar, ...]:
@@ -306,7 +306,7 @@ class LoopFacts(OrderFacts):
 
     @property
     def _bound(self) -> tuple[IndexVar, ...]:
-        """`order`, with each derived variable where others determine it."""
+        """`order`, with each derived variable directly after the last of its parts."""
         if not self.problem.derived:
             return self.order
         found: dict[IndexVar, None] = {}
@@ -319,12 +319,12 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def summed(self) -> tuple[IndexVar, ...]:
-        """The loops whose sum is computed before the factors that lack them are multiplied in."""
+        """The loops that are summed before the factors without their variables are multiplied in."""
         return next((step.loops for step in self.shaped_by("precompute")), ())
 
     @lazy
     def tiles_outermost(self) -> bool:
-        """Whether the loop over register tiles stands outside all loops over the patterns, not all of them sums."""
+        """Whether the loop over register tiles stands outside all loops over patterns. False if all are sums."""
         if not self.head or self.vector not in self.free_vars:
             return False
         name = outer_name(self.problem, str(self.vector))
@@ -363,8 +363,8 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def chain(self) -> tuple[tuple[str, Loop], ...]:
-        """All loops over variables, lookups included: the name of the loop that each belongs to, and what it walks. The
-        storage orders of the problem have to be chosen."""
+        """All loops over variables, lookups included, each with the name of the loop to which it belongs. The storage
+        orders of the problem must be chosen before."""
         leaders = [(step.loop, step.pattern) for step in self.shaped_by("merge_by")]
         iterators = LevelIterators.of(self.problem, self.statement, leaders)
         found: list[tuple[str, Loop]] = []
@@ -401,8 +401,8 @@ class Summary(LoopFacts):
 
     Attributes:
         steps: the transformations so far.
-        concordant: whether patterns will be stored in the order in which loops walk them. Else they are walked as the
-            problem has them, and searched where loops contradict that.
+        concordant: whether patterns will be stored in the order in which loops walk them. Else the stored order of the
+            problem counts, and loops that contradict it search.
     """
 
     steps: tuple[Transformation, ...] = ()
@@ -433,12 +433,12 @@ class Summary(LoopFacts):
         return found.knowing(self, LoopFacts) if problem is self.problem else found
 
     def with_facts(self, **known: Any) -> Summary:
-        """The same summary with some facts that are known already."""
+        """Set facts that are known already, and return this summary."""
         self.__dict__.update(known)
         return self
 
     def knowing(self, other: Summary, record: type[StatementFacts]) -> Summary:
-        """The same summary, with the facts of a class that have been computed for a summary with the same fields."""
+        """Take over the computed facts of the class `record` from a summary with equal fields, and return this one."""
         known = other.__dict__
         self.__dict__.update({name: known[name] for name in _FACTS[record] if name in known})
         return self
@@ -530,8 +530,8 @@ class Summary(LoopFacts):
         return any(step.loop in self.walk for step in self.found("unroll"))
 
     def stores_innermost(self, access: Access, var: IndexVar) -> bool:
-        """Whether the tensor stores an index as its innermost axis; or can, where storage orders follow the loops: a
-        dense tensor, if the index occurs once and no index is read from a table."""
+        """Whether the tensor stores an index, which occurs once, as its innermost axis. If storage orders follow the
+        loops, a dense tensor can do so, unless an index is read from a table."""
         if access.indices.count(var) != 1:
             return False
         tensor = self.problem.type_of[access.tensor]

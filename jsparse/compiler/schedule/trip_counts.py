@@ -36,7 +36,7 @@ class TripCounts:
     """Counts for each variable of a loop order.
 
     Attributes:
-        iterations: the coordinates that the variable's loop visits, over all of its executions, with searches.
+        iterations: the number of coordinates that the variable's loop visits in all executions, plus its search steps.
         entries: the combinations of the patterns' entries that are left once the variable is bound.
         merge_leaders: pairs (variable, pattern): the merge leader where several patterns meet.
         scattered: pairs (pattern, level): the levels whose segments are worth scattering into maps.
@@ -114,15 +114,15 @@ def trip_counts(
 
 @dataclass(frozen=True, slots=True)
 class _Fan:
-    """A level, in the order in which loops walk a pattern.
+    """A level of a pattern whose levels are in the order in which loops walk them.
 
     Attributes:
-        var: its variable.
+        var: the variable of the level.
         above: the variable of the level above; None for the outermost level.
-        level: its number in that order.
-        count: its entries per position of the level above.
-        is_full: whether it stores every coordinate.
-        has_segments: whether its segments can be scattered into maps.
+        level: the index of the level in that order.
+        count: the entries per position of the level above.
+        is_full: whether the level stores every coordinate.
+        has_segments: whether the segments can be scattered into maps.
         is_unique: whether the coordinates of a segment differ.
     """
 
@@ -135,7 +135,7 @@ class _Fan:
     is_unique: bool
 
     def per_coordinate(self, size: int) -> float:
-        """The expected entries of a segment with one given coordinate out of `size`."""
+        """The expected number of entries of a segment that have one given coordinate out of `size` coordinates."""
         return min(self.count / size, 1.0) if self.is_unique else self.count / size
 
 
@@ -183,7 +183,7 @@ class _Selection:
         return max(common_share(one, tuple(a for a, _ in dims), other, tuple(b for _, b in dims)), 1 / SAMPLE)
 
     def longer(self, fan: _Fan, number: int) -> _Fan:
-        """A pattern's level, with the mean length of the segments that the pattern walked above selects."""
+        """Scale the count of a level to the mean length of the segments that the pattern walked above selects."""
         leader = None if fan.above is None else self.by.get(fan.above)
         if fan.above is None or leader in (None, number):
             return fan
@@ -202,12 +202,12 @@ class _Meeting:
 
 
 def _met(count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]) -> _Meeting | None:
-    """The cheapest loop, executed `count` times, over the levels that meet at a variable; None if none meet."""
+    """The cheapest loop, run `count` times, over the levels that meet at a variable; None if none meet."""
     return min((_led(fan, n, count, sparse, below) for fan, n in sparse), default=None)
 
 
 def _merged(count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting | None:
-    """The loop, executed `count` times, that advances in all levels that meet, and searches long segments; or None."""
+    """The loop, run `count` times, that merges the levels that meet and searches long segments; None if none meet."""
     if not sparse:
         return None
     shortest, number = min(sparse, key=lambda found: found[0].count)
@@ -218,7 +218,7 @@ def _merged(count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting | None
 def _led(
     leader: _Fan, number: int, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]
 ) -> _Meeting:
-    """The loop over the entries of one level, which are looked up in the others."""
+    """The loop over the entries of one level, which looks these entries up in the other levels."""
     cost, scattered = count * leader.count, list[tuple[int, int]]()
     for other, n in sparse:
         if n != number:
@@ -243,7 +243,7 @@ def _search(fan: _Fan, times: float) -> float:
 
 
 def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored) -> list[_Fan]:
-    """A pattern's levels in the order walked."""
+    """The levels of a pattern in the order in which loops walk them."""
     order = walked_as(names, walk)
     if order == tuple(names):
         levels = pattern.format.levels

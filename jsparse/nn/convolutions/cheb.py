@@ -35,8 +35,8 @@ def cheb_conv(
 
     Defferrard et al., "Convolutional neural networks on graphs with fast localized spectral filtering", 2016. L̂ is
     2L / λ - 1 for the Laplacian L = 1 - D^-1/2 A D^-1/2, whose eigenvalues are in [0, 2]; L̂ is not built. There are
-    K - 1 sparse products with the narrower one of x and the result; with the result if x is sparse. A row of the result
-    depends on nodes at most K - 1 edges away.
+    K - 1 sparse products with x or with the result, whichever is narrower; with the result if x is sparse. A row of the
+    result depends on nodes at most K - 1 edges away.
 
     Args:
         graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. The eigenvalues are in that range if the
@@ -63,7 +63,7 @@ def cheb_conv(
     factor = 2 / (2.0 if lambda_max is None else lambda_max)
 
     def shifted(z: jax.Array) -> jax.Array:
-        """L̂ z."""
+        """Compute L̂ z."""
         own = z if degrees is None else degrees * z
         return factor * (own - propagated(False)(graph, z, scale, None, None)) - z
 
@@ -73,7 +73,7 @@ def cheb_conv(
 
 
 def _forward(shifted: Callable[[jax.Array], jax.Array], x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """Σ T_k(L̂) x W[k] by T_k = 2 L̂ T_{k-1} - T_{k-2}."""
+    """Compute Σ T_k(L̂) x W[k] by the recurrence T_k = 2 L̂ T_{k-1} - T_{k-2}."""
     before, z = None, wide(x)
     found = product(z, kernel[0])
     for own in kernel[1:]:
@@ -83,8 +83,10 @@ def _forward(shifted: Callable[[jax.Array], jax.Array], x: jax.Array, kernel: ja
 
 
 def _clenshaw(shifted: Callable[[jax.Array], jax.Array], x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
-    """Σ T_k(L̂) y_k of y_k = x W[k] by s_k = y_k + 2 L̂ s_{k+1} - s_{k+2}, which ends with y_0 + L̂ s_1 - s_2 (Clenshaw,
-    A note on the summation of Chebyshev series, 1955)."""
+    """Compute Σ T_k(L̂) y_k for y_k = x W[k] by the recurrence s_k = y_k + 2 L̂ s_{k+1} - s_{k+2}.
+
+    The result is y_0 + L̂ s_1 - s_2 (Clenshaw, A note on the summation of Chebyshev series, 1955).
+    """
     order, inputs, out = kernel.shape
     columns = product(x, kernel.transpose(1, 0, 2).reshape(inputs, order * out))
     first, *terms = jnp.split(columns, order, axis=1)

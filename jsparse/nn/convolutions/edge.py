@@ -39,7 +39,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
 
     Args:
         graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
-        edges count once if their weights were added, and as often as they occur if they were kept.
+            edges count once if their weights were added, and as often as they occur if they were kept.
         x: features (nodes, features), or a pair (sources, features), (targets, features).
         mlp: a function of an array (edges, 2 · features) that treats edges alike and gives (edges, out). For the
             padding of a dynamic pattern it gets the first edge again, and its results there are not used.
@@ -73,19 +73,19 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
 
 
 def _at_one_end(side: str, pattern: Pattern | DynamicPattern, x: jax.Array) -> jax.Array:
-    """The features of one end of each edge, (nse, features), 0 in padding. Their cotangents are sums in float32."""
+    """Return the features (nse, features) of one end of each edge, 0 in padding. Cotangents are summed in float32."""
     at = indices_of(pattern)
     found: Any = einsum(f"{at},{side}f->{at}f", pattern, x)
     return found.values.reshape(pattern.nse, x.shape[1])
 
 
 def _inside(ends: jax.Array, pattern: DynamicPattern) -> jax.Array:
-    """Whether each slot is an edge, (nse, 1): the nodes of padding are out of range."""
+    """Return whether each slot is an edge, bools (nse, 1): the nodes of padding are out of range."""
     return (ends < np.array(pattern.shape, ends.dtype)[:, None]).all(0)[:, None]
 
 
 def _without_padding(features: jax.Array, is_edge: jax.Array) -> jax.Array:
-    """The features of edges (nse, features), with the features of the first edge in padding.
+    """Return the features of edges (nse, features), in which padding gets the features of the first edge.
 
     A network and its derivatives may be infinite at features that belong to no edge, such as the distance of a node
     from itself, and 0 times infinity is NaN. A network that is finite at all edges is finite at the first edge.

@@ -36,11 +36,12 @@ def gcn_conv(
         (6, 2)
 
     Kipf and Welling, "Semi-supervised classification with graph convolutional networks", 2017. A + I is not built: with
-    s = D^-1/2 each row is s[i] (Σ A[i, j] s[j] x[j] + s[i] x[i]). The
-    sums are over the narrower one of x and x W; over x W if x is sparse.
+    s = D^-1/2 each row is s[i] (Σ A[i, j] s[j] x[j] + s[i] x[i]). The sums are over x or x W, whichever is narrower;
+    over x W if x is sparse.
 
     Args:
-        graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. It is differentiable in its weights.
+        graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. The result is differentiable in its
+            weights.
         x: features (nodes, in), sparse or dense.
         kernel: (in, out).
         bias: (out,), or None.
@@ -66,7 +67,7 @@ def gcn_conv(
 
 
 def root_of_degrees(graph: Graph, self_loops: bool, dtype: DTypeLike) -> jax.Array:
-    """The diagonal of D^-1/2, with 0 for degrees of 0: (nodes, 1), in float32 or wider."""
+    """Return the diagonal of D^-1/2, with 0 for degrees of 0, as an array (nodes, 1) in float32 or wider."""
     degrees = unrounded_sums(f"{indices_of(graph)}->i", graph)
     degrees = degrees.astype(wide_float(degrees.dtype, dtype)) + (1 if self_loops else 0)
     return inverse(degrees, root=True)[:, None]
@@ -74,8 +75,10 @@ def root_of_degrees(graph: Graph, self_loops: bool, dtype: DTypeLike) -> jax.Arr
 
 @cache
 def propagated(self_loops: bool) -> Callable[..., jax.Array]:
-    """The fused function s (A + I) (s x) W + b of a graph, x, the scale s, W and b, each of these three or None, with I
-    or without it. Its result is not rounded."""
+    """Return the fused function s (A + I) (s x) W + b of a graph, x, the scale s, W and b.
+
+    s, W and b may each be None. Without `self_loops`, I is left out. The result is not rounded.
+    """
 
     @fuse
     def propagated(

@@ -108,13 +108,13 @@ def check_widths(layer: str, inputs: Any, hidden: int | None, out: int | None) -
 
 
 def first(p: Arrays, x: jax.Array, layer: str) -> jax.Array:
-    """The product of x and the first kernel."""
+    """Multiply x by the first kernel."""
     found: jax.Array = x @ check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
     return found
 
 
 def rest(p: Arrays, x: jax.Array) -> jax.Array:
-    """Both layers, after the product of `first`."""
+    """Apply the rest of both layers to the product that `first` returns."""
     found: jax.Array = jax.nn.relu(x + p["up_bias"]) @ p["down"] + p["down_bias"]
     return found
 

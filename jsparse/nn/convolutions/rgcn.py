@@ -68,7 +68,7 @@ def rgcn_conv(
 
 
 def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:
-    """The kernels of relations as combinations of few bases: W[r] = Σ over b of c[r, b] B[b].
+    """Compute the kernels of relations as combinations of a few bases: W[r] = Σ over b of c[r, b] B[b].
 
         >>> jsparse.nn.basis_kernel(jnp.ones((5, 2)), jnp.ones((2, 4, 3))).shape
         (5, 4, 3)
@@ -89,7 +89,7 @@ def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:
 
 
 def _means(graph: Any, dtype: DTypeLike) -> Any:
-    """The graph with rows that add up to 1 for each relation, if they have entries, in float32 or wider.
+    """Scale a graph so that each row of each relation adds up to 1, if it has entries, in float32 or wider.
 
     The cotangents through the weights and through their sums nearly cancel, so weights are widened before both uses.
     """

@@ -48,7 +48,7 @@ def sage_conv(
         pool: for "pool" the kernel P (in, pooled) and the bias p (pooled,).
         normalize: whether results are divided by their Euclidean norms.
 
-    Returns an array (targets, out). Nodes without neighbours have their own part only.
+    Returns an array (targets, out). Rows of nodes without neighbours are x[i] R + b.
 
     Raises ShapeError for shapes that do not fit and other reductions, DTypeError for a dense graph.
     """

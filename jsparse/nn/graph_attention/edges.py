@@ -29,16 +29,17 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 def attended_edges(
     graph: Graph, edge_features: Any, self_loops: bool, layer: str
 ) -> tuple[Pattern | DynamicPattern, SparseTensor | None]:
-    """The pattern of the edges that are attended to, and their features on that pattern, extended by an axis.
+    """Return the pattern of the edges that attention uses, and the edges' features on this pattern extended by an axis.
 
     All self-loops, added or not, get the mean of the features of the other edges that end at the node.
     Target i is source i, also where there are more sources than targets, as in samples of neighbours.
 
     Args:
-        edge_features: (nse, features) in the order of the graph's stored entries, a SparseTensor on the graph's pattern
-            extended by an axis, or None.
+        edge_features: (nse, features) in the order of the graph's stored entries, or a SparseTensor on the graph's
+            pattern extended by an axis, or None.
 
-    Raises ShapeError for features of another number of edges, and for self-loops of more targets than sources.
+    Raises ShapeError for features of another number of edges, and for self-loops if there are more targets than
+    sources.
     """
     pattern = pattern_of_graph(graph)
     if self_loops and pattern.shape[0] > pattern.shape[1]:
@@ -64,7 +65,7 @@ def attended_edges(
 
 
 def _on_edges(features: SparseTensor, pattern: Pattern | DynamicPattern, layer: str) -> jax.Array:
-    """The features (nse, features) of a tensor on the pattern of the edges, extended by an axis."""
+    """Return the features (nse, features) of a tensor, whose pattern has to be the edges' pattern, extended."""
     width = features.shape[-1] if features.ndim == pattern.ndim + 1 else 0
     expected = pattern.extended([width])
     fits = width > 0 and features.shape[:-1] == pattern.shape and features.pattern.digest == expected.digest
@@ -77,7 +78,7 @@ def _on_edges(features: SparseTensor, pattern: Pattern | DynamicPattern, layer: 
 
 
 def _with_loops(pattern: Pattern | DynamicPattern) -> Pattern | DynamicPattern:
-    """The pattern in which each target has one self-loop. Targets are the first sources."""
+    """Return the pattern in which each target has one self-loop. The targets are the first sources."""
     if isinstance(pattern, Pattern):
         return _joint(pattern)
     others = of_ones(pattern)
@@ -89,7 +90,7 @@ def _with_loops(pattern: Pattern | DynamicPattern) -> Pattern | DynamicPattern:
 
 @remembered(maxsize=64)
 def _joint(pattern: Pattern) -> Pattern:
-    """A static pattern with self-loops, found before the program runs."""
+    """Add self-loops to a static pattern, before the program runs."""
     others = pattern
     if pattern.ndim == 3:
         rows = pattern.to_coords()
@@ -99,7 +100,7 @@ def _joint(pattern: Pattern) -> Pattern:
 
 
 def _loops(pattern: Pattern | DynamicPattern) -> Pattern:
-    """A self-loop for each target; where repeated edges are kept, the one with number 0."""
+    """Return a pattern with a self-loop for each target. If repeated edges are kept, the loop's third index is 0."""
     targets, sources, *more = pattern.shape
     if not more:
         return window(targets, 0, m=sources)
@@ -110,7 +111,7 @@ def _loops(pattern: Pattern | DynamicPattern) -> Pattern:
 def _with_means(
     found: SparseTensor, features: jax.Array, pattern: Pattern | DynamicPattern, whole: Pattern | DynamicPattern
 ) -> SparseTensor:
-    """The features on the pattern with self-loops, which have means."""
+    """Return the features on the pattern with self-loops. A self-loop gets the mean over the target's other edges."""
     nodes, width = pattern.shape[0], features.shape[1]
     rows, columns, *_ = coords(of_ones(pattern))
     target = jnp.where(rows == columns, nodes, rows)  # out of range: neither counted nor added
@@ -125,13 +126,13 @@ def _with_means(
 
 
 def over_neighbors(scores: Any) -> SparseTensor:
-    """The softmax over all edges that end at a target, for each head, the last index."""
+    """Compute a softmax over all edges that end at a target, separately for each head, which is the last index."""
     found: SparseTensor = softmax(scores, tuple(range(1, scores.ndim - 1)))
     return found
 
 
 def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """x W[h] for each head h, (nodes, heads, dim), not rounded.
+    """Compute x W[h] for each head h: an array (nodes, heads, dim), not rounded.
 
     It is written as one product of matrices, since XLA transposes operands of other products.
     """
@@ -140,7 +141,7 @@ def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
 
 
 def joined(found: jax.Array, concat: bool, bias: ArrayLike | None, layer: str) -> jax.Array:
-    """Heads side by side, (targets, heads · dim), or their mean, (targets, dim); with a bias."""
+    """Concatenate the heads to (targets, heads · dim), or average them to (targets, dim), and add the bias."""
     targets, heads, dim = found.shape
     return plus_bias(found.reshape(targets, heads * dim) if concat else found.mean(1), bias, layer)
 
@@ -175,7 +176,7 @@ class AttentionLayer(Layer):
         return self.out_features * (self.heads if self.concat else 1)
 
     def dropout(self, key: jax.Array | None) -> dict[str, Any]:
-        """The arguments of dropout; without a key nothing is dropped."""
+        """Return the arguments of dropout. Without a key, nothing is dropped."""
         return {"dropout_rate": 0.0 if key is None else self.dropout_rate, "dropout_key": key}
 
 
@@ -190,7 +191,7 @@ def check_edge_kernel(features: SparseTensor | None, kernel: ArrayLike | None, l
 
 
 def check_vectors(layer: str, heads: tuple[int, int], **given: Any) -> list[jax.Array]:
-    """Arrays (heads, dim), such as vectors of attention. Raises ShapeError for other shapes."""
+    """Convert the given arrays (heads, dim), such as attention vectors. Raises ShapeError for other shapes."""
     found = [dense_array(x, layer, f"{name} (heads, dim)") for name, x in given.items()]
     for name, x in zip(given, found, strict=True):
         if x.shape != heads:

@@ -34,7 +34,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 class EdgeAttention(NamedTuple):
-    """Features of edges (nse, edge_in), their kernel (edge_in, heads, dim), and their attention (heads, dim)."""
+    """Features of edges (nse, edge_in), their kernel (edge_in, heads, dim), and attention vectors (heads, dim)."""
 
     features: Any
     kernel: Any
@@ -71,21 +71,21 @@ def gat_conv(
 
     Args:
         graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
-        edges have one score if their weights were added, and a score each if they were kept.
+            edges have one score if their weights were added, and a score each if they were kept.
         x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         kernel: W, (in, heads, dim).
         attention_source, attention_target: s and t, (heads, dim).
         bias: (heads · dim,), or (dim,) without `concat`; or None.
         kernel_target: the kernel of the targets, (target_in, heads, dim), if it differs from `kernel`.
-        edges: features f of edges, their kernel E and their attention e, which add e[h] · (f[i, j] E[h]) to the score.
+        edges: features f of edges, their kernel E and vectors e, which add e[h] · (f[i, j] E[h]) to the score.
             Self-loops have the mean of the features of the edges that end at the node.
         concat: whether the heads are side by side; otherwise their mean is the result.
         negative_slope: the slope of leaky_relu for negative scores.
         self_loops: whether each node is its own neighbour. In a graph with more sources than targets, the first
             sources are the targets, as in samples of neighbours.
-        dropout_rate, dropout_key: dropout of the weights.
+        dropout_rate, dropout_key: the dropout rate of the weights w, and a key of random numbers.
 
-    Returns an array (targets, heads · dim), or (targets, dim). Nodes without neighbours have the bias.
+    Returns an array (targets, heads · dim), or (targets, dim). Rows of nodes without neighbours are the bias.
 
     Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
     """
@@ -119,7 +119,7 @@ def gat_conv(
 
 
 def _scored(kernel: jax.Array, attention: jax.Array) -> jax.Array:
-    """The kernel of scores, W[h] s[h], (in, heads), not rounded."""
+    """Compute the kernel of the scores, W[h] s[h]: an array (in, heads), not rounded."""
     return jnp.einsum("fhd,hd->fh", wide(kernel), wide(attention))
 
 

@@ -73,7 +73,7 @@ def gatv2_conv(
             added inside of leaky_relu. Self-loops have the mean of the features of the edges that end at the node.
         concat, negative_slope, self_loops, dropout_rate, dropout_key: as in `gat_conv`.
 
-    Returns an array (targets, heads · dim), or (targets, dim). Nodes without neighbours have the bias.
+    Returns an array (targets, heads · dim), or (targets, dim). Rows of nodes without neighbours are the bias.
 
     Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
     """

@@ -73,11 +73,11 @@ def transformer_conv(
         query, key, value: kernels (in, heads, dim), (target_in, heads, dim) for the query, with biases (heads, dim) or
             None.
         root: a kernel (target_in, out) with a bias (out,) or None; out is heads · dim, or dim without `concat`.
-        gate: (3 · out,), for (1 - β) m + β r in place of m + r, with β = sigmoid([m, r, m - r] · gate), where m is the
-            sum over neighbours and r = x R.
+        gate: an array (3 · out,), or None. With m the sum over neighbours and r = x R, the result is m + r without a
+            gate, and (1 - β) m + β r with a gate, where β = sigmoid([m, r, m - r] · gate).
         edge_features, edge_kernel: features (nse, edge_in) and their kernel E (edge_in, heads, dim).
         concat: whether the heads are side by side; otherwise their mean is the result.
-        dropout_rate, dropout_key: dropout of the weights.
+        dropout_rate, dropout_key: the dropout rate of the weights w, and a key of random numbers.
 
     Returns an array (targets, heads · dim), or (targets, dim).
 
@@ -100,7 +100,7 @@ def transformer_conv(
 
 
 def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: ArrayLike | None) -> jax.Array:
-    """The sums over neighbours combined with the node's own part, not rounded."""
+    """Combine the sums over neighbours with x R by addition or by the gate, without rounding."""
     if root is None:
         if gate is not None:
             raise ShapeError("Expected root= in transformer_conv, since a gate chooses between the sums and x R.")
@@ -135,7 +135,7 @@ def _attended(
     of_edges: jax.Array | None,
     kept: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array | None]:
-    """The weighted sums of values, and the weighted sums of the features of edges."""
+    """Return the weighted sums of values, and the weighted sums of the features of edges or None."""
     heads = pattern.extended([q.shape[1]])
     at, dtype = indices_of(pattern), wide_float(q.dtype)
     scores = at_edges("ihd,jhd->ijh", q, k, like=heads, dtype=dtype)

@@ -69,7 +69,7 @@ class AttentionFn:
         return over_lengths(query, key, value, pattern, bias, dense, scale=self.scale, is_causal=is_causal, kept=kept)
 
     def _masks(self, mask: Any) -> tuple[Any, Any]:
-        """The sparse mask and the dense one, if there is any."""
+        """Return the sparse mask, and the dense mask or None."""
         mask = as_sparse_operand(mask, "an attention_fn")
         if is_sparse(mask) and self.pattern is None:
             return mask, None
@@ -93,13 +93,13 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
         >>> layer = linen.MultiHeadDotProductAttention(num_heads=8, attention_fn=attend)
 
     The layer passes queries, keys and values of shape (..., length, heads, dim), its dropout, and masks and biases that
-    broadcast to (..., heads, T, S): these are read at the entries of the sparse mask only. So a mask of padding, as
-    `flax.nnx.make_attention_mask` makes it, is passed to the layer as usual. A query without keys gives 0.
+    broadcast to (..., heads, T, S). The masks and biases are read at the entries of the sparse mask only. So a padding
+    mask, such as `flax.nnx.make_attention_mask` returns, is passed to the layer as usual. A query without keys gives 0.
 
     A layer that decodes (`decode=True`) passes one query, its cache of keys and values, and a mask that shows the keys
     written so far. The query then sees the keys in one row of the sparse mask: the row of the last key that the layer's
-    mask shows to any query of the batch. So the steps compute what one call for the whole sequence does, if the sparse
-    mask is causal, of shape (m, m) for a cache of length m:
+    mask shows to any query of the batch. If the sparse mask is causal, and has shape (m, m) for a cache of length m,
+    the steps compute the same as one call for the whole sequence:
 
         >>> layer = nnx.MultiHeadAttention(8, 64, decode=True, attention_fn=attend, rngs=nnx.Rngs(0))
         >>> layer.init_cache((2, 128, 64))
@@ -128,14 +128,14 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
 
 
 def _is_step(query: Array, key: Array, mask: PatternLike, shown: ArrayLike | None) -> bool:
-    """Whether a layer decodes: there is one query for a mask of as many rows as the cache is long."""
+    """Whether a layer decodes: it passes one query, and the mask has as many rows as the cache has keys."""
     length = key.shape[-3]
     is_one = query.shape[-3] == 1 and length > 1 and mask.shape[-2:] == (length, length)
     return is_one and shown is not None and jnp.shape(shown)[-2:] == (1, length)
 
 
 def _last_shown(mask: ArrayLike) -> jax.Array:
-    """The number of the last key that a mask (..., 1, keys) shows to any query; -1 if it shows none."""
+    """Return the index of the last key that a mask (..., 1, keys) shows to any query; -1 if it shows none."""
     shown = jnp.asarray(mask) != 0
     keys = jnp.arange(shown.shape[-1], dtype=jnp.int32)
     return jnp.where(shown, keys, -1).max()

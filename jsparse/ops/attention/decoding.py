@@ -13,10 +13,10 @@ from jsparse.tensor.sparse_tensor import PatternLike
 
 
 def row_of(mask: PatternLike, row: jax.Array) -> DynamicPattern:
-    """Row `row` of a mask (n, m) or (heads, n, m), as a pattern of the shape (1, m) or (heads, 1, m).
+    """Return row `row` of a mask (n, m) or (heads, n, m), as a pattern of shape (1, m) or (heads, 1, m).
 
-    It is dynamic also where the row is known, so that all steps of a decoder share a program. A row out of range has no
-    entries.
+    The pattern is dynamic even if `row` is known, so that all steps of a decoder share a program. A row out of range
+    has no entries.
     """
     pattern = pattern_of(mask)
     assert pattern is not None
@@ -31,7 +31,7 @@ def _row(held: IndexRelation, row: jax.Array) -> DynamicPattern:
 
 
 def check_causal(pattern: Pattern | DynamicPattern, where: str) -> None:
-    """Raise PatternError if a query of a mask (..., n, n) sees a later key, as far as its entries are known."""
+    """Raise PatternError unless a mask is square and no query sees a later key. Dynamic masks need only be square."""
     *lead, n, m = pattern.shape
     if n == m and isinstance(pattern, DynamicPattern):
         return

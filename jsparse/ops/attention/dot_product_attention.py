@@ -42,10 +42,10 @@ def dot_product_attention(
         bias: added to the scores: an array that broadcasts to (..., heads, T, S), or a SparseTensor on the mask's
             pattern.
         mask: a Pattern, or a SparseTensor, whose values play no part, of shape (T, S) or (heads, T, S), static or
-            dynamic; or what jax.nn takes.
+            dynamic; or a mask that jax.nn accepts.
         scale: the factor of the scores; by default dim ** -0.5.
-        is_causal: whether query i sees the keys up to number i only. `mask & jsparse.pattern.causal(n)` has fewer
-            entries.
+        is_causal: whether query i sees only the keys 0 to i. For n queries and n keys,
+            `mask & jsparse.pattern.causal(n)` has the same effect, with fewer entries.
 
     Returns an array (..., T, heads, dim of values) of the query's dtype. Narrow floats are computed in float32.
 
@@ -102,7 +102,7 @@ def over_lengths(
     is_causal: bool = False,
     kept: Extra | None = None,
 ) -> jax.Array:
-    """Attention of arrays (..., length, heads, dim) on a pattern.
+    """Compute attention of arrays (..., length, heads, dim) on a pattern.
 
     Args:
         bias: an array that broadcasts to (..., heads, T, S), or a SparseTensor on the pattern.
@@ -126,7 +126,7 @@ def over_lengths(
 
 
 def _dense(x: jax.Array, shape: tuple[int, ...], name: str) -> Extra:
-    """An array that broadcasts to `shape`, without the axes along which it has size 1."""
+    """Drop the axes of size 1 of an array that broadcasts to `shape`. Raises ShapeError if it does not broadcast."""
     try:
         fits = np.broadcast_shapes(x.shape, shape) == shape
     except ValueError:

@@ -27,10 +27,11 @@ class Extra:
     """An array that is added to the scores, or multiplied with the weights.
 
     Attributes:
-        array: the array. It has exactly the axes that the other attributes name, in their order.
-        axes: for each batch axis, and last for the heads, whether the array has it. If not, the array is shared along
-            that axis.
-        dense: whether the array has an axis of queries, and one of keys; None for values on the pattern.
+        array: the array. It has exactly the axes that the other attributes select, in their order.
+        axes: for each batch axis, and then for the axis of heads, whether the array has that axis. If not, the array is
+            shared along it.
+        dense: whether the array has an axis of queries, and whether it has an axis of keys; None for an array with a
+            value for each entry of the pattern.
     """
 
     array: Any
@@ -57,10 +58,10 @@ class _Plan:
         batch: the number of batch axes.
         heads, shared: the numbers of heads of queries and of keys; None if there is no axis of heads.
         lengths_first: whether the axis of lengths comes before the axis of heads.
-        by_head: whether all heads have one pattern, and are mapped over.
-        added: the array that is added to the scores.
-        kept: the array with which weights are multiplied; None for no such array.
-        is_causal: whether keys after a query, both counted from the first, are left out.
+        by_head: whether all heads share one pattern, so that a function of one head is mapped over the heads.
+        added: the kinds of the arrays that are added to the scores.
+        kept: the kind of the array by which weights are multiplied; None for no such array.
+        is_causal: whether query i sees only the keys 0 to i.
     """
 
     batch: int
@@ -73,7 +74,7 @@ class _Plan:
     is_causal: bool
 
     def axes(self, level: int) -> tuple[Any, ...]:
-        """The axes of (added, kept) to map over, for a batch axis or (-1) the heads: 0, or None without that axis."""
+        """The axes of vmap for (added, kept), along a batch axis or (-1) the heads: 0, or None without that axis."""
         added = tuple(0 if kind.axes[level] else None for kind in self.added)
         return added, 0 if self.kept is not None and self.kept.axes[level] else None
 
@@ -89,12 +90,12 @@ def attended(
     lengths_first: bool = False,
     is_causal: bool = False,
 ) -> jax.Array:
-    """Attention on a pattern of shape (n, m), or (heads, n, m). Shapes have to fit.
+    """Compute attention on a pattern of shape (n, m), or (heads, n, m). Shapes are not checked.
 
     Args:
         q, k, v: (..., heads, length, dim), or the same without heads; (..., length, heads, dim) if `lengths_first`.
-        added: the array that is added to the scores.
-        kept: the array with which the weights are multiplied.
+        added: the arrays that are added to the scores.
+        kept: the array by which the weights are multiplied.
     """
     static = pattern if isinstance(pattern, Pattern) else None
     heads, shared = (None, None) if q.ndim == 2 else tuple(x.shape[-2 if lengths_first else -3] for x in (q, k))
@@ -109,7 +110,7 @@ def attended(
 
 @remembered(maxsize=256)
 def _attention(pattern: Pattern | None, plan: _Plan) -> Callable[..., Any]:
-    """The fused function of (q, k, v, dynamic pattern, added, kept, scale). A static pattern is part of it."""
+    """Make the fused function of (q, k, v, dynamic pattern, added, kept, scale). It closes over a static pattern."""
 
     def one(q: jax.Array, k: jax.Array, v: jax.Array, mask: DynamicPattern | None, *others: Any) -> jax.Array:
         return _attend(plan, q, k, v, mask if pattern is None else pattern, *others)
@@ -129,7 +130,7 @@ def _attention(pattern: Pattern | None, plan: _Plan) -> Callable[..., Any]:
 
 
 def _in_groups(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
-    """The function over heads of queries. Each head of keys serves `heads / shared` heads of queries."""
+    """Map a function over the heads of queries. Each head of keys serves `heads / shared` heads of queries."""
 
     def split(x: Any) -> jax.Array:
         return x.reshape(plan.shared, -1, *x.shape[1:])
@@ -152,7 +153,7 @@ def _in_groups(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
 
 
 def _lengths_first(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of arrays (length, heads, dim). Inside of a chain an exchange of axes is a view: nothing moves."""
+    """Adapt a function to arrays (length, heads, dim). Inside of a fused chain, swapping axes moves no data."""
 
     def exchanged(q: Any, k: Any, v: Any, *rest: Any) -> Any:
         return jnp.swapaxes(function(*(jnp.swapaxes(x, 0, 1) for x in (q, k, v)), *rest), 0, 1)
@@ -170,7 +171,7 @@ def _attend(
     kept: jax.Array | None,
     scale: jax.Array,
 ) -> Any:
-    """Attention on one pattern, whose first dimension is the head unless a single head is computed."""
+    """Compute attention on one pattern. The pattern's first dimension is the head, unless a single head is computed."""
     h, dtype = "" if plan.by_head else "h", wide_float(q.dtype)
     scores: Any = einsum(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
     logits = scores * scale
@@ -194,7 +195,7 @@ def _attend(
 
 
 def _at_entries(kind: _Kind, array: jax.Array, h: str, mask: Pattern | DynamicPattern) -> jax.Array:
-    """The elements of an array at the entries of the mask; a number if it is the same for all of them."""
+    """Return the elements of an array at the entries of the mask; one number if it is the same for all entries."""
     if kind.dense is None:
         return array
     axes = (bool(h) and kind.axes[-1], *kind.dense)
@@ -203,7 +204,7 @@ def _at_entries(kind: _Kind, array: jax.Array, h: str, mask: Pattern | DynamicPa
 
 
 def _sampled(text: str, h: str, mask: Any, **arrays: Any) -> jax.Array:
-    """The values of a statement on the mask."""
+    """Compute the expression `text` at the entries of the mask."""
     target = f"S[{'h,' * bool(h)}i,j]"
     sampled: Any = evaluate(f"{target} = {text}", out_format=mask, shape=tuple(mask.shape), **arrays)
     return sampled.values

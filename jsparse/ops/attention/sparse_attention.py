@@ -32,7 +32,7 @@ def sparse_attention(
 
         out[i] = Σ_j w[i, j] · v[j],   w[i, j] = softmax over stored j of (scale · q[i] · k[j] + bias[i, j])
 
-    Nothing with an element for each stored entry is kept for derivatives: the backward pass computes the weights anew
+    No array with an element for each stored entry is kept for derivatives: the backward pass computes the weights anew
     from the maximum and the sum of each row (Dao et al., FlashAttention, NeurIPS 2022). A row without entries gives 0,
     and so does one whose biases are all -inf. `jsparse.dot_product_attention` has the arguments of `jax.nn`, and
     `jsparse.attention_fn` makes a function for Flax.
@@ -117,7 +117,7 @@ def _check_bias(
 
 
 def _may_agree(a: Any, b: Any) -> bool:
-    """Whether two patterns can have the same entries in the same order. Index arrays that are data are not compared."""
+    """Whether two patterns can have the same entries in the same order. Of dynamic ones, only types are compared."""
     if isinstance(a, Pattern) or isinstance(b, Pattern):
         return same_entries(a, b)
     return bool(a.type == b.type)

@@ -60,7 +60,7 @@ def _matrix_of(vector: SparseTensor, k: int, format: Format | str | None) -> Spa
 
 
 def diagonal(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> SparseTensor | jax.Array:
-    """Take a diagonal of two dimensions, as jnp.diagonal does. It becomes the last dimension of the result.
+    """Take a diagonal of two dimensions, as jnp.diagonal does. The diagonal becomes the result's last dimension.
 
     The diagonal of a matrix is an array. The diagonal of a tensor with more dimensions is a SparseTensor.
 
@@ -87,7 +87,7 @@ def trace(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Spa
 
         >>> jsparse.trace(A)
 
-    The dtype is jnp.sum's. Raises ShapeError for axes out of range or equal ones, and below two dimensions.
+    The dtype is as in jnp.sum. Raises ShapeError for axes out of range or equal ones, and below two dimensions.
     """
     tensor = as_tensor(a, "trace")
     # A dense level is as long as the diagonal, so one program serves all patterns of a shape.
@@ -99,7 +99,7 @@ def trace(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Spa
 
 
 def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: str, dense: bool = True) -> SparseTensor:
-    """The diagonal as a SparseTensor. The diagonal of a static matrix has a dense level if `dense`."""
+    """Take a diagonal as a SparseTensor. With `dense`, the diagonal of a static matrix has a dense level."""
     by = as_integer(offset, f"the offset of jsparse.{what}")
     rows, columns = as_axes((axis1, axis2), tensor.ndim, what)
     by = max(min(by, tensor.shape[columns]), -tensor.shape[rows])
@@ -118,8 +118,10 @@ def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: s
 
 
 def _of_diagonal(format: Format, rows: int, columns: int) -> Format:
-    """The format after two dimensions became one, the last. It has the level of one of the two, if possible a level
-    that is not full."""
+    """Return the format after two dimensions are merged into one, which comes last.
+
+    The merged dimension keeps the level of one of the two, if possible a level that is not full.
+    """
     full = format.full_dims
     one, other = (columns, rows) if rows in full and columns not in full else (rows, columns)
     kept = [dim for dim in range(format.ndim) if dim != other]
@@ -130,7 +132,7 @@ def _of_diagonal(format: Format, rows: int, columns: int) -> Format:
 def tril(a: SparseLike, k: int = 0) -> SparseTensor:
     """Keep the entries on and below diagonal number k of the last two dimensions, as jnp.tril does.
 
-    The result has the tensor's format and only the entries that are kept; a dynamic one has the same nse.
+    The result has the tensor's format and only the entries that are kept; a dynamic result has the tensor's nse.
 
         >>> jsparse.tril(A, -1)  # strictly below the main diagonal
 
@@ -171,7 +173,7 @@ class _OnDiagonal(CoordinateMap):
 
 @dataclass(frozen=True)
 class _Diagonal(CoordinateMap):
-    """Keeps the entries with column - row = offset; the smaller of both becomes the last coordinate."""
+    """Keeps the entries with column - row = offset. The smaller of row and column becomes the last coordinate."""
 
     drops: ClassVar[bool] = True
     row: int

@@ -70,7 +70,7 @@ def full(
     dtype: DTypeLike | None = None,
     format: Format | str | None = None,
 ) -> SparseTensor:
-    """Make a tensor of one value. A value other than 0 needs a format that stores every element.
+    """Make a tensor whose elements all have one value. A value other than 0 needs a format that stores every element.
 
         >>> jsparse.full((2, 3), 7.0, format="dense").todense()
 
@@ -151,7 +151,7 @@ def ones_like(A: SparseTensor, dtype: DTypeLike | None = None) -> SparseTensor:
 def _constant(
     value: int, rows: Sequence[np.ndarray], shape: tuple[int, ...], dtype: DTypeLike | None, format: Format | str | None
 ) -> SparseTensor:
-    """The tensor with one value at the distinct coordinates `rows`, and zeros in other slots."""
+    """Make the tensor with `value` at the distinct coordinates `rows`, and zeros in all other slots."""
     kind = float_or(dtype)
     entries = len(rows[0]) if rows else 0
     layout = default_in(shape, entries) if format is None else Format.of(format, len(shape))
@@ -170,6 +170,6 @@ def _filled(value: int, nse: int, built: Built, dtype: np.dtype) -> np.ndarray:
 
 
 def float_or(dtype: DTypeLike | None) -> np.dtype:
-    """The dtype that was asked for, as JAX has it, or JAX's default float. Raises DTypeError unless it is numeric."""
+    """Return `dtype` as JAX converts it, by default JAX's float. Raises DTypeError unless it is numeric."""
     found = given_dtype(float if dtype is None else dtype, "a dtype of numbers")
     return np.dtype(jnp.empty((), found).dtype)  # it warns about a dtype that needs x64

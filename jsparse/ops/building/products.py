@@ -34,7 +34,7 @@ def block_diag(mats: Iterable[SparseLike], *, format: Format | str | None = None
 
     Args:
         mats: tensors of at most two dimensions, of any sizes.
-        format: the format of the result, by default the format of the matrices if they share one, else the default.
+        format: the format of the result, by default the format that the matrices share, else csr or dcsr.
 
     Raises ShapeError for no matrices and for more dimensions, DTypeError for dense arrays, FormatError for an
     unsuitable format.
@@ -58,14 +58,14 @@ def block_diag(mats: Iterable[SparseLike], *, format: Format | str | None = None
 def kron(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) -> SparseTensor | jax.Array:
     """Compute the Kronecker product of two tensors, sparse or dense, as jnp.kron does.
 
-    It is an einsum, reshaped. The result stores the product of each entry of `a` with each entry of `b`, where a dense
-    operand has all elements as entries. If both are sparse and one is dynamic, the capacity is the product of both
-    capacities. Two arrays give an array.
+    The operation is an einsum whose result is reshaped. The result stores the product of each entry of `a` with each
+    entry of `b`. The entries of a dense operand are all of its elements. If both operands are sparse and one is
+    dynamic, the capacity is the product of both capacities. Two arrays give an array.
 
         >>> jsparse.kron(A, jsparse.eye(3)).shape
 
     Args:
-        format: the format of the result, by default the format of the operands if they share one, else the default.
+        format: the format of the result, by default the format that the operands share, else the default format.
 
     Sizes multiply. Dtypes promote as in jnp. Raises ShapeError if positions exceed int64, DTypeError for operands
     without numbers, FormatError for an unsuitable format.
@@ -90,7 +90,7 @@ def kron(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) ->
 def _format_of_kron(
     tensors: Sequence[SparseTensor], format: Format | str | None, shape: Sequence[int], entries: int
 ) -> Format:
-    """The format of a Kronecker product of the tensors."""
+    """Choose the format of a Kronecker product of the tensors."""
     target = agreed_format(tensors, format, shape, entries)
     return target if format is not None else affordable(target, shape, entries)
 
@@ -98,9 +98,9 @@ def _format_of_kron(
 def outer(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) -> SparseTensor | jax.Array:
     """Compute the outer product of two vectors, sparse or dense, as jnp.outer does. Other tensors are raveled first.
 
-    The result is sparse if an operand is. It then stores the product of every two entries, and has a dense level for a
-    dense operand. Two arrays give an array. If both are sparse and one is dynamic, the capacity is the product of both
-    capacities.
+    The result is sparse if an operand is. It then stores the product of each entry of `a` with each entry of `b`, and
+    has a dense level for a dense operand. Two arrays give an array. If both operands are sparse and one is dynamic, the
+    capacity is the product of both capacities.
 
         >>> jsparse.outer(v, w)
 
@@ -124,7 +124,7 @@ def outer(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) -
 
 
 def _product_capacity(tensors: Sequence[SparseTensor]) -> int | None:
-    """The product of the capacities of two sparse factors, if one of them is dynamic."""
+    """Return the product of the capacities of two sparse factors, if one of them is dynamic; else None."""
     if len(tensors) < 2 or not any(tensor.is_dynamic for tensor in tensors):
         return None
     return tensors[0].nse * tensors[1].nse
@@ -138,7 +138,7 @@ def _operand(x: TensorLike, what: str) -> Any:
 
 
 def _with_rank(x: SparseTensor | jax.Array, ndim: int) -> Any:
-    """The operand with dimensions of size 1 in front, up to the rank."""
+    """Add dimensions of size 1 in front of an operand, up to rank `ndim`."""
     missing = ndim - x.ndim
     if not missing:
         return x
@@ -157,15 +157,15 @@ def of_pairs(
     shape: Sequence[int],
     format: Format,
 ) -> SparseTensor:
-    """The tensor of the products of each entry of `left` with each entry of `right`, both known.
+    """Make the tensor of the products of each entry of `left` with each entry of `right`, both known.
 
-    No two products may get the same coordinates. The tensor is made on the host: XLA would compile a program for each
+    The products must have distinct coordinates. The tensor is made on the host: XLA would compile a program for each
     pair of patterns.
 
     Args:
-        places: for each dimension of the result, a dimension of `left` and one of `right`, or None in place of one of
-            them. The result's coordinate is l · n + r, for the coordinate l in `left`, and the coordinate r in the
-            dimension of size n of `right`.
+        places: for each dimension of the result, a pair of a dimension of `left` and a dimension of `right`, or None in
+            place of one of these. An entry of `left` with coordinate l and an entry of `right` with coordinate r, in a
+            dimension of size n, give the coordinate l · n + r.
     """
     assert isinstance(left.pattern, Pattern)
     assert isinstance(right.pattern, Pattern)

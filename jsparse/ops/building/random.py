@@ -56,7 +56,8 @@ def random(
         dtype: the dtype of the values, by default JAX's float.
         format: by default csr for matrices (dcsr if there are many rows), else all levels compressed.
         sampler: a function `sampler(key, (nse,), dtype)` that gives the values. The default samples floats uniformly
-            from [0, 1), complex numbers with such parts, integers from their whole range; bools are True.
+            from [0, 1), complex numbers with both parts from [0, 1), and integers from their whole range. All bools
+            are True.
 
     Raises ShapeError for numbers that do not fit, PatternError for an invalid shape, FormatError for an unsuitable
     format, DTypeError for an invalid dtype, or if int64 is needed but x64 is off.
@@ -116,7 +117,7 @@ def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> in
 
 
 def _default(key: jax.Array, count: int, dtype: np.dtype) -> Array:
-    """Sample more values than necessary, so that few different programs are compiled, and take the first ones."""
+    """Draw a power of two of random values, so that few programs are compiled, and return the first `count` values."""
     shape = (_power_of_two(count),)
     if jnp.issubdtype(dtype, jnp.integer):
         bits = jax.random.bits(key, shape, np.dtype(f"uint{8 * dtype.itemsize}"))
@@ -129,14 +130,14 @@ def _default(key: jax.Array, count: int, dtype: np.dtype) -> Array:
 
 
 def _power_of_two(n: int) -> int:
-    """The least power of two that is not less than n, and at least SMALL."""
+    """Return the least power of two that is at least n and at least SMALL."""
     return 1 << max(n - 1, SMALL - 1).bit_length()
 
 
 def _places(key: jax.Array, sizes: tuple[int, ...], count: int) -> Array:
-    """The coordinates of `count` distinct elements, shape (ndim, count).
+    """Sample the coordinates of `count` distinct elements, an array of shape (ndim, count).
 
-    Known numbers are sorted by numpy, which gives the same places and compiles no program.
+    If the random numbers are known, numpy sorts them, which gives the same coordinates and compiles no program.
     """
     dtype = np.dtype(np.int64 if max((*sizes, 0)) >= 2**31 else np.int32)
     if not sizes or not count:
@@ -161,14 +162,14 @@ def _known(x: Array) -> Any:
 
 
 def _shuffled(bits: Array, sizes: tuple[int, ...], count: int, dtype: np.dtype) -> np.ndarray:
-    """The first `count` elements in the order of random bits."""
+    """Return the coordinates of the first `count` elements, with all elements sorted by their random bits."""
     xnp: Any = np if isinstance(bits, np.ndarray) else jnp
     first = xnp.lexsort(tuple(bits[:, : prod(sizes)]))[:count]
     return xnp.stack(xnp.unravel_index(first, sizes)).astype(dtype)
 
 
 def _first_distinct(candidates: Array, count: int) -> Array:
-    """The first `count` distinct columns."""
+    """Return the first `count` distinct columns, with columns of -1 in place of missing ones."""
     xnp: Any = np if isinstance(candidates, np.ndarray) else jnp
     order = xnp.lexsort(tuple(candidates))  # stable, so of equal columns the first one stays first
     ordered = candidates[:, order]

@@ -35,7 +35,7 @@ def without_calls(
     shape: Sequence[int] | None,
     numbers: Mapping[str, complex] | None = None,
 ) -> tuple[Statement, dict[str, Any]]:
-    """The statement with tensors in place of calls, and all tensors by name.
+    """Replace the calls of a statement by tensors. Return the new statement, and all tensors by name.
 
     Args:
         tensors: the tensors by name, powers included.
@@ -68,12 +68,12 @@ class _Calls:
         self._values: list[tuple[Call, Place, Any]] = []
 
     def term(self, term: Product) -> Product:
-        """The term with tensors in place of its calls."""
+        """Replace the calls in a term by tensors."""
         found = self.places.of_term(term)
         return replace(term, factors=tuple(self.factor(f, found[f]) if f.is_call else f for f in term.factors))
 
     def factor(self, factor: Access, place: Place) -> Access:
-        """The access to the tensor that stands for a call, or for a power of it."""
+        """Return an access to a tensor that replaces a call, or a power of a call."""
         _, exponent = base_and_exponent(factor.tensor)
         value, name = self.value(self.places.known.called(factor), place), factor.tensor
         while name in self.made:
@@ -82,7 +82,7 @@ class _Calls:
         return Access(name, place.indices)
 
     def value(self, call: Call, place: Place) -> Any:
-        """The tensor with the values of a call at a place."""
+        """Return the tensor with the values of a call at a place. It is computed once."""
         for other, where, value in self._values:
             if other == call and where.indices == place.indices and same_pattern(where.pattern, place.pattern):
                 return value
@@ -106,7 +106,7 @@ class _Calls:
         return SparseTensor._unchecked(self._poisoned(accesses, place, values), place.pattern)
 
     def _poisoned(self, accesses: Sequence[Access], place: Place, values: jax.Array) -> jax.Array:
-        """The values, or NaN if the pattern of an operand overflowed: functions may hide the operand's own NaN."""
+        """Return the values, or NaN if an operand's pattern overflowed: functions may hide the operand's NaN."""
         for access in accesses:
             pattern = self.operands.pattern(access)
             if isinstance(pattern, DynamicPattern) and not same_pattern(pattern, place.pattern):
@@ -120,7 +120,7 @@ def _at_all_points(*arrays: jax.Array, points: Points) -> jax.Array:
 
 
 def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]:
-    """The tensors of a statement by name, powers such as "x**-1" included.
+    """Return the tensors of a statement by name, including powers such as "x**-1".
 
     A power of a sparse tensor acts on its stored entries only. Negative powers of integers are floats.
     """

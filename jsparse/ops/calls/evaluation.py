@@ -31,9 +31,9 @@ class Points:
         call: the call.
         calls: all calls of the statement, among them the calls in the arguments of `call`.
         operands: the accesses whose values are given.
-        keys: the number of each access's pattern.
-        flags: the numbers of the patterns for which an array tells where they store an entry.
-        bare: the accesses to patterns without values, which are 1 where they store an entry.
+        keys: the index of each access's pattern.
+        flags: the indices of the patterns for which an array is passed that tells where the pattern stores an entry.
+        bare: the accesses to patterns without values. Their entries count as 1.
         numbers: the operands that are known numbers.
     """
 
@@ -47,16 +47,16 @@ class Points:
 
 
 def evaluated(*arrays: jax.Array, points: Points) -> jax.Array:
-    """The values of a call.
+    """Compute the values of a call.
 
-    `arrays` are the values of its operands, then an array for each pattern in `points.flags`, nonzero where the pattern
+    `arrays` are the values of the operands, then an array for each pattern in `points.flags`, nonzero where the pattern
     stores an entry.
     """
     return _Evaluation(points, arrays).call(points.call)
 
 
 def conditional(points: Points) -> frozenset[int]:
-    """The patterns whose flags matter: patterns in products of several factors or in powers of calls, and bare ones."""
+    """Find the patterns whose flags matter: bare ones, and ones in products of several factors or powers of calls."""
     known, found, calls = supports(points.calls, points.keys, points.numbers), set[int](), [points.call]
     while calls:
         call = calls.pop()
@@ -114,7 +114,7 @@ class _Evaluation:
         return value if exponent == 1 else self.where_present([access], _power(value, exponent))
 
     def where_present(self, factors: Sequence[Access], value: Any) -> Any:
-        """The value, but 0 where one of the factors is absent."""
+        """Return the value, or 0 where one of the factors is absent."""
         flags = list(self.present(factors))
         if not flags:
             return value
@@ -122,7 +122,7 @@ class _Evaluation:
         return jnp.where(reduce(operator.and_, flags), value, 0 if is_number else jnp.zeros((), value.dtype))
 
     def present(self, factors: Sequence[Access]) -> Iterator[Any]:
-        """For each factor that may be absent, a flag that tells where it is present."""
+        """Yield an array of flags for each factor that may be absent: True where the factor is present."""
         for access in factors:
             if access.is_call:
                 sets = [[self.flags[n] for n in chosen if n in self.flags] for chosen in self.sets(access)]
@@ -136,7 +136,7 @@ class _Evaluation:
 
 
 def _number(x: complex) -> Any:
-    """A number of a statement. An integer out of the range of int32 becomes a float."""
+    """Return a number of a statement. An integer out of the range of int32 becomes a float."""
     return float(x) if isinstance(x, int) and abs(x) > 2**31 - 1 else x
 
 

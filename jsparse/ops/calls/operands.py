@@ -32,8 +32,8 @@ class Place:
 
     Attributes:
         indices: the index variables of the call's value.
-        pattern: the pattern, with these dimensions, at whose entries the call is computed; None for all points.
-        complete: the numbers of the patterns that store an entry at each of these points.
+        pattern: the pattern over `indices` at whose entries the call is computed; None if it is computed at all points.
+        complete: the indices of the patterns of operands that store an entry at every point of the place.
     """
 
     indices: tuple[IndexVar, ...]
@@ -91,7 +91,7 @@ class Operands:
         return jnp.expand_dims(value, [n for n, v in enumerate(place.indices) if v not in own])
 
     def presence(self, place: Place, access: Access) -> jax.Array:
-        """An array as `at` returns it, nonzero exactly where the access has an entry, or reads within range."""
+        """Return an array in the form of `at`, nonzero exactly where the access has an entry, or reads within range."""
         pattern = self.pattern(access)
         if not access.nested() and pattern is not None:
             return self._with_ones(pattern).at(place, Access(_ONES, access.indices))
@@ -124,7 +124,7 @@ def operands_of(
     out_format: OutFormat,
     shape: Sequence[int] | None,
 ) -> Operands:
-    """The operands of a statement with calls.
+    """Collect and check the operands of a statement with calls.
 
     Args:
         shape: the target's shape, if the caller gave it.
@@ -153,7 +153,7 @@ def _check_rank(text: str, access: Access, shape: Sequence[int]) -> None:
 
 
 def _direct(access: Access, shape: Sequence[int]) -> tuple[Access, tuple[int, ...]]:
-    """An access without the indices that are read from tables, and the sizes of the others."""
+    """Return an access without the indices that are read from tables, and the sizes of its other indices."""
     dims = [dim for dim, index in enumerate(access.indices) if not isinstance(index, Access)]
     return Access(access.tensor, tuple(access.indices[dim] for dim in dims)), tuple(shape[dim] for dim in dims)
 

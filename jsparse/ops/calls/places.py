@@ -7,7 +7,7 @@ factor's pattern  a sparse factor of the term, or another call in the term, has 
 result's pattern  `out_format` is a pattern with exactly these index variables
 all points        an array of all points is no larger than one that the caller passed or asked for
 larger pattern    a sparse factor, or the result's pattern, has the call's index variables and more
-extended pattern  a sparse factor has some of them and no others, the result has the rest, and they are dense levels
+extended pattern  a sparse factor has some of these and no others; the result has the rest, which become dense levels
 
 In all cases but the first and the fourth, values outside the pattern are not needed. If no case applies, an error is
 raised.
@@ -38,9 +38,9 @@ class Places:
     """The places of a statement's calls.
 
     Attributes:
-        sources: for each pattern number, an access to that pattern. An access that reads from tables has entries
-            wherever it reads within range.
-        keys: the pattern number of each access that is not present everywhere.
+        sources: the patterns, each represented by an access to it. An access that reads from tables counts as a pattern
+            with entries wherever it reads within range.
+        keys: for each access that is not present everywhere, the index of its pattern in `sources`.
         numbers: the operands that are known numbers.
         known: the supports of the calls.
     """
@@ -59,7 +59,7 @@ class Places:
         self._own: dict[Call, Place | None] = {}
 
     def _number(self, access: Access) -> int | None:
-        """The number of the pattern where an access has entries; None if the access is present everywhere."""
+        """Return the index of the pattern where an access has entries; None if the access is present everywhere."""
         if access.is_call or not access.variables():
             return None
         if access.nested():
@@ -81,20 +81,20 @@ class Places:
         return own is not None and source.indices == tuple(indices) and same_pattern(own, pattern)
 
     def of_term(self, term: Product) -> dict[Access, Place]:
-        """The place of each call among the factors of a term."""
+        """Find the place of each call among the factors of a term."""
         guards = [found for factor in term.factors if not factor.is_call for found in self._guard(factor)]
         called = {factor: self.own(self.known.called(factor)) for factor in term.factors if factor.is_call}
         guards += [place for place in called.values() if place is not None]
         return {factor: place or self._elsewhere(factor, term, guards) for factor, place in called.items()}
 
     def _guard(self, access: Access) -> Iterator[Place]:
-        """The place of a factor that has a pattern: outside of it, no value of the factor's term is needed."""
+        """Yield the place of a factor that has a pattern: outside of it, no value of the term is needed."""
         pattern = self.operands.pattern(access)
         if pattern is not None and not access.nested() and len(set(access.indices)) == len(access.indices):
             yield Place(_names(access), pattern)
 
     def own(self, call: Call) -> Place | None:
-        """The place of a call that is 0 where its operands store no entry; None for other calls."""
+        """Find the place of a call that is 0 where its operands store no entry; None for other calls."""
         if call not in self._own:
             self._own[call] = self._own_place(call)
         return self._own[call]
@@ -117,7 +117,7 @@ class Places:
         return Place(indices, pattern.extended(added) if added else pattern, complete)
 
     def _elsewhere(self, factor: Access, term: Product, guards: Sequence[Place]) -> Place:
-        """The place of a call whose values are needed at entries of another factor or of the result, or everywhere."""
+        """Find the place of a call that is needed at the entries of another factor or of the result, or everywhere."""
         own = set(factor.variables())
         larger = [place for place in (*guards, *self._of_result()) if own <= set(place.indices)]
         same = [place for place in larger if own == set(place.indices)]
@@ -130,9 +130,9 @@ class Places:
         return self._extended(factor, guards) or self._refuse(self.known.called(factor))
 
     def _extended(self, factor: Access, guards: Sequence[Place]) -> Place | None:
-        """A factor's pattern whose index variables are the call's but for some that the result has, too.
+        """Extend the pattern of a factor that lacks index variables of the call, if the result has the missing ones.
 
-        Those are dense levels, as a result that is the product of the factor and of an array would store them.
+        The added index variables are dense levels, as in the sparse result of the factor times an array.
         """
         own = factor.variables()
         for place in guards:
@@ -149,7 +149,7 @@ class Places:
 
     @cached_property
     def _result(self) -> Place | None:
-        """The place of the result, if it is computed on a given pattern."""
+        """The place of the result, if `out_format` is a pattern on which the result is computed; else None."""
         target, given = self.statement.target, self.out_format
         if target.nested() or not is_sparse(given):
             return None
@@ -178,7 +178,7 @@ class Places:
         return size <= max((np.size(x) for x in tensors if not is_sparse(x)), default=1)
 
     def accesses(self, *factors: Access) -> Iterator[Access]:
-        """The accesses to tensors among these factors, and in the arguments of calls among them."""
+        """Yield the accesses to tensors among these factors, and in the arguments of the calls among these factors."""
         for access in factors:
             if access.is_call:
                 yield from self.accesses(*self.known.called(access).factors)
@@ -186,7 +186,7 @@ class Places:
                 yield access
 
     def is_complete(self, number: int, place: Place) -> bool:
-        """Whether the pattern with this number certainly stores an entry at every point of a place."""
+        """Whether the pattern with this index certainly stores an entry at every point of a place."""
         if place.pattern is None:
             return False
         return number in place.complete or self._is_on(self.sources[number], place.indices, place.pattern)

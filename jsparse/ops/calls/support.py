@@ -1,14 +1,14 @@
 """The points where a call may differ from 0: a boolean expression in the patterns of its arguments.
 
 The value of a call at a point depends on which of its sparse operands store an entry there. An operand without
-an entry is *absent*, and `notation.background` tells which results are absent then. So for each set of patterns one
-asks whether the call is absent at a point where exactly these patterns store an entry. The smallest sets at which it is
-not absent,
+an entry is *absent*, and `notation.background` tells which results are absent then. So each set of patterns is tested:
+is the call absent at a point where exactly these patterns store an entry? The smallest sets for which the call is not
+absent,
 
-    S₁, …, Sₙ   stand for the points where all patterns of at least one Sₖ store an entry.
+    S₁, …, Sₙ   describe the points where all patterns of at least one Sₖ store an entry.
 
-For relu(A * x + B) and for min(A, B) these sets are {A} and {B}, for tanh(A * B) there is only {A, B}, and for exp(A)
-the empty set: it is 1 where nothing is stored. The sets are points of a merge lattice (Kjolstad et al., 2017).
+For relu(A * x + B) and for min(A, B) these sets are {A} and {B}, for tanh(A * B) the only set is {A, B}, and for exp(A)
+the empty set: exp(A) is 1 where nothing is stored. The sets are points of a merge lattice (Kjolstad et al., 2017).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MOST = 8  # patterns in one call: their sets are tried one by one
 
 Sets: TypeAlias = tuple[frozenset[int], ...]
 Keys: TypeAlias = tuple[tuple[Access, int], ...]
-"""The number of the pattern where each access has entries. Accesses that are not listed are present everywhere."""
+"""For each access, the index of the pattern where it has entries. Accesses not listed are present everywhere."""
 Numbers: TypeAlias = tuple[tuple[Access, complex], ...]
-"""The operands whose value is a known number, with that number."""
+"""The operands whose value is a known number, each with its value."""
 
 
 class Supports:
@@ -46,20 +46,22 @@ class Supports:
         self._found: dict[tuple[Call, frozenset[int]], Sets] = {}
 
     def patterns(self, call: Call) -> frozenset[int]:
-        """The numbers of the patterns in a call's arguments, nested calls included."""
+        """Return the indices of the patterns in a call's arguments, including nested calls."""
         inner = (self.patterns(self.called(access)) for access in call.factors if access.is_call)
         own = (self.keys[access] for access in call.factors if access in self.keys)
         return frozenset(own).union(*inner)
 
     def called(self, access: Access) -> Call:
-        """The call whose value, or a power of it, this access reads."""
+        """Return the call whose value, or a power of whose value, an access reads."""
         return self.calls[base_and_exponent(access.tensor)[0]]
 
     def of(self, call: Call, everywhere: frozenset[int] = frozenset()) -> Sets:
-        """The smallest sets of patterns such that a call is present where they store an entry; none if it never is.
+        """Find the smallest sets of patterns such that a call is present where all patterns of a set store an entry.
+
+        There are no sets if the call is absent everywhere.
 
         Args:
-            everywhere: the patterns that are taken to store all entries.
+            everywhere: the patterns that are assumed to store all entries.
 
         Raises NotYetSupportedError if the call has too many patterns.
         """
@@ -113,19 +115,19 @@ class Supports:
 
 
 def row_of(function: str) -> Function:
-    """The row of the table of functions for the function of a call."""
+    """Return the row of a call's function in the table of functions or of comparisons."""
     return COMPARISONS[function] if function in COMPARISONS else FUNCTIONS[function]
 
 
 def meaning(function: str) -> Callable[..., Any]:
-    """The function of arrays that a call applies."""
+    """Return the function of arrays that a call applies."""
     if not function:
         return lambda x: x  # a sum in parentheses
     return row_of(function).function
 
 
 def of_numbers(function: str, numbers: Sequence[complex]) -> complex:
-    """The value of a function for known numbers. It may be infinite or NaN."""
+    """Compute a function of known numbers. The value may be infinite or NaN."""
     numbers = [x * 1.0 for x in numbers] if row_of(function).divides else numbers
     with jax.ensure_compile_time_eval(), jax.debug_nans(False), jax.debug_infs(False):
         return complex(meaning(function)(*numbers))

@@ -27,9 +27,9 @@ def maximum(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
     """Compute the larger of two operands elementwise, as numpy does. Elements that are not stored are 0.
 
     Args:
-        A, B: SparseTensors, arrays and numbers that broadcast. For two tensors the result stores the union of their
-            entries, for a tensor and a number it has the tensor's pattern. If one operand is an array of the result's
-            shape, so is the result.
+        A, B: SparseTensors, arrays and numbers that broadcast. For two tensors, the result stores the union of their
+            entries; for a tensor and a number, the result has the tensor's pattern. If one operand is an array of the
+            result's shape, the result is an array.
 
         >>> jsparse.maximum(A, B)
 
@@ -59,8 +59,8 @@ def clip(A: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
     Entries that are not stored stay 0. Raises PatternError if the interval is not known to contain 0, since these zeros
     would be replaced: write `A.map(jnp.clip, min, max)` for stored entries only.
 
-    Shape and pattern stay, and dtypes promote as in jnp.clip. If a bound is an array of the shape of A, so is the
-    result.
+    Shape and pattern stay, and dtypes promote as in jnp.clip. If a bound is an array of the shape of A, the
+    result is an array.
     """
     if min is None and max is None:
         return as_operand(A)

@@ -27,17 +27,17 @@ def add(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor
 
         >>> total, _ = jax.lax.scan(lambda C, A: (jsparse.add(C, A, nse=C.nse), None), C, stacked)
 
-    The sum of two SparseTensors lies on the union of their patterns. With `nse` it keeps the format of the operands, if
-    both have the same, and has a transposed index if `a` has one. So the carry of a loop keeps its type if the loop
-    adds to it with `nse=C.nse`.
+    The sum of two SparseTensors lies on the union of their patterns. With `nse` the sum keeps the format of the
+    operands if they share one, and has a transposed index if `a` has one. So the carry C of a loop keeps its type if
+    the loop adds to C with `nse=C.nse`.
 
     Args:
         a, b: SparseTensors, arrays and numbers.
         nse: the capacity of a dynamic result, by default the sum of the operands' capacities. If there are more
             entries, the result overflows. For a static result it is an upper bound that is checked.
 
-    Dtypes promote as in jnp. Raises ShapeError if they do not broadcast, PatternError if a known number of entries
-    exceeds `nse`, or if the result is dense and `nse` is given.
+    Dtypes promote as in jnp. Raises ShapeError if `a` and `b` do not broadcast, PatternError if a known number of
+    entries exceeds `nse`, or if the result is dense and `nse` is given.
     """
     return _combined("+", operator.add, a, b, nse)
 
@@ -100,7 +100,7 @@ def _is_new(a: SparseTensor, b: SparseTensor) -> bool:
 
 
 def _on_new_pattern(symbol: str, a: SparseTensor, b: SparseTensor, nse: int) -> Any:
-    """The result for tensors of equal shapes, assembled directly with the capacity `nse`."""
+    """Compute the result for tensors of equal shapes, and assemble its pattern with the capacity `nse`."""
     format = a.format if a.format == b.format else None
     return multiplied(a, b, format, nse) if symbol == "*" else summed(symbol, a, b, format, nse)
 

@@ -27,7 +27,7 @@ def multiplied(
     nse: int | None = None,
     symbol: str = "*",
 ) -> SparseTensor | jax.Array:
-    """Compute `lhs * rhs`. The result is sparse if both are, or if one is and broadcasting does not repeat it.
+    """Compute `lhs * rhs`. The result is sparse if both operands are, or if one is and broadcasting does not repeat it.
 
     `out_format` and `nse` are the format and the capacity of a result with a new pattern, as in `jsparse.einsum`.
     """
@@ -54,7 +54,7 @@ def summed(
     out_format: Format | None = None,
     nse: int | None = None,
 ) -> SparseTensor | jax.Array:
-    """Compute `lhs + rhs` or `lhs - rhs`. The result is sparse if both are and broadcasting repeats neither.
+    """Compute `lhs + rhs` or `lhs - rhs`. The result is sparse if both operands are and broadcasting repeats neither.
 
     See `multiplied` for `out_format` and `nse`.
     """
@@ -69,7 +69,7 @@ def summed(
 def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> SparseTensor:
     """Compute `tensor / divisor` for a dense divisor, on the tensor's pattern: the divisor is only read there.
 
-    With `by_tensor` it is `divisor / tensor`.
+    With `by_tensor`, compute `divisor / tensor` instead.
     """
     if len(divisor.shape) > tensor.ndim or broadcast_shape("/", tensor, divisor) != tensor.shape:
         raise ShapeError(
@@ -82,7 +82,7 @@ def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> Spar
 
 
 def sampled(what: str, tensor: SparseTensor, array: jax.Array) -> jax.Array:
-    """The elements of an array, broadcast to the shape of a tensor, at the tensor's slots."""
+    """Broadcast an array to the shape of a tensor, and return its elements at the tensor's slots."""
     target, (_, access), tensors = _aligned("/", tensor, array)
     statement = Statement(target, (Product(1, (access,)),))
     found: jax.Array = plan_statement(what, statement, {"B": tensors["B"]}, tensor, None).run().values
@@ -112,7 +112,7 @@ def check_size(symbol: str, lhs: SparseTensor | jax.Array, rhs: SparseTensor | j
 
 
 def _is_held(shape: Sequence[int], *operands: SparseTensor | jax.Array) -> bool:
-    """Whether a dense operand has as many elements as a result of this shape."""
+    """Whether a dense operand has at least as many elements as a result of this shape."""
     return any(prod(shape) <= prod(x.shape) for x in operands if not isinstance(x, SparseTensor))
 
 
@@ -121,7 +121,7 @@ def broadcast_shape(symbol: str, lhs: SparseTensor | Array, rhs: SparseTensor | 
 
 
 def common_shape(what: str, first: Sequence[int], *shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape to which shapes broadcast. Raises ShapeError if they do not."""
+    """Return the shape to which shapes broadcast. Raises ShapeError if the shapes do not broadcast."""
     # np.broadcast_shapes would refuse shapes with more elements than an int64 counts, which sparse tensors may have.
     found = tuple(first)
     for shape in shapes:
@@ -140,7 +140,7 @@ def common_shape(what: str, first: Sequence[int], *shapes: Sequence[int]) -> tup
 def _aligned(
     symbol: str, lhs: SparseTensor | jax.Array, rhs: SparseTensor | jax.Array
 ) -> tuple[Access, tuple[Access, Access], dict[str, SparseTensor | jax.Array]]:
-    """The access to the result, the accesses to A and B, and the two operands."""
+    """Return the access to the result, the accesses to A and B, and the two operands."""
     shape = broadcast_shape(symbol, lhs, rhs)
     names = tuple(f"i{n}" for n in range(len(shape)))
     (a, left), (b, right) = _access("A", lhs, names, shape), _access("B", rhs, names, shape)
@@ -150,10 +150,10 @@ def _aligned(
 def _access(
     name: str, x: SparseTensor | jax.Array, names: Sequence[str], shape: tuple[int, ...]
 ) -> tuple[Access, SparseTensor | jax.Array]:
-    """The access to `x`, and `x` with the dimensions that the access has.
+    """Return an access to `x`, and `x` with exactly the dimensions of that access.
 
-    A dimension of size 1 that broadcasting repeats does not get the result's index. In a sparse tensor it gets an index
-    of its own, which is summed. In a dense array it is dropped.
+    A dimension of size 1 that broadcasting repeats does not get the result's index. In a sparse tensor, this dimension
+    gets a separate index, which is summed. In a dense array, it is dropped.
     """
     own, offset = list(names[len(names) - x.ndim :]), len(names) - x.ndim
     repeated = [n for n, size in enumerate(x.shape) if size != shape[offset + n]]

@@ -37,13 +37,13 @@ def called(
     """Apply a function of the table to tensors, arrays and numbers, with numpy's broadcasting and meaning.
 
     The result is a SparseTensor if it is known to be 0 wherever the tensors store nothing. It then stores the entries
-    where it may differ from 0. Otherwise it is an array, if an operand is an array of its shape. Without SparseTensors
-    the result is JAX's own.
+    where it may differ from 0. Otherwise the result is an array, if an operand is an array of its shape. Without
+    SparseTensors, the function of JAX is called.
 
     Args:
         function: a name of `FUNCTIONS` or `COMPARISONS`.
         what: the call, for messages.
-        advice: gives a sentence on what to do if the result would be dense.
+        advice: a function that returns a sentence on what to do if the result would be dense.
 
     Raises PatternError if the result would be dense and larger than any operand, ShapeError if shapes do not broadcast.
     """
@@ -72,7 +72,7 @@ def called(
 
 
 def _of_values(function: str, what: str, given: Sequence[Any]) -> SparseTensor:
-    """Apply a function to the values of tensors on one pattern, numbers, and elements of arrays at its entries."""
+    """Apply a function to values of tensors on one pattern, to numbers, and to array elements at the entries."""
     at, tensors = 0, [x for x in given if isinstance(x, SparseTensor)]
     while given[at] is not tensors[0]:
         at += 1
@@ -82,7 +82,7 @@ def _of_values(function: str, what: str, given: Sequence[Any]) -> SparseTensor:
 
 
 def _cause(given: Sequence[SparseTensor | Array], numbers: Sequence[Background]) -> str:
-    """A sentence that names the first operand that is no known number; empty if there is none."""
+    """Return a sentence that names the first operand whose value is unknown; empty if there is none."""
     for x, number in zip(given, numbers, strict=True):
         if number is UNKNOWN:
             shape = "" if np.size(x) != 1 else ", and it is traced"
@@ -92,12 +92,12 @@ def _cause(given: Sequence[SparseTensor | Array], numbers: Sequence[Background])
 
 @lru_cache(maxsize=1024)
 def _at_nothing(function: str, arguments: tuple[Background, ...]) -> Background:
-    """The value of a function where tensors store nothing."""
+    """Compute a function where tensors store nothing."""
     return background(function, arguments, partial(of_numbers, function))
 
 
 def _number(x: Any) -> Background:
-    """The number that an operand is known to be; UNKNOWN for any other operand."""
+    """Return the number that an operand is known to be; UNKNOWN for any other operand."""
     if isinstance(x, int | float | complex):
         return check_python_int(x, "a number beside a SparseTensor") if type(x) is int else x
     if isinstance(x, jax.core.Tracer) or np.size(x) != 1:
@@ -113,7 +113,7 @@ def _statement(
     numbers: Sequence[Background],
     shape: tuple[int, ...],
 ) -> SparseTensor:
-    """The function as a statement, over operands that broadcast to a shape."""
+    """Compute a function as a statement, over operands that broadcast to `shape`."""
     names = tuple(f"i{n}" for n in range(len(shape)))
     tensors, arguments = dict[str, Any](), []
     for letter, x in zip(NAMES, given, strict=False):
@@ -135,6 +135,6 @@ def _statement(
 
 
 def _operand(x: TensorLike, what: str) -> Any:
-    """A tensor, an array, or a Python number as it is. Raises DTypeError for anything else."""
+    """Convert an operand to a tensor or an array; keep Python numbers. Raises DTypeError for anything else."""
     x = as_sparse_operand(x, what)
     return x if isinstance(x, SparseTensor | int | float | complex) else jax_array(x, f"the operands of {what}")

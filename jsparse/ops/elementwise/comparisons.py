@@ -79,13 +79,13 @@ def greater_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
 
 
 def array_equal(A: TensorLike, B: TensorLike) -> jax.Array:
-    """Whether two operands, sparse or dense, have one shape and equal elements, as jnp.array_equal: a bool array.
+    """Test whether two operands, sparse or dense, have equal shapes and elements, as jnp.array_equal does.
 
         >>> bool(jsparse.array_equal(A, A.asformat("csc")))
         True
 
-    Entries that are not stored are 0, whatever the formats. NaN equals nothing. Raises TypeError for operands
-    that are no arrays.
+    Entries that are not stored are 0, whatever the formats. NaN equals nothing. Returns a bool array. Raises TypeError
+    for operands that are no arrays.
     """
     one, other = _operands("array_equal", A, B)
     if np.shape(one) != np.shape(other):
@@ -97,13 +97,13 @@ def array_equal(A: TensorLike, B: TensorLike) -> jax.Array:
 def allclose(
     A: TensorLike, B: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> jax.Array:
-    """Whether two operands have one shape, and elements with |A - B| ≤ atol + rtol |B|, as jnp.allclose: a bool array.
+    """Test whether |A - B| ≤ atol + rtol |B| for all elements of two operands of equal shape, as jnp.allclose does.
 
         >>> bool(jsparse.allclose(A, 1.000001 * A))
         True
 
-    Entries that are not stored are 0. Infinity is close to itself, and NaN only with `equal_nan=True`. Raises
-    ShapeError if the shapes differ.
+    Entries that are not stored are 0. Infinity is close to itself, and NaN only with `equal_nan=True`. Returns a
+    bool array. Raises ShapeError if the shapes differ.
     """
     one, other = _operands("allclose", A, B)
     if np.shape(one) != np.shape(other):
@@ -120,7 +120,7 @@ def allclose(
 
 
 def _operands(name: str, *operands: TensorLike) -> list[SparseTensor | jax.Array]:
-    """The operands: sparse arrays of other libraries as SparseTensors, and anything else as an array."""
+    """Convert sparse arrays of other libraries to SparseTensors, and other operands but SparseTensors to arrays."""
     given = (as_sparse_operand(x, f"jsparse.{name}") for x in operands)
     return [x if isinstance(x, SparseTensor) else jnp.asarray(x) for x in given]
 

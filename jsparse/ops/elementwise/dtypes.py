@@ -19,8 +19,8 @@ def astype(self: SparseTensor, dtype: DTypeLike, /, *, copy: bool = True) -> Spa
         >>> jsparse.astype(A, "bfloat16").dtype
         dtype(bfloat16)
 
-    `copy` is for the array API: values are immutable, so nothing depends on it. Raises DTypeError if it is no dtype of
-    numbers.
+    `copy` exists for the array API, and has no effect, since values are immutable. Raises DTypeError if `dtype` is not
+    a dtype of numbers.
     """
     return self.astype(dtype)
 
@@ -41,7 +41,7 @@ def can_cast(
     to: DTypeLike,
     casting: Literal["no", "equiv", "safe", "same_kind", "unsafe"] = "safe",
 ) -> bool:
-    """Whether a dtype, or the dtype of a tensor or array, can be cast to another one, as jnp.can_cast.
+    """Test whether a dtype, or the dtype of a tensor or array, can be cast to another, as jnp.can_cast does.
 
         >>> jsparse.can_cast(A, "float64"), jsparse.can_cast(A, "int32")
         (True, False)

@@ -1,7 +1,7 @@
 """The functions of the table (`jsparse/notation/functions.py`) for sparse tensors, by name: `functions.tanh`.
 
 Functions of one argument map the stored entries only. Functions that are 0 at 0 agree with JAX's function of the dense
-array. All others do not: entries that are not stored stay 0. Functions of two arguments have numpy's meaning
+array. All others do not, since entries that are not stored stay 0. Functions of two arguments have numpy's meaning
 (`called.py`).
 """
 
@@ -33,14 +33,14 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _function(row: Function, name: str) -> Callable[..., Any]:
-    """The public function for a row of the table, by one of its names."""
+    """Make the public function for a row of the table, under one of the row's names."""
     found = _of_two(row, name) if row.arity[0] == 2 else _of_entries(row, name)
     found.__name__ = found.__qualname__ = name
     return found
 
 
 def _of_entries(row: Function, name: str) -> Callable[..., Any]:
-    """The public function of one argument: it maps a SparseTensor's stored entries; on an array it is JAX's own."""
+    """Make the public function of one argument: JAX's function of an array, or a map of a tensor's stored entries."""
 
     def applied(A: TensorLike, *args: ArrayLike | None, **options: object) -> SparseTensor | jax.Array:
         tensor = as_sparse_operand(A, f"jsparse.{name}")
@@ -62,16 +62,17 @@ def _of_entries(row: Function, name: str) -> Callable[..., Any]:
 
     Args:
         A: a SparseTensor of any shape and format; an array is passed to the function of JAX itself.
-        args, options: the further arguments of JAX's function of this name, numbers or flags.
+        args, options: the other arguments of the function of this name in JAX, numbers or flags.
 
-    Returns a SparseTensor on the pattern of A, and so of its shape. It has the dtype that JAX's function gives, and is
-    differentiable in the values. Raises LeafError if the leaves of A do not fit its pattern, TypeError as JAX does.
+    Returns a SparseTensor with the pattern and the shape of A, and the dtype that JAX's function returns. The result is
+    differentiable in the values of A. Raises LeafError if the leaves of A do not fit its pattern, and TypeError as JAX
+    does.
     """
     return applied
 
 
 def _of_two(row: Function, name: str) -> Callable[..., Any]:
-    """The public function of two operands, which broadcast."""
+    """Make the public function of two operands, which broadcast."""
 
     def applied(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
         return called(row.name, f"jsparse.{name}(A, B)", (A, B))
@@ -79,7 +80,7 @@ def _of_two(row: Function, name: str) -> Callable[..., Any]:
     rest = (
         "The result of two SparseTensors is a SparseTensor of the entries where it may differ from 0."
         if row.is_zero_at_zero
-        else "The function is not 0 at two zeros: the result is an array, and an operand has to be one of its shape."
+        else "The function is not 0 at two zeros: the result is an array, and an operand must be an array of its shape."
     )
     applied.__doc__ = f"""Compute {row.formula}, for the elements x of A and y of B. Elements not stored are 0.
 
@@ -90,14 +91,14 @@ def _of_two(row: Function, name: str) -> Callable[..., Any]:
     Args:
         A, B: SparseTensors, arrays and numbers that broadcast.
 
-    The dtype is the one that {row.path} gives. Raises ShapeError if the operands do not broadcast, PatternError if the
-    result may differ from 0 where nothing is stored, unless an operand is an array of its shape.
+    The result has the dtype of {row.path}. Raises ShapeError if the operands do not broadcast, PatternError if the
+    result may differ from 0 where nothing is stored, unless an operand is an array of the result's shape.
     """
     return applied
 
 
 def _example(row: Function) -> str:
-    """Operands of a function of two, for its docstring."""
+    """Return the example operands in the docstring of a function of two operands."""
     if row.takes_integers:
         return "A.astype(int), 2"
     return "A, B" if row.is_zero_at_zero else "A, A.todense()"

@@ -31,8 +31,8 @@ def map_entries(self: SparseTensor, f: Callable[..., Any], *others: TensorLike) 
         >>> A.map(lambda a, m: jnp.exp(a - m), A.max(1, keepdims=True))  # an array that broadcasts to the shape of A
 
     Args:
-        f: a function of one number for each operand that gives one number, of any dtype.
-        others: SparseTensors with the entries of A, numbers, and arrays that broadcast to the shape of A, which are
+        f: a function that takes one number for each operand, and returns one number of any dtype.
+        others: SparseTensors with the entries of A, numbers, and arrays that broadcast to the shape of A and are
             read at these entries. Pass an array with a number for each stored entry as `A.with_values(x)`.
 
     Derivatives, batches and dynamic patterns work. The padding of dynamic patterns contributes nothing.
@@ -46,7 +46,7 @@ def map_entries(self: SparseTensor, f: Callable[..., Any], *others: TensorLike) 
 
 
 def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
-    """The values of tensors on one pattern, and elements of arrays at its entries; scalars stay as they are.
+    """Return the values of tensors on one pattern, and elements of arrays at its entries; scalars are not changed.
 
     Raises PatternError for tensors with other entries, ShapeError for arrays that do not broadcast to the shape.
     """
@@ -68,7 +68,7 @@ def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
 
 
 def _at_entries(what: str, tensor: SparseTensor, x: Any) -> jax.Array:
-    """The elements of an array, broadcast to a tensor's shape, at the tensor's slots; a scalar for one element."""
+    """Broadcast an array to a tensor's shape. Return its elements at the tensor's slots; a scalar for one element."""
     array = jax_array(x, f"the arrays of {what} to hold numbers")
     if array.size == 1 and array.ndim <= tensor.ndim:
         return array.reshape(())
@@ -82,7 +82,7 @@ def _at_entries(what: str, tensor: SparseTensor, x: Any) -> jax.Array:
 
 
 def result_pattern(first: SparseTensor, *others: Any) -> Pattern | DynamicPattern:
-    """The pattern of a result with the entries of `first`. If all tensors are gradients, it is marked as a gradient."""
+    """Return the pattern of a result with the entries of `first`, marked as a gradient if all tensors are gradients."""
     pattern = first.pattern
     return pattern.common(others) if isinstance(pattern, DynamicPattern) else pattern
 

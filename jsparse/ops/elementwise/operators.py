@@ -74,7 +74,7 @@ def matmul(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
         >>> jsparse.matmul(A, A.T).shape
         (1000, 1000)
 
-    The dtype is the one that the operands promote to.
+    The dtype is the one to which the operands promote.
 
     Raises ShapeError if the contracted dimensions differ, batch dimensions do not broadcast or an operand is a scalar.
     """
@@ -99,8 +99,8 @@ def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Arra
     The result is sparse unless broadcasting repeats a dimension of the tensor. If `other` is dense, the result lies on
     the tensor's pattern.
 
-    Raises ShapeError if they do not broadcast, PatternError if the result would be dense and larger than a dense
-    operand.
+    Raises ShapeError if `tensor` and `other` do not broadcast, PatternError if the result would be dense and larger
+    than a dense operand.
     """
     other = as_operand(other)
     if _is_scalar(other, tensor.ndim):
@@ -109,7 +109,7 @@ def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Arra
 
 
 def divide(tensor: TensorLike, other: TensorLike) -> SparseTensor | jax.Array:
-    """Compute `A / x`, or `x / A`, for the stored entries of A: the result lies on its pattern.
+    """Compute `A / x`, or `x / A`, for the stored entries of A: the result lies on the pattern of A.
 
         >>> jsparse.divide(A, 2).shape
         (1000, 800)
@@ -118,7 +118,7 @@ def divide(tensor: TensorLike, other: TensorLike) -> SparseTensor | jax.Array:
     nothing the result stores nothing, also for `x / A`, where numpy's result is infinite. So `A / B` of two tensors is
     `A * (1 / B)`, on the entries that both store.
 
-    Raises ShapeError if they do not broadcast.
+    Raises ShapeError if the operands do not broadcast.
     """
     tensor, other = as_operand(tensor), as_operand(other)
     if not isinstance(tensor, SparseTensor):
@@ -152,8 +152,8 @@ def add(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
 
     The result is a SparseTensor on the union of the patterns if both are sparse, and an array if one is dense.
 
-    Raises ShapeError if they do not broadcast, PatternError if the result would be dense and larger than a dense
-    operand: for a number other than 0, or a dense operand that broadcasting repeats.
+    Raises ShapeError if `lhs` and `rhs` do not broadcast, PatternError if the result would be dense and larger than a
+    dense operand: for a number other than 0, or a dense operand that broadcasting repeats.
     """
     return _combined("+", operator.add, lhs, rhs)
 
@@ -194,13 +194,13 @@ def _is_zero(x: object) -> TypeGuard[complex | np.number]:
 
 
 def _with_zero(tensor: SparseTensor, zero: complex | np.number) -> SparseTensor:
-    """The tensor, converted to the dtype of its sum with this zero."""
+    """Convert a tensor to the dtype of its sum with `zero`."""
     dtype = jnp.result_type(tensor.values, zero)
     return tensor if dtype == tensor.dtype else tensor.astype(dtype)
 
 
 def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
-    """The subscripts of `@` for operands of these shapes, batch dimensions aligned at the right."""
+    """Return the subscripts of `@` for operands of these shapes, with batch dimensions aligned at the right."""
     row, column = "i" if len(left) > 1 else "", "k" if len(right) > 1 else ""
     for size, other in zip(reversed(left[:-2]), reversed(right[:-2]), strict=False):
         if size != other and 1 not in (size, other):
@@ -213,7 +213,7 @@ def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
 
 
 def of_table(function: str, symbol: str) -> Callable[[TensorLike, TensorLike], SparseTensor | jax.Array]:
-    """The operator that is a function of the table, such as `//`."""
+    """Make an operator, such as `//`, from a function of the table."""
 
     def applied(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
         what = f"A {symbol} x" if isinstance(lhs, SparseTensor) else f"x {symbol} A"
@@ -242,7 +242,7 @@ def bitwise_and(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
 
 
 def bitwise_or(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
-    """Compute `A | B` elementwise: a SparseTensor on the entries that either stores, or an array if either is dense.
+    """Compute `A | B` elementwise: a SparseTensor on the union of both patterns, or an array if one is dense.
 
         >>> A = jsparse.asarray([[0, 3], [-2, 0]])
         >>> ((A > 1) | (A < -1)).todense()
@@ -287,7 +287,7 @@ def bitwise_invert(A: SparseTensor, /) -> Never:
 
 @of_any_array("logical_not", jnp.logical_not)
 def logical_not(A: SparseTensor, /) -> Never:
-    """Whether each element of an array is 0. Raises DTypeError for a tensor: `not 0` is True where nothing is stored.
+    """Test whether elements of an array are 0. Raises DTypeError for a tensor: `not 0` is True where nothing is stored.
 
     >>> jsparse.logical_not(jnp.arange(2)).tolist()
     [True, False]

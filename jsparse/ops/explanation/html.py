@@ -7,28 +7,28 @@ from html import escape
 
 
 def block(parts: Iterable[str]) -> str:
-    """A block of these parts, which are HTML already."""
+    """Return an HTML block of `parts`, which are already HTML."""
     return f'<div class="jsparse-explanation">{"".join(parts)}</div>'
 
 
 def heading(text: str) -> str:
-    """A line in bold."""
+    """Return a line in bold."""
     return f"<p><b>{escape(text)}</b></p>"
 
 
 def numbered(number: int, part: str) -> str:
-    """A part, which is HTML already, with its number."""
+    """Return `part`, which is already HTML, with its number in front."""
     return f'<div style="display: flex; gap: 1em"><p><b>{number}.</b></p>{part}</div>'
 
 
 def folded(title: str, text: str, is_open: bool = False) -> str:
-    """Text with its line breaks and spaces, below a title that folds it away."""
+    """Return text with its line breaks and spaces, below a title that hides or shows the text."""
     opened = " open" if is_open else ""
     return f"<details{opened}><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of text."""
+    """Return a table whose cells are text."""
     lines = [_row("th", header), *(_row("td", row) for row in rows)]
     return f"<table>{''.join(lines)}</table>"
 

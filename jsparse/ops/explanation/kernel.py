@@ -33,8 +33,9 @@ class Place:
         inside: the calls, loops and branches around the equation, outermost first: "jit 'step'", "scan of length 10",
             "branch 0 of cond".
         runs: how often the equation runs in one run of the program: the product of the lengths of scans around it.
-        in_while: whether it runs that often in each iteration of a `while`. Only a run tells how many there are.
-        in_branch: whether it runs that often only if a branch is taken.
+        in_while: whether the equation runs that often in each iteration of a `while`. The number of iterations
+            is known only at run time.
+        in_branch: whether the equation runs that often only if a branch is taken.
     """
 
     inside: tuple[str, ...] = ()
@@ -43,7 +44,7 @@ class Place:
     in_branch: bool = False
 
     def within(self, what: str, length: int = 1) -> Place:
-        """The place of something inside of this place."""
+        """Return the place of something nested in this place."""
         return replace(self, inside=(*self.inside, what), runs=self.runs * length)
 
     def __str__(self) -> str:
@@ -57,9 +58,9 @@ class ExplainedKernel:
     Attributes:
         title: a heading.
         plan: the plan; None for a routine, and if no sparse loop is left and XLA does the work.
-        patterns: a description of each of the plan's patterns, as the operands have it.
-        formats: (access, format) of each operand, then of the result: ("A[i, j]", "csr"). A tensor without a pattern is
-            "dense".
+        patterns: a description of each of the plan's patterns, in the form in which the operands have the pattern.
+        formats: a pair (access, format) for each operand, then for the result, such as ("A[i, j]", "csr"). A tensor
+            without a pattern is "dense".
         work: the product that the kernel computes, or whose pattern it finds; None in a program.
         result: the pattern that the kernel assembles, if any.
         place: the kernel's place in a program.
@@ -100,7 +101,7 @@ class ExplainedKernel:
 
     @cached_property
     def nest(self) -> LoopNest | None:
-        """The loop nest; None without a plan."""
+        """The loop nest; None without a plan or a fused chain."""
         if self.fused is not None:
             problem, schedules = self.fused
             return build_loops(problem, *schedules)
@@ -108,29 +109,29 @@ class ExplainedKernel:
 
     @property
     def loops(self) -> LoopNest | None:
-        """The loop nest, as `nest`."""
+        """The loop nest, the same as `nest`."""
         return self.nest
 
     @cached_property
     def kernel(self) -> Kernel | None:
-        """The kernel before code generation; None without a plan."""
+        """The kernel before code generation; None without a loop nest."""
         return None if self.nest is None else lower(self.nest)
 
     @cached_property
     def llvm(self) -> str:
-        """The LLVM IR after all passes, for this machine, whatever the backend; "" without a plan."""
+        """The LLVM IR for this machine after all passes, whatever the backend is; "" without a loop nest."""
         return self._listing(BACKENDS["llvm"])
 
     @cached_property
     def traffic(self) -> Traffic | None:
-        """The operations of one execution and the bytes that it moves; None if XLA does the work."""
+        """The operations and the moved bytes of one execution; None if XLA does the work."""
         return self.moves if self.plan is None else traffic_of(self.plan, self.result)
 
     def _listing(self, backend: Backend) -> str:
         return "" if self.kernel is None else backend.listing(self.kernel)
 
     def _sections(self) -> Iterator[tuple[str, str]]:
-        """The headings and texts of all stages up to the loop nest."""
+        """Yield a heading and a text for each stage up to the loop nest."""
         if self.place.inside:
             yield "place", str(self.place)
         plan = self.plan
@@ -206,5 +207,5 @@ class ExplainedKernel:
 
 
 def indented(text: str) -> str:
-    """The text, with each line indented by two spaces."""
+    """Return the text with each line indented by two spaces."""
     return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,7 +1,7 @@
-"""The calls of kernels that ran: what each computed, and the bytes that it moved.
+"""The calls of kernels that ran: what each call computed, and the bytes that it moved.
 
-A call is known by its recipe, by the names of the index arrays that are bound to it, and by the shapes of its buffers.
-So calls of loaded and of exported programs are described, too.
+A call is described by its recipe, the names of the index arrays that are bound to it, and the shapes of its buffers. So
+calls in programs that were loaded or exported are described, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jsparse.ops.explanation.traffic import operand_bytes
 
 
 def recipe_formats(recipe: str) -> tuple[tuple[str, str], ...]:
-    """(access, format) of each operand and of the result, as `ExplainedKernel.formats`; () of a routine."""
+    """Return the formats of operands and result, as in `ExplainedKernel.formats`; an empty tuple for a routine."""
     if is_routine(recipe):
         return ()
     if not is_assembly(recipe):
@@ -45,9 +45,9 @@ class MeasuredCalls:
 
     Attributes:
         bound: the names of the index arrays that are bound, separated by spaces.
-        buffers: of each buffer its element (as `compiler.signature.element_code` has it), its rank and its sizes.
+        buffers: for each buffer, its element (a code of `compiler.signature.element_code`), its rank and its sizes.
         calls, seconds: how often the kernel ran, and the time of all runs.
-        patterns: the static patterns that exist in this process, by number.
+        patterns: the static patterns that exist in this process, by their index in the kernel's problem.
     """
 
     recipe: str
@@ -62,9 +62,9 @@ class MeasuredCalls:
             self.patterns.update(_existing(read_recipe(self.recipe)[0], self.bound.split()))
 
     def nbytes(self) -> int:
-        """The bytes that one run moves, if it moves each array once: as `explain` counts them.
+        """Return the bytes that one run moves if it moves each array once, counted as in `explain`.
 
-        Of an assembly and of a routine, the bytes of all buffers.
+        For an assembly or a routine, these are the bytes of all buffers.
         """
         sizes = [prod(shape) * itemsize for itemsize, shape in self._shapes()]
         if is_routine(self.recipe) or is_assembly(self.recipe):
@@ -78,7 +78,7 @@ class MeasuredCalls:
         return sum(moved.values())
 
     def _shapes(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """The bytes of an element of each buffer, and its shape."""
+        """Yield the bytes per element and the shape of each buffer."""
         at = 0
         while at < len(self.buffers):
             element, rank = self.buffers[at : at + 2]
@@ -86,7 +86,7 @@ class MeasuredCalls:
             at += 2 + rank
 
     def _type(self, problem: Problem, number: int) -> DynamicType:
-        """The type of a pattern, of which only the capacity is known."""
+        """Make the type of a pattern whose entries are not known, but whose capacity is."""
         type_ = problem.patterns[number]
         names = [buffer.name for buffer in Storage(problem).buffers]
         shapes = {name: shape for name, (_, shape) in zip(names, self._shapes(), strict=True)}
@@ -95,7 +95,7 @@ class MeasuredCalls:
 
 
 def _positions(type_: PatternType, number: int, sizes: Sequence[int], shapes: dict[str, tuple[int, ...]]) -> int:
-    """The number of positions of a pattern's last level."""
+    """Return the number of positions of a pattern's last level."""
     count = 1
     for depth, (level, size) in enumerate(zip(type_.levels, sizes, strict=True)):
         coordinates = shapes.get(f"P{number}_{depth}_coordinates")

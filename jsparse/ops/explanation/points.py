@@ -2,8 +2,9 @@
 
 A pattern is a relation: its coordinate tuples, each with the weight 1. The number of points is the sum, over all
 combinations of tuples that agree in the variables that they share, of the product of their weights. An index variable
-that only one relation has is summed out of it, and the rest are joined (variable elimination: Dechter, Bucket
-elimination, 1999). For A[i, j] B[j, k] this is Σⱼ (entries of A in column j) (entries of B in row j).
+that only one relation has is summed out of that relation, and the relations that remain are joined (variable
+elimination: Dechter, Bucket elimination, 1999). For A[i, j] B[j, k] the number is
+Σⱼ (entries of A in column j) (entries of B in row j).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Relation:
     weights: NDArray[np.int64]
 
     def tuples(self, variables: Sequence[IndexVar]) -> int | None:
-        """The number of distinct tuples of these variables; None if 64 bits cannot number them."""
+        """Count the distinct tuples of these variables; None if the tuples cannot be numbered in 64 bits."""
         keys = _keys([self.columns[v] for v in variables])
         if keys is None:
             return None
@@ -41,7 +42,7 @@ class Relation:
 
 
 def relation_of(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
-    """The coordinate tuples of a pattern's slots. Of a repeated variable only the diagonal is left."""
+    """Return the coordinate tuples of a pattern's slots. For a repeated variable, only the diagonal is kept."""
     rows = pattern.rows()
     columns: dict[IndexVar, NDArray[np.integer]] = {}
     on_diagonal = np.ones(pattern.nse, bool)
@@ -52,11 +53,12 @@ def relation_of(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
 
 
 def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[IndexVar, int]) -> int:
-    """An upper bound on the points at which all patterns store an entry.
+    """Return an upper bound on the number of points at which all patterns store an entry.
 
-    `stored` has the index variables and the number of entries of each pattern. The bound is the least product of powers
-    of these counts that covers every index variable, where an index variable counts as a pattern of its size (Atserias,
-    Grohe and Marx, Size Bounds and Query Plans for Relational Joins, 2008).
+    `stored` lists the index variables and the number of entries of each pattern. The bound is the least product of
+    powers of these numbers whose exponents are a fractional cover of the index variables. Each index variable also
+    counts as a pattern with as many entries as its size (Atserias, Grohe and Marx, Size Bounds and Query Plans for
+    Relational Joins, 2008).
     """
     from scipy.optimize import linprog  # noqa: PLC0415  # it starts threads
 
@@ -70,7 +72,7 @@ def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[
 
 
 def count_points(relations: Iterable[Relation]) -> int | None:
-    """The number of points; None if counting them takes a relation of more than `LARGEST` tuples."""
+    """Count the points at which all relations have a tuple; None if that takes a relation larger than `LARGEST`."""
     total, left = 1, list(relations)
     while left:
         shared = Counter(v for relation in left for v in relation.columns)
@@ -92,7 +94,7 @@ def count_points(relations: Iterable[Relation]) -> int | None:
 
 
 def _summed(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
-    """The relation with the variables `kept` alone: weights of tuples that become equal are added."""
+    """Reduce a relation to the variables `kept`, and add the weights of tuples that become equal."""
     if not kept:
         return Relation({}, relation.weights.sum(keepdims=True))
     if len(kept) == len(relation.columns):
@@ -107,7 +109,7 @@ def _summed(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
 
 
 def _joined(relations: list[Relation]) -> list[Relation] | None:
-    """The relations, after the smallest one was joined to a relation that shares the most variables with it."""
+    """Join the smallest relation to one that shares the most variables with it, and return the resulting relations."""
     smallest = min(relations, key=lambda relation: len(relation.weights))
     others = [relation for relation in relations if relation is not smallest]
     partner = max(others, key=lambda relation: len(relation.columns.keys() & smallest.columns.keys()))
@@ -116,7 +118,7 @@ def _joined(relations: list[Relation]) -> list[Relation] | None:
 
 
 def _join(left: Relation, right: Relation) -> Relation | None:
-    """The tuples of both relations that agree in the variables that they share, with the products of their weights."""
+    """Join two relations: combine tuples that agree in the shared variables, and multiply their weights."""
     shared = [v for v in left.columns if v in right.columns]
     keys = _keys([np.concatenate([left.columns[v], right.columns[v]]) for v in shared])
     if keys is None:
@@ -136,7 +138,7 @@ def _join(left: Relation, right: Relation) -> Relation | None:
 
 
 def _keys(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64] | None:
-    """A number for each tuple, equal for equal tuples; None if 64 bits cannot number them."""
+    """Return an integer key for each tuple, equal for equal tuples; None if the keys do not fit in 64 bits."""
     keys, count = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         largest = int(column.max(initial=0)) + 1

@@ -38,7 +38,7 @@ from jsparse.settings import config
 
 
 def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
-    """The kernel of an einsum. `dtypes`: of the result and the factors; for complex numbers, of their real parts."""
+    """Explain an einsum's kernel. `dtypes` are of the result and the factors (if complex, of the real parts)."""
     spec = flattened(spec)
     plan, _ = make_plan(spec, dtypes, config.generator)
     given = {"formats": formats_of(plan.given, spec.walks), **more}
@@ -46,7 +46,7 @@ def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) ->
 
 
 def entries_kernel(entries: Entries, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
-    """The kernel that finds the entries of a sum of products together with their values. See `spec_kernel`."""
+    """Explain the kernel that finds the entries and the values of a sum of products at once. See `spec_kernel`."""
     plan = entries_plan(entries, dtypes)
     walks = entries.reached.walks
     given = {"formats": formats_of(plan.given, walks, entries.result), "result": entries.result, **more}
@@ -56,7 +56,7 @@ def entries_kernel(entries: Entries, dtypes: tuple[str, ...], title: str, **more
 def assembly_kernels(
     reached: OutputPattern, result: Pattern | DynamicType, title: str, **more: Any
 ) -> Iterator[ExplainedKernel]:
-    """The kernels that find a result's pattern before its values are computed."""
+    """Yield the kernels that find a result's pattern before its values are computed."""
     found = plan_assembly(reached, assembly_order(reached, result))
     how = "in order" if found.is_ordered else "listed, then sorted"
     for plan, numbers in zip(found.plans, found.walks, strict=True):
@@ -67,7 +67,7 @@ def assembly_kernels(
 
 
 def kernels_of(equation: JaxprEqn, place: Place) -> Iterator[ExplainedKernel]:
-    """The kernels of an equation, none if its primitive is not jsparse's."""
+    """Yield the kernels of an equation, none if its primitive does not belong to jsparse."""
     explained = EXPLAINED.get(equation.primitive)
     if explained is not None:
         for kernel in explained(equation):
@@ -75,25 +75,24 @@ def kernels_of(equation: JaxprEqn, place: Place) -> Iterator[ExplainedKernel]:
 
 
 def pattern_texts(walks: Sequence[PatternAccess]) -> tuple[str, ...]:
-    """A description of each pattern."""
+    """Describe each pattern as text."""
     return tuple(repr(walk.pattern) for walk in walks)
 
 
 def formats_of(
     problem: Problem, walks: Sequence[PatternAccess], result: Pattern | DynamicType | None = None
 ) -> tuple[tuple[str, str], ...]:
-    """A pair (access, format) for each operand of a problem, then for its result. `result` is the pattern of an
-    assembled result.
+    """Return a pair (access, format) for each operand of a problem, then for its result.
 
-    A pattern on which no tensor lies is an operand, too. An access lists the indices in the order in which the tensor
-    is stored: a csc matrix is a csr matrix of the transpose.
+    `result` is the pattern of an assembled result. A pattern without values on it is an operand, too. An
+    access lists the indices in the order in which the tensor is stored: a csc matrix is a csr matrix of the transpose.
     """
     names = [walk.pattern.format.name for walk in walks]
     return access_formats(problem, names, "dense" if result is None else result.format.name)
 
 
 def access_formats(problem: Problem, patterns: Sequence[str], result: str) -> tuple[tuple[str, str], ...]:
-    """As `formats_of`, with the name of the format of each pattern, and of a result that lies on none of them."""
+    """Do the same as `formats_of`, given the formats' names for the patterns and for a result on none of them."""
     accesses = dict.fromkeys((*(access for s in problem.statements for access in s.reads), problem.target))
     lain_on = {type_.positions.pattern for type_ in problem.tensors if type_.positions is not None}
     bare = (n for n in range(len(patterns)) if n not in lain_on)
@@ -152,7 +151,7 @@ def _routine(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
 
 
 def _io_traffic(equation: JaxprEqn) -> Traffic:
-    """The bytes of an equation's operands and results."""
+    """Count the bytes of an equation's operands and results."""
     given, made = (sum(bytes_of(var.aval) for var in of) for of in (equation.invars, equation.outvars))
     return Traffic(operands=(("operands", given),), results=made, computes=False)
 
@@ -162,7 +161,7 @@ def _dtype(aval: Any) -> np.dtype:
 
 
 def _nothing(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
-    """No kernels: XLA runs the operation."""
+    """Yield no kernels, since XLA runs the operation."""
     return iter(())
 
 
@@ -170,7 +169,7 @@ Explain = Callable[[JaxprEqn], Iterator[ExplainedKernel]]
 
 
 def explained_fused(equation: JaxprEqn, others: Explain) -> Iterator[ExplainedKernel]:
-    """The kernels of a fused operation. `others` explains an equation that is not part of a chain."""
+    """Explain the kernels of a fused operation. `others` explains an equation that is not part of a chain."""
     closed = equation.params["closed"]
     if refusal(closed) is None:
         yield _chain(closed, "")
@@ -205,7 +204,7 @@ def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:
 
 
 def explained_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
-    """A function of the values on one pattern. Its program serves all patterns with the same number of slots."""
+    """Explain a map over values on one pattern. Its program serves all patterns with the same number of slots."""
     function: ElementwiseFunction = equation.params["function"]
     padding = equation.params["padding"]
     arguments = equation.invars if padding is None else equation.invars[:-1]
@@ -222,7 +221,7 @@ def explained_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
 
 
 def explained_softmax(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
-    """The softmax of stored entries (of each row, say), or the logarithm of the sum of their exponentials."""
+    """Explain the softmax of stored entries (of each row, say), or the logarithm of the sum of their exponentials."""
     spec: Spec = equation.params["spec"]
     is_softmax = equation.primitive is not logsumexp_p
     over, pattern = equation.params["over"], spec.walks[0].pattern
@@ -244,7 +243,7 @@ def explained_softmax(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
 
 
 def bytes_of(aval: Any) -> int:
-    """The bytes of an array."""
+    """Return the bytes of an array."""
     return int(prod(aval.shape)) * np.dtype(aval.dtype).itemsize
 
 
@@ -258,4 +257,4 @@ EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
     logsumexp_p: explained_softmax,
     fused_p: lambda equation: explained_fused(equation, lambda inner: EXPLAINED.get(inner.primitive, _nothing)(inner)),
 }
-"""The functions that explain the equations of each primitive."""
+"""For each primitive, the function that explains its equations."""

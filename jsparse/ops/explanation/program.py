@@ -1,6 +1,7 @@
 """The explanation of a program: the sparse operations of a traced function.
 
-They are found among the equations of its jaxpr, and of the jaxprs inside its equations, each with its place.
+These operations are found among the equations of the function's jaxpr, and of the jaxprs inside these equations. Each
+operation has a place.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class ProgramExplanation:
         name: the function's name.
         kernels: the operations: kernels, routines, and functions of stored values. An operation inside of a `scan` is
             listed once; see `ExplainedKernel.place`.
-        equations: the number of the program's equations, those inside of others included.
+        equations: the number of the program's equations, including equations inside of others.
     """
 
     name: str
@@ -48,8 +49,8 @@ class ProgramExplanation:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that all kernels move in one run of the program, with one iteration of each `while`, and all
-        branches."""
+        """The bytes that all kernels move in one run of the program, if each `while` has one iteration and all branches
+        run."""
         return sum(k.traffic.nbytes * runs_of(k) for k in self.kernels if k.traffic is not None)
 
     @property
@@ -76,7 +77,7 @@ class ProgramExplanation:
 
     @property
     def _conditions(self) -> str:
-        """What the number of bytes assumes: how often loops and branches run, as part of a sentence."""
+        """The assumptions of the number of bytes, as part of a sentence: how often loops and branches run."""
         places = [kernel.place for kernel in self.kernels]
         assumed = ["with one iteration of each while"] if any(place.in_while for place in places) else []
         assumed += ["with all branches"] if any(place.in_branch for place in places) else []
@@ -90,7 +91,7 @@ class ProgramExplanation:
 
 
 def explained_program(function: Callable[..., Any]) -> Callable[..., ProgramExplanation]:
-    """The function that traces `function` on its arguments, and explains it."""
+    """Make a function that traces `function` on its arguments, and explains the program."""
 
     def explain_on(*args: Any, **kwargs: Any) -> ProgramExplanation:
         jaxpr = live_jaxpr(_traced(function, args, kwargs))
@@ -102,7 +103,7 @@ def explained_program(function: Callable[..., Any]) -> Callable[..., ProgramExpl
 
 
 def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ClosedJaxpr:
-    """The program of a function on these arguments. A jitted function knows its own static arguments."""
+    """Trace a function on these arguments. A jitted function knows which arguments are static."""
     if hasattr(function, "trace") and hasattr(function, "lower"):
         jaxpr: ClosedJaxpr = function.trace(*args, **kwargs).jaxpr
         return jaxpr
@@ -110,7 +111,7 @@ def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
 
 def _equations(jaxpr: Jaxpr, place: Place) -> Iterator[tuple[JaxprEqn, Place]]:
-    """All equations, in the order of execution, with their places. An equation comes before those that it contains."""
+    """Yield all equations with their places, in the order of execution. An equation precedes the ones inside of it."""
     for equation in jaxpr.eqns:
         yield equation, place
         for inner, where in _inner(equation.primitive.name, equation.params, place):
@@ -118,7 +119,7 @@ def _equations(jaxpr: Jaxpr, place: Place) -> Iterator[tuple[JaxprEqn, Place]]:
 
 
 def _inner(name: str, params: Mapping[str, Any], place: Place) -> Iterable[tuple[Jaxpr | ClosedJaxpr, Place]]:
-    """The jaxprs that an equation runs, and their places."""
+    """Return the jaxprs that an equation runs, and their places."""
     match name:
         case "scan":
             return [(params["jaxpr"], place.within(f"scan of length {params['length']:,}", params["length"]))]
@@ -151,7 +152,7 @@ def _count(number: int, what: str) -> str:
 
 
 def runs_of(kernel: ExplainedKernel) -> int:
-    """How often a kernel runs in one run of the program."""
+    """Return how often a kernel runs in one run of the program."""
     return kernel.place.runs * kernel.repeats
 
 

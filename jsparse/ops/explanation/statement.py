@@ -50,7 +50,7 @@ class Explanation:
 
     @property
     def parts(self) -> tuple[ExplainedKernel, ...]:
-        """The kernels, as `kernels`."""
+        """The kernels, the same as `kernels`."""
         return self.kernels
 
     @property
@@ -70,12 +70,12 @@ class Explanation:
 
     @property
     def loops(self) -> LoopNest | None:
-        """The last loop nest."""
+        """The loop nest of the last kernel; None if there is none."""
         return self.kernels[-1].nest if self.kernels else None
 
     @property
     def kernel(self) -> Kernel | None:
-        """The last kernel before LLVM."""
+        """The last kernel before code generation; None if there is none."""
         return self.kernels[-1].kernel if self.kernels else None
 
     @property
@@ -85,7 +85,7 @@ class Explanation:
 
     @property
     def summary(self) -> str:
-        """Every plan and loop nest as text."""
+        """The plans and loop nests of all kernels as text."""
         return self._shown([kernel.summary for kernel in self.kernels])
 
     def _shown(self, kernels: Sequence[str]) -> str:
@@ -110,7 +110,7 @@ class Explanation:
 
 
 def explained(text: str, planned: Planned) -> Explanation:
-    """The explanation of a plan. `text` is the subscripts or the statement."""
+    """Explain a plan. `text` is the subscripts or the statement."""
     return Explanation(text, tuple(_kernels(planned)))
 
 
@@ -128,7 +128,7 @@ def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
 
 
 def _access(planned: Planned, number: int) -> str:
-    """The first access to a value."""
+    """Return the first access to value `number`."""
     terms = (term for work in planned.plan.sums for term in work.terms)
     pairs = (pair for term in terms for pair in zip(term.values, term.assignment.factors, strict=True))
     return next(str(factor) for value, factor in pairs if value == number)
@@ -184,7 +184,7 @@ def _of_term(work: Term, values: Sequence[Any], formats: dict[str, Any]) -> Expl
 
 
 def _formats(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) -> dict[str, Any]:
-    """The formats of the factors and of the result as the user has them, each access once."""
+    """Return the formats of the factors and of the result in the user's view, each access once."""
     found = {
         str(factor): formats[number]
         for term in work.terms
@@ -205,11 +205,11 @@ def _title(work: Term, values: Sequence[Any]) -> str:
 
 
 def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assignment:
-    """The assignment as the user wrote it, without the factors that stand for index relations."""
+    """Return the assignment as the user wrote it, without the factors that represent index relations."""
     named = zip(assignment.factors, operands, strict=True)
     return Assignment(assignment.target, tuple(factor for factor, x in named if not _is_relation(x)))
 
 
 def _is_relation(value: object) -> bool:
-    """Whether a value is an index relation: the user's, or the coordinates of an operand's entries."""
+    """Whether a value is an index relation, given by the user or made of the coordinates of an operand's entries."""
     return isinstance(value, (IndexRelation, EntryCoordinates))

@@ -40,16 +40,16 @@ class Traffic:
     al., 2009).
 
     Attributes:
-        operations: the multiply-adds: one less than the factors of each product, and at least one. If no values are
-            computed, the combinations of entries that the loops reach.
+        operations: the number of multiply-adds: n - 1 for each product of n factors, and at least 1. If no values are
+            computed, the number of combinations of entries that the loops reach.
         operands: a pair (name, bytes) for each operand. In a dense operand, only the elements that stored coordinates
             select are counted.
         index: the bytes of the index arrays that are read.
         results: the bytes that are written.
         moved: the bytes read and written to permute values and to transpose arrays, before and after the kernel.
         by_capacity: whether dynamic patterns are counted as if they were full.
-        most: the operations if entries meet as often as the sizes of patterns allow. None unless several patterns meet
-            and `operations` is an estimate, as if their entries were spread evenly.
+        most: an upper bound on the operations, from the sizes of the patterns. None unless several patterns meet and
+            `operations` is an estimate, which assumes that entries are spread evenly.
         meets: whether several patterns meet, so that some entries may stay unread.
         computes: whether values are computed.
     """
@@ -66,7 +66,7 @@ class Traffic:
 
     @property
     def nbytes(self) -> int:
-        """All bytes."""
+        """The sum of all bytes."""
         return sum(size for _, size in self.operands) + self.index + self.results + self.moved
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Traffic:
         return "\n".join(lines)
 
     def limit(self, bandwidth: float) -> str:
-        """The least time to move these bytes at `bandwidth` bytes per second, as a sentence."""
+        """Return a sentence with the least time to move these bytes at `bandwidth` bytes per second."""
         reads = ", if all entries are read" if self.meets else ""
         return (
             f"at the {bandwidth / 1e9:.2g} GB/s that this machine's memory reaches, that takes at least "
@@ -116,7 +116,7 @@ def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traff
 
 
 def as_bytes(count: int) -> str:
-    """A number of bytes in a decimal unit."""
+    """Format a number of bytes in a decimal unit."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size - size / 2000:  # also a number that is rounded up to the unit
             return f"{count / size:.3g} {unit}"
@@ -124,13 +124,13 @@ def as_bytes(count: int) -> str:
 
 
 def as_time(seconds: float) -> str:
-    """A number of seconds in a decimal unit."""
+    """Format a number of seconds in a decimal unit."""
     unit, scale = ("s", 1.0) if seconds >= 0.9995 else ("ms", 1e3) if seconds >= 1e-4 else ("µs", 1e6)
     return f"{seconds * scale:.3g} {unit}"
 
 
 def _operations(problem: Problem, patterns: Sequence[Stored], statement: Statement) -> tuple[int, int | None]:
-    """The number of operations of a statement, and an upper bound if that number is an estimate."""
+    """Count the operations of a statement. Also return an upper bound if the count is an estimate, else None."""
     walked = {v for n in statement.patterns for v in problem.walks[n]}
     free = [v for v in problem.variables_of(statement) if v not in walked and v not in problem.derivations]
     points, most = _points(problem, patterns, statement.patterns)
@@ -139,8 +139,8 @@ def _operations(problem: Problem, patterns: Sequence[Stored], statement: Stateme
 
 
 def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]) -> tuple[int, int | None]:
-    """The number of points, over the walked variables, at which all patterns store an entry, and an upper bound if that
-    number is an estimate."""
+    """Count the points, over the walked variables, at which all patterns store an entry. Also return an upper bound if
+    the count is an estimate, else None."""
     if not numbers:
         return 1, None
     known = [p for p in (patterns[n] for n in numbers) if isinstance(p, Pattern) and p.nse <= LARGEST]
@@ -162,13 +162,13 @@ def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]
 
 
 def _relation(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
-    """The coordinates that a pattern stores, as a relation of the variables of its levels."""
+    """Return the coordinates that a pattern stores, as a relation of the variables of its levels."""
     return relation_of(pattern, [name for _, name in sorted(zip(pattern.format.order, names, strict=True))])
 
 
 def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
-    """The patterns without the target's own pattern, if the others bind all of its variables: the target most likely
-    stores all points that the others reach."""
+    """Drop the target's pattern if the other patterns bind all of its variables: the target most likely stores all
+    points that the other patterns reach."""
     own = problem.type_of[problem.target.tensor].positions
     others = [n for n in numbers if own is None or n != own.pattern]
     bound = {v for n in others for v in problem.walks[n]}
@@ -177,12 +177,12 @@ def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
 
 
 def _entries(problem: Problem, number: int, pattern: Stored | DynamicType) -> int:
-    """The number of slots of a pattern, or of all members of a batch."""
+    """Return the number of slots of a pattern, or of all members of a batch of patterns."""
     return pattern.nse * _extent(problem, problem.batch_variables[number])
 
 
 def operand_bytes(problem: Problem, patterns: Sequence[Stored | DynamicType]) -> Iterator[tuple[str, int]]:
-    """(name, bytes) of each operand: of a dense one, what the entries of the patterns select."""
+    """Yield (name, bytes) for each operand. In a dense one, only elements that the patterns' entries select count."""
     types = {tensor.name: tensor for tensor in problem.operands}
     for statement in problem.statements:
         for access in dict.fromkeys(statement.reads):
@@ -195,7 +195,7 @@ def operand_bytes(problem: Problem, patterns: Sequence[Stored | DynamicType]) ->
 def _selected(
     problem: Problem, patterns: Sequence[Stored | DynamicType], statement: Statement, tensor: TensorType, access: Access
 ) -> int:
-    """The number of elements of an operand that loops read, if they read every entry of the patterns."""
+    """Count the elements of an operand that loops read, if the loops read every entry of the patterns."""
     if tensor.positions is not None:
         return _elements(problem, patterns, tensor, access)
     walked = {v for n in statement.patterns for v in problem.level_variables[n]}
@@ -208,7 +208,7 @@ def _selected(
 
 
 def _tuples(problem: Problem, pattern: Stored | DynamicType, number: int, variables: Sequence[IndexVar]) -> int:
-    """The number of distinct tuples of these variables that a pattern stores, or an upper bound."""
+    """Return the number of distinct tuples of these variables that a pattern stores, or an upper bound."""
     names = problem.level_variables[number]
     if isinstance(pattern, Pattern) and pattern.nse <= LARGEST and set(variables) != set(names):
         found = _relation(pattern, names).tuples(variables)
@@ -218,7 +218,7 @@ def _tuples(problem: Problem, pattern: Stored | DynamicType, number: int, variab
 
 
 def _elements(problem: Problem, patterns: Sequence[Stored | DynamicType], tensor: TensorType, access: Access) -> int:
-    """The number of elements that a tensor stores."""
+    """Return the number of elements that a tensor stores."""
 
     def size(axis: Dense | Positions) -> int:
         if isinstance(axis, Positions):
@@ -256,8 +256,8 @@ def _tensor_bytes(problem: Problem, patterns: Sequence[Stored], tensor: TensorTy
 
 
 def _moved(plan: Plan) -> int:
-    """The bytes moved to reorder tensors. Each tensor that the plan stores in another order than given is read once and
-    written once. The slot numbers that permute values are read once."""
+    """Count the bytes moved to reorder tensors. A tensor whose order in the plan differs from the given one is read
+    once and written once. The slot numbers that permute values are read once."""
     problem, total = plan.problem, 0
     permuted = {n for n, walk in enumerate(plan.given.walks) if walk != problem.walks[n]}
     access = {a.tensor: a for a in problem.accesses}
@@ -273,16 +273,16 @@ def _moved(plan: Plan) -> int:
 
 
 def _extent(problem: Problem, variables: Sequence[IndexVar] | dict[IndexVar, None]) -> int:
-    """The size of the variables' iteration space."""
+    """Return the size of the variables' iteration space."""
     return prod(problem.size[v] or 0 for v in variables)
 
 
 @cache
 def memory_bandwidth() -> float:
-    """The bytes that kernels move in a second between memory and all cores that this process may use.
+    """Measure the bytes per second that kernels move between memory and all cores that this process may use.
 
-    It is measured once in a process, in about 0.3 s: the best of ten runs of the triad `R[q] = A[q] + 3 B[q]` (STREAM,
-    McCalpin, 1995) on 192 MiB. Without LLVM numpy adds A and B, on one core.
+    The measurement runs once in a process, for about 0.3 s, and takes the best of ten runs of the triad
+    `R[q] = A[q] + 3 B[q]` (STREAM, McCalpin, 1995) on 192 MiB. Without LLVM, numpy adds A and B, on one core.
     """
     buffers = [np.ones(ELEMENTS, np.float32), np.ones(ELEMENTS, np.float32), np.empty(ELEMENTS, np.float32)]
     kernel = kernel_of(_triad()) if fault is None else None
@@ -303,7 +303,7 @@ def memory_bandwidth() -> float:
 
 
 def _triad() -> str:
-    """The recipe of the kernel. Its buffers are A, B and R."""
+    """Return the recipe of the triad's kernel. The kernel's buffers are A, B and R."""
     a, b, r = (Access(name, ("q",)) for name in "ABR")
     statement = Statement(r, Apply("+", (a, Apply("*", (Number(3), b)))))
     tensors = tuple(TensorType(name, "float32", (Dense(0),)) for name in "RAB")

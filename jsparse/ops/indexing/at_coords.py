@@ -66,9 +66,9 @@ def at_coords(self: SparseTensor, coords: npt.ArrayLike) -> jax.Array:
 
 
 def elements_at(tensor: SparseTensor, points: Sequence[Any], n: int) -> jax.Array:
-    """The elements at n points, 0 where nothing is stored or a coordinate is out of range.
+    """Return the elements at n points, 0 where nothing is stored or a coordinate is out of range.
 
-    `points` are integers of shape (n,) for each dimension, numpy's if they are known.
+    `points` holds an integer array (n,) for each dimension. Known coordinates are numpy arrays.
     """
     is_bare = tensor.values is None  # of a tensor of ones, see `select`
     if not tensor.ndim:
@@ -82,17 +82,17 @@ def elements_at(tensor: SparseTensor, points: Sequence[Any], n: int) -> jax.Arra
 
 @jax.jit
 def _sampled(tensor: SparseTensor, points: dict[str, Any]) -> Any:
-    """The elements, by an einsum with an index relation for each dimension. It searches the pattern at each point."""
+    """Read the elements by an einsum with an index relation per dimension. It searches the pattern at each point."""
     indices = ", ".join(f"t{dim}[n]" for dim in range(tensor.ndim))
     return evaluate(f"C[n] = A[{indices}]", A=tensor.pattern if tensor.values is None else tensor, **points)
 
 
 Range = tuple[np.ndarray, np.ndarray]
-"""(n,) int64: where the positions of each point begin and end in a level; both are equal if the point has no entry."""
+"""Two int64 arrays (n,), the begin and the end of the positions of each point in a level; equal without an entry."""
 
 
 def locate(pattern: Pattern, coords: Sequence[np.ndarray]) -> np.ndarray:
-    """The slot at each of n points, or -1 where nothing is stored or a coordinate is out of range.
+    """Find the slot at each of n points: -1 where nothing is stored or a coordinate is out of range.
 
     Args:
         coords: an array (n,) of integers for each dimension.
@@ -108,7 +108,7 @@ def locate(pattern: Pattern, coords: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _below(level: Level, arrays: list[np.ndarray], above: Range, coordinate: np.ndarray, size: int) -> Range:
-    """The positions of each point in one more level."""
+    """Find the positions of each point in `level`, below its positions `above` in the level above."""
     found = (above[1] > above[0]) & (coordinate >= 0) & (coordinate < size)
     parents = np.where(found, above[0], 0)
     if level.kind.is_full:
@@ -129,7 +129,7 @@ def _below(level: Level, arrays: list[np.ndarray], above: Range, coordinate: np.
 
 
 def _bisected(coordinates: np.ndarray, first: np.ndarray, last: np.ndarray, wanted: np.ndarray) -> Range:
-    """The positions in [first, last) with the coordinate `wanted`. The coordinates in each such range are sorted."""
+    """Find the positions in [first, last) with the coordinate `wanted`. Each such range has sorted coordinates."""
     if not len(coordinates):
         return first, first
     if (
@@ -141,7 +141,7 @@ def _bisected(coordinates: np.ndarray, first: np.ndarray, last: np.ndarray, want
 
 
 def _bound(coordinates: np.ndarray, low: np.ndarray, high: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The first position in [low, high) whose coordinate is `wanted` or larger, or `high`."""
+    """Find the first position in [low, high) with a coordinate of at least `wanted`; `high` if there is none."""
     while (low < high).any():
         middle = (low + high) // 2
         less = (low < high) & (coordinates[np.minimum(middle, len(coordinates) - 1)] < wanted)

@@ -1,4 +1,4 @@
-"""Gathers of values, from the slots of a static pattern and at the positions of a level."""
+"""Gathers values from the slots of a static pattern, and elements of index arrays at the positions of a level."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jsparse.ops.evaluate import evaluate
 from jsparse.primitives.host import is_in_memory, on_device
 
 Positions: TypeAlias = slice | np.ndarray
-"""A range as a slice, or an array (n,) of positions."""
+"""Positions in a level: a slice if they are a range, or an array (n,)."""
 
 
 def count(positions: Positions) -> int:
@@ -32,12 +32,12 @@ def as_array(positions: Positions, dtype: DTypeLike = np.int64) -> np.ndarray:
 
 
 def taken(array: np.ndarray, positions: Positions) -> np.ndarray:
-    """The elements at the positions: a view if the positions are a range."""
+    """Return the elements at the positions, as a view if the positions are a range."""
     return array[positions] if isinstance(positions, slice) else array.take(positions)
 
 
 def concatenated(first: np.ndarray, counts: np.ndarray, backwards: bool) -> np.ndarray:
-    """The ranges of `counts[n]` consecutive numbers from `first[n]` on, one after the other.
+    """Concatenate ranges of integers. Range n has `counts[n]` consecutive integers and starts at `first[n]`.
 
     Args:
         backwards: each range descends and ends at `first[n]`.
@@ -50,7 +50,7 @@ def concatenated(first: np.ndarray, counts: np.ndarray, backwards: bool) -> np.n
 
 
 def gathered(values: jax.Array, slots: Positions) -> jax.Array:
-    """Compute `values[slots]`, and 0 where a slot is -1, differentiable in the values.
+    """Gather `values[slots]`, with 0 where a slot is -1. The result is differentiable in the values.
 
     Known values are gathered without XLA, which would compile a program for each number of slots.
     """
@@ -68,7 +68,7 @@ def gathered(values: jax.Array, slots: Positions) -> jax.Array:
 
 
 def split(values: jax.Array | None, bounds: Sequence[int]) -> list[jax.Array]:
-    """The values from each bound to the next one."""
+    """Split the values: part n has the values from `bounds[n]` up to `bounds[n + 1]`, which is excluded."""
     if is_in_memory(values):
         known = np.asarray(values)
         return on_device([known[start:stop].copy() for start, stop in pairwise(bounds)], [values])

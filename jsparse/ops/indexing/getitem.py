@@ -36,14 +36,14 @@ def getitem(self: PatternLike, index: Any) -> Any:
         >>> A[M]                  # an array of the elements where M, a SparseTensor of bools, is True
         >>> A.pattern[3], A.pattern[3, 4]  # the pattern of a row, and whether an entry is stored
 
-    A pattern is indexed as a tensor of ones: it gives a pattern where a tensor gives a tensor, and bools where a tensor
-    gives its elements.
+    A pattern is indexed as a tensor of ones. The result is a pattern where indexing a tensor returns a tensor, and
+    bools where indexing a tensor returns elements.
 
-    The result is a SparseTensor, unless integers and several arrays index all dimensions: then it is an array. The
-    remaining dimensions keep their kinds of levels. If no level with coordinates remains, the format becomes coo. A
-    dynamic pattern gives a dynamic one with the tensor's capacity, limited by the size of the result. Traced indices
-    select nothing where they are out of range, negative ones included. Traced arrays together with slices need a
-    capacity, see `take`.
+    The result is an array if all dimensions are indexed by integers, or by several arrays with or without integers.
+    Otherwise it is a SparseTensor. The remaining dimensions keep their kinds of levels. If no level with coordinates
+    remains, the format becomes coo. If the tensor has a dynamic pattern, so has the result, with the capacity of the
+    tensor, limited by the size of the result. Traced indices that are out of range or negative select nothing. Traced
+    arrays together with slices need a capacity, see `take`.
 
     Raises ShapeError (out of range, too many indices, shapes that do not agree), PatternError (a capacity is needed),
     NotYetSupportedError (other forms).
@@ -69,16 +69,16 @@ def take(
         >>> A.take(3, axis=1)                 # a column, as a SparseTensor of rank 1
 
     Args:
-        indices: integers of any shape. Known ones count from the end if they are negative. Traced ones select nothing
-            where they are out of range, negative ones included: the result has no entries there.
-        axis: the dimension. It may be left out for a tensor of one dimension only: taking from the flattened tensor is
-            `A.at_coords(np.unravel_index(indices, A.shape))`.
+        indices: integers of any shape. Known indices count from the end if they are negative. Traced indices that are
+            out of range or negative select nothing: the result has no entries there.
+        axis: the dimension, which may be left out only for a tensor of one dimension. To take from the flattened
+            tensor, write `A.at_coords(np.unravel_index(indices, A.shape))`.
         nse: the capacity of a result with a dynamic pattern. Traced `indices` need it, unless they are one integer;
             so do indices that repeat, if the tensor has a dynamic pattern. For a static result it is an upper bound,
             which is checked.
 
-    Returns a SparseTensor, or of a pattern a pattern, in which the dimensions of `indices` replace `axis`; an array if
-    no dimension is left.
+    Returns a SparseTensor (for a pattern, a pattern) in which the dimensions of `indices` replace `axis`, or an array
+    if no dimension is left.
 
     Raises ShapeError (an index or the axis is out of range), DTypeError (no integers), PatternError (more than `nse`
     entries, or `nse` is needed).
@@ -136,7 +136,7 @@ def take_along_axis(self: SparseTensor, indices: ArrayLike, axis: int = -1) -> j
 
 
 def _axis(axis: int | None, ndim: int) -> int:
-    """The dimension that `axis` of `take` names. Raises ShapeError if it names none."""
+    """Convert the argument `axis` of `take` to a dimension. Raises ShapeError if there is no such dimension."""
     if axis is None and ndim == 1:
         return 0
     if axis is None:
@@ -154,7 +154,7 @@ def _axis(axis: int | None, ndim: int) -> int:
 
 
 def _integers(indices: object) -> Array:
-    """Indices as an array: numpy's if they are known, JAX's if some are traced."""
+    """Convert indices to an array: a numpy array if all indices are known, a JAX array if some are traced."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(indices)):
         return jnp.asarray(indices)
     array = np.asarray(indices)
@@ -162,9 +162,10 @@ def _integers(indices: object) -> Array:
 
 
 def elements_where(tensor: PatternLike, mask: SparseTensor) -> jax.Array:
-    """The elements of a tensor where a mask of its shape is True, in row-major order, as in numpy's `A[mask]`.
+    """Return the elements of a tensor where a mask is True, in row-major order, as numpy's `A[mask]` does.
 
-    Raises ShapeError for another shape, DTypeError if the mask holds no bools, PatternError if it is traced.
+    Raises ShapeError unless the mask has the tensor's shape, DTypeError if it holds no bools, PatternError if it is
+    traced.
     """
     check_leaves(mask, "the mask in A[mask]")
     if mask.shape != tensor.shape:

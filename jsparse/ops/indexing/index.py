@@ -25,7 +25,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Index:
-    """An index that was read: its selection, and the dimensions of the result in their order."""
+    """A parsed index: its selection, and the dimensions of the result in order."""
 
     selection: Selection
     labels: tuple[Label, ...]
@@ -38,7 +38,7 @@ class Index:
 
 
 def read_index(items: Sequence[Any], shape: Shape) -> Index:
-    """Read the items of `A[items]` for a tensor of that shape.
+    """Read the items of `A[items]` for a tensor of this shape.
 
     Raises ShapeError (out of range, too many indices, shapes that do not agree, traced masks), NotYetSupportedError
     (other forms).
@@ -53,7 +53,7 @@ class _Reader:
     """Reads the parts of an index one after the other.
 
     Attributes:
-        labels: the dimensions of the result so far, without the dimensions of index tables.
+        labels: the dimensions of the result so far, except the dimensions of index tables.
         arrays_at: for each integer and each index table, how many labels and how many slices, `...` or None precede it.
     """
 
@@ -85,7 +85,7 @@ class _Reader:
                 self.tables.update(enumerate(_tables(part, dim, self.shape), dim))
 
     def index(self) -> Index:
-        """The index that consists of all parts read."""
+        """Return the index that consists of all parts read so far."""
         tables, table_shape = _broadcast(self.tables)
         selection = Selection(self.shape, self.strided, frozenset(self.dropped), tables, table_shape)
         # As in numpy, the dimensions of index tables come first if a slice, None or `...` separates tables or integers.
@@ -95,7 +95,7 @@ class _Reader:
 
 
 def _read_item(item: Any) -> Any:
-    """An item as None, `...`, a slice, an int, or an array of integers or bools. Arrays are numpy's unless traced."""
+    """Convert an item to None, `...`, a slice, an int, or an array of integers or bools (of numpy unless traced)."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if isinstance(item, bool | np.bool_ | SparseTensor):
@@ -111,7 +111,7 @@ def _read_item(item: Any) -> Any:
 
 
 def _array(item: Any) -> Array:
-    """An array or a list of integers or bools."""
+    """Convert an array or a list of integers or bools to an array."""
     traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(item))
     try:
         array = jnp.asarray(item) if traced else np.asarray(item)
@@ -138,7 +138,7 @@ def _width(part: Any) -> int:
 
 
 def _expanded(parts: Sequence[Any], shape: Shape) -> list[Any]:
-    """The parts of an index, with a whole slice for each missing dimension after `...`, or at the end."""
+    """Insert a full slice for each dimension that the parts do not index, after `...` or at the end."""
     dots = [n for n, part in enumerate(parts) if part is Ellipsis]
     given = sum(map(_width, parts))
     if given > len(shape) or len(dots) > 1:
@@ -174,7 +174,7 @@ def _wrapped(at: int, dim: int, shape: Shape) -> int:
 
 
 def _tables(part: Array, dim: int, shape: Shape) -> Sequence[Array]:
-    """The index table of each dimension that an array indexes, within the dimension if it is known."""
+    """Return the index table of each dimension that an array indexes. A known table has no negative indices."""
     if isinstance(part, jax.core.Tracer):
         return [part]
     if part.dtype == np.bool_:
@@ -202,7 +202,7 @@ def _outside(what: str, dim: int, shape: Shape, at: object) -> ShapeError:
 
 
 def _broadcast(tables: dict[int, Any]) -> tuple[dict[int, Any], Shape]:
-    """The index tables, broadcast to one shape, and that shape."""
+    """Broadcast the index tables to one shape. Returns the tables and the shape."""
     shapes = [table.shape for table in tables.values()]
     try:
         common = np.broadcast_shapes(*shapes)

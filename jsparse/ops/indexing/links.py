@@ -1,4 +1,7 @@
-"""Links from the selected positions of a level to the level above. Only selected positions have numbers."""
+"""Links from the selected positions of a level to their parents, the selected positions of the level above.
+
+The selected positions of a level are numbered from 0. Arguments `numbers` and `kept` list positions by these numbers.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,22 @@ FEW = 16  # if at most one position in 16 is looked for, bisection costs less th
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """A chain of levels with a segment of positions below each position above.
+    """A chain of levels that has one segment of positions below each parent.
 
     Attributes:
         columns: the new coordinates of the selected positions, for each of the chain's dimensions, outermost first.
-        pointers: from the positions above to the selected positions, which are sorted by the position above them.
+        pointers: where the segment of each parent begins and ends among the selected positions.
     """
 
     columns: Mapping[int, np.ndarray]
     pointers: np.ndarray
 
     def coordinates(self, numbers: np.ndarray | None, dropped: Collection[int]) -> dict[int, np.ndarray]:
-        """The new coordinates of the positions with these numbers (None: of all), without the dimensions `dropped`."""
+        """Return the new coordinates of the positions `numbers` (None: all), except in the dimensions `dropped`."""
         return {dim: _at(column, numbers) for dim, column in self.columns.items() if dim not in dropped}
 
     def parents(self, numbers: np.ndarray | None) -> np.ndarray:
-        """The number of the position above each of the positions with these numbers (None: above each position)."""
+        """Return the number of the parent of each of the positions `numbers` (None: all positions)."""
         dtype, total = self.pointers.dtype, int(self.pointers[-1])
         if FEW * (total if numbers is None else len(numbers)) < len(self.pointers):
             own = np.arange(total, dtype=dtype) if numbers is None else numbers
@@ -39,7 +42,7 @@ class Segments:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A dense level, which has `size` selected positions below each of `above` positions, numbered from 0."""
+    """A dense level with `size` selected positions below each of `above` parents. New coordinates start at 0."""
 
     dim: int
     above: int
@@ -55,7 +58,7 @@ class Block:
         return {self.dim: numbers if self.above == 1 else numbers % self.size}
 
     def parents(self, numbers: np.ndarray | None) -> np.ndarray | None:
-        """See `Segments`. The result is None if position n is below number n, for all n."""
+        """See `Segments`. The result is None if the parent of each position n has the number n."""
         if self.size == 1:
             return numbers
         if numbers is None:
@@ -67,14 +70,14 @@ Link: TypeAlias = Segments | Block
 
 
 def kept_pointers(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """The pointers to the positions that remain. `kept` has their numbers, which are sorted and may repeat."""
+    """Return the pointers to the positions that remain, whose numbers are `kept`: sorted, with repeats allowed."""
     found = np.zeros_like(pointers)
     np.cumsum(_kept_counts(pointers, kept), out=found[1:])
     return found
 
 
 def _kept_counts(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """How many positions remain below each position above. A position counts as often as it is kept."""
+    """Count the positions that remain below each parent. A position counts as often as `kept` lists it."""
     total, counts = int(pointers[-1]), np.diff(pointers)
     if FEW * len(kept) < total:
         return _numbers_below(kept, pointers[1:])
@@ -90,7 +93,7 @@ def _kept_counts(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
 
 
 def _numbers_below(positions: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """How many of the positions lie in each of the segments with these ends."""
+    """Count the positions in each segment. Segment n ends before the position `ends[n]`."""
     return np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends))
 
 

@@ -1,4 +1,4 @@
-"""Equal numbers in two arrays: they find the entries with wanted coordinates, or with wanted tuples of coordinates."""
+"""Finds equal integers in two arrays, and with them the entries that have wanted coordinates or coordinate tuples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jsparse.base import _native
 
 
 def matches(keys: np.ndarray, wanted: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs (m, n) with `keys[m] == wanted[n]`, sorted by m, then by n. All keys lie in [0, extent)."""
+    """Find all pairs (m, n) with `keys[m] == wanted[n]`, sorted by m, then by n. All keys lie in [0, extent)."""
     order = None if (wanted[1:] >= wanted[:-1]).all() else np.argsort(wanted, kind="stable")
     ordered = wanted if order is None else wanted[order]
     if (ordered[1:] == ordered[:-1]).any():
@@ -21,7 +21,7 @@ def matches(keys: np.ndarray, wanted: np.ndarray, extent: int) -> tuple[np.ndarr
 
 
 def _distinct_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
-    """`matches` for sorted and distinct numbers."""
+    """Compute `matches` for wanted integers that are sorted and distinct."""
     if _is_small(extent, keys, ordered):
         offsets = _native.invert(ordered, extent)[keys]
         entries = np.flatnonzero(offsets >= 0)
@@ -34,7 +34,7 @@ def _distinct_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tup
 
 
 def _repeated_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
-    """`matches` for sorted numbers that repeat."""
+    """Compute `matches` for wanted integers that are sorted and may repeat."""
     if _is_small(extent, keys, ordered):
         pointers = _native.compress(np.ascontiguousarray(ordered), extent, np.int64)
         first, last = pointers[keys], pointers[keys + 1]
@@ -47,14 +47,14 @@ def _repeated_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tup
 
 
 def _is_small(extent: int, *arrays: np.ndarray) -> bool:
-    """Whether a table of all keys is no larger than the arrays, up to a factor."""
+    """Whether a table of `extent` elements is at most a few times as long as the arrays together."""
     return extent <= 4 * sum(map(len, arrays)) + 64
 
 
 def joint_keys(
     entries: Sequence[np.ndarray], points: Sequence[np.ndarray], sizes: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """One integer for each tuple of coordinates, equal for equal tuples: (keys of entries, keys of points, extent)."""
+    """Encode each tuple of coordinates as one integer key. Returns (keys of entries, keys of points, extent)."""
     left, right, extent = entries[0].astype(np.int64), points[0].astype(np.int64), sizes[0]
     for a, b, size in zip(entries[1:], points[1:], sizes[1:], strict=True):
         if extent * size >= 2**62:  # small numbers for the distinct tuples and coordinates
@@ -65,7 +65,7 @@ def joint_keys(
 
 
 def _numbered(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Distinct small numbers for distinct elements of two arrays, and a bound on the numbers."""
+    """Replace the distinct elements of two arrays by the integers 0, 1, 2, ... Returns (left, right, bound)."""
     distinct, numbers = np.unique(np.concatenate([left, right]), return_inverse=True)
     numbers = numbers.reshape(-1)
     return numbers[: len(left)], numbers[len(left) :], max(len(distinct), 1)

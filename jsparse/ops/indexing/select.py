@@ -27,9 +27,10 @@ from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
 
 def select(operand: PatternLike, index: Index, nse: int | None) -> PatternLike | jax.Array:
-    """Select from a tensor: elements at points become an array, all other selections a SparseTensor.
+    """Select from a tensor. A selection of points returns an array, any other selection returns a SparseTensor.
 
-    A pattern is selected from as a tensor of ones. It gives a pattern, or at points whether an entry is stored there.
+    A pattern counts as a tensor of ones: the result is a pattern, or a bool for each point that tells whether an entry
+    is stored there.
 
     `nse` is the capacity of a result with a dynamic pattern, and an upper bound for a static one.
     """
@@ -40,7 +41,7 @@ def select(operand: PatternLike, index: Index, nse: int | None) -> PatternLike |
 
 
 def ones_on(pattern: Pattern | DynamicPattern) -> SparseTensor:
-    """The tensor of ones on a pattern. On a static one, which may be larger than memory, its values are None."""
+    """Return the tensor of ones on a pattern. On a static pattern the values are None: they may exceed memory."""
     if isinstance(pattern, Pattern):
         return SparseTensor._unchecked(cast(Any, None), pattern)
     return SparseTensor._unchecked(pattern.in_use(jnp.ones(pattern.nse, jnp.int8)), pattern)
@@ -73,7 +74,7 @@ def _elements(tensor: SparseTensor, selection: Selection) -> jax.Array:
 
 
 def _selected(tensor: SparseTensor, selection: Selection, nse: int | None) -> SparseTensor:
-    """The selection, with its dimensions in the order of its labels."""
+    """Compute the selection. The dimensions of the result have the order of `selection.labels`."""
     if selection.is_whole:
         return tensor
     if isinstance(tensor.pattern, Pattern) and selection.is_known:
@@ -105,7 +106,7 @@ def _selected_statically(tensor: SparseTensor, pattern: Pattern, selection: Sele
 
 
 def _arranged(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Label]) -> SparseTensor:
-    """Add the dimensions that None stands for to a tensor with dimensions `labels`, and order all as `wanted` says."""
+    """Add a dimension for each None to a tensor with the dimensions `labels`, then transpose to the order `wanted`."""
     labels = [*labels, *(label for label in wanted if label[0] == "new")]
     axes = [labels.index(label) for label in wanted]
     added, pattern = [1] * (len(labels) - made.ndim), made.pattern
@@ -118,9 +119,9 @@ def _arranged(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Labe
 
 
 def select_mapped(tensor: SparseTensor, selectors: Sequence[Strided], nse: int | None) -> SparseTensor:
-    """The entries of a tensor on a dynamic pattern that the selector of each dimension selects.
+    """Select entries of a tensor that has a dynamic pattern, by one selector for each dimension.
 
-    The capacity is `nse`, by default enough for all entries of the tensor, and at most the size of the result.
+    The capacity is `nse`, by default enough for all entries of the tensor. It is limited by the size of the result.
     """
     order = tensor.format.order  # dimensions in storage order, so that trailing dense levels are the last dimensions
     own = [selectors[dim] for dim in order]
@@ -145,7 +146,7 @@ def _mapped(
 
     Args:
         sizes: the shape of the result.
-        whole: whether each dimension stays as it is.
+        whole: for each dimension, whether all coordinates stay as they are.
     """
     source = tensor.pattern
     assert isinstance(source, DynamicPattern)

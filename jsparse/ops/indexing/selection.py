@@ -1,6 +1,6 @@
-"""The selection of an index from a tensor: slices and integers of some dimensions, index tables of the others.
+"""The selection that an index makes: slices and integers select in some dimensions, index tables in the others.
 
-A `Selector` is what an index selects of one dimension: its coordinates, and the new coordinate of each of them.
+A `Selector` holds the coordinates that an index selects in one dimension, and the new coordinate of each of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.ops.indexing.matches import matches
 
 Found: TypeAlias = tuple[np.ndarray | None, np.ndarray]
-"""The numbers of the entries that are selected (None: all of them), and their new coordinates."""
+"""The indices of the selected entries (None: all entries), and the new coordinates of these entries."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Strided:
 
     @property
     def increases(self) -> bool:
-        """Whether larger coordinates get larger new ones, and none is selected twice."""
+        """Whether larger coordinates get larger new coordinates, and no coordinate is selected twice."""
         return self.step > 0 or self.size <= 1
 
     @property
@@ -58,15 +58,15 @@ class Strided:
 
     @property
     def triple(self) -> tuple[int, int, int]:
-        """The triple (start, step, size), with small numbers in place of a start or step that does not matter."""
+        """The triple (start, step, size). A start that has no effect is 0, and a step that has no effect is 1."""
         return self.start if self.size else 0, self.step if self.size > 1 else 1, self.size
 
     def coordinates(self, dtype: np.dtype) -> np.ndarray:
-        """(size,) the coordinates, by new coordinate."""
+        """Return an array (size,) that maps each new coordinate to the old coordinate."""
         return np.arange(self.size, dtype=dtype) * dtype.type(self.step) + dtype.type(self.start)
 
     def find(self, coordinates: np.ndarray) -> Found:
-        """Find which entries with these coordinates are selected."""
+        """Find the selected entries among the entries with these coordinates."""
         if self.is_whole:
             return None, coordinates
         low, high = self.bounds
@@ -80,7 +80,7 @@ class Strided:
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """The coordinates that an index table lists; the offset in the table is the new coordinate.
+    """The coordinates that an index table lists. The new coordinate of each is its offset in the table.
 
     Attributes:
         listed: (size,) int64, from 0 to `extent - 1`, in any order, with repeats.
@@ -97,20 +97,20 @@ class Listed:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every coordinate stays as it is, as far as that is known at no cost."""
+        """Whether every coordinate is known to stay as it is: False, since the table is not searched."""
         return False
 
     @cached_property
     def increases(self) -> bool:
-        """Whether larger coordinates get larger new ones, and none is selected twice."""
+        """Whether larger coordinates get larger new coordinates, and no coordinate is selected twice."""
         return bool((self.listed[1:] > self.listed[:-1]).all())
 
     def coordinates(self, dtype: np.dtype) -> np.ndarray:
-        """(size,) the coordinates, by new coordinate."""
+        """Return an array (size,) that maps each new coordinate to the old coordinate."""
         return self.listed.astype(dtype, copy=False)
 
     def find(self, coordinates: np.ndarray) -> Found:
-        """Find which entries with these coordinates are selected. An entry is selected as often as it is listed."""
+        """Find the selected entries among the entries with these coordinates, each as often as the table lists it."""
         entries, new = matches(coordinates, self.listed, self.extent)
         return entries, new.astype(coordinates.dtype, copy=False)
 
@@ -130,8 +130,8 @@ class Selection:
         extents: the tensor's shape.
         strided: the selector of each dimension that a slice or an integer indexes.
         dropped: the dimensions that integers index; the result lacks them.
-        tables: the index table of each other dimension. All have one shape, and known ones are numpy arrays of int64
-            within the dimension. Together they select points of their dimensions.
+        tables: the index table of each other dimension. All tables have the same shape, and known tables are numpy
+            arrays of int64 without negative indices. Together the tables select points of their dimensions.
         table_shape: the shape of the index tables.
     """
 
@@ -187,18 +187,18 @@ class Selection:
         return whole and not self.dropped and not self.tables
 
     def without_integers(self) -> Selection:
-        """The same selection, with index tables in place of integers."""
+        """Replace the integers of the selection by index tables."""
         strided = {dim: selector for dim, selector in self.strided.items() if dim not in self.dropped}
         arrays = {dim: np.full(self.table_shape, self.strided[dim].start) for dim in self.dropped}
         return replace(self, strided=strided, dropped=frozenset(), tables={**self.tables, **arrays})
 
     def of_slices(self) -> Selection:
-        """The selection by slices and integers alone: dimensions with index tables stay whole."""
+        """Return the selection by slices and integers alone. Dimensions with index tables keep all coordinates."""
         whole = {dim: Strided.whole(self.extents[dim]) for dim in self.tables}
         return replace(self, strided={**self.strided, **whole}, tables={}, table_shape=())
 
     def of_tables(self) -> Selection:
-        """The selection by index tables alone, from the result of `of_slices`."""
+        """Return the selection by index tables alone, which applies to the result of `of_slices`."""
         kept = [dim for dim in range(len(self.extents)) if dim not in self.dropped]
         sizes = {dim: self.extents[dim] if dim in self.tables else self.strided[dim].size for dim in kept}
         strided = {n: Strided.whole(sizes[dim]) for n, dim in enumerate(kept) if dim not in self.tables}
@@ -206,5 +206,5 @@ class Selection:
         return Selection(tuple(sizes.values()), strided, frozenset(), tables, self.table_shape)
 
     def listed(self) -> list[np.ndarray]:
-        """Known index tables as vectors."""
+        """Return the index tables, which have to be known, as vectors in the order of their dimensions."""
         return [np.ascontiguousarray(table).reshape(-1) for _, table in sorted(self.tables.items())]

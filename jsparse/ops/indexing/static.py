@@ -1,8 +1,8 @@
 """Selections from a static pattern by slices, integers and known index tables, made on the host.
 
-The index arrays of a selection are made from the arrays in its links where that is possible, without another pass over
-the entries. Dense levels store nothing. A chain of levels with coordinates stores its pointers and new coordinates, but
-leaves out positions that have no selected entry below them.
+The index arrays of the result are built from the arrays in the links of the selected entries if possible, without
+another pass over the entries. Dense levels store nothing. A chain of levels with coordinates stores its pointers and
+new coordinates, but leaves out positions that have no selected entry below them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jsparse.ops.relocation.formats import remaining_format
 
 
 def select_static(pattern: Pattern, selection: Selection) -> tuple[Pattern, Positions]:
-    """The pattern of the entries that are selected, and for each of its slots the slot in `pattern`, -1 for a gap."""
+    """Return the pattern of the selected entries, and for each slot of it the slot in `pattern` (-1 for a gap)."""
     format = remaining_format(pattern.format, selection.parts, selection.tables)
     entries = _entries(pattern, selection)
     if len(selection.tables) > 1:
@@ -43,9 +43,11 @@ def _sorted(
     format: Format,
     order: Sequence[int] | None,
 ) -> tuple[Pattern, Positions]:
-    """The pattern of the entries in these slots, which have the new coordinates `by_dim`, and the slot of each entry.
+    """Build the pattern of entries that have the old slots `slots` and the new coordinates `by_dim`.
 
-    `order`: the dimensions of the result by which the entries are already sorted; None if they are not.
+    `order`: the dimensions of the result by which the entries are already sorted; None if they are not sorted.
+
+    Returns the pattern, and the old slot for each slot of it (-1 for a gap).
     """
     target, built = Pattern.from_rows(_rows(by_dim, selection), selection.shape, format, order)
     if not built.is_identity:
@@ -61,9 +63,9 @@ def _order(format: Format, selection: Selection) -> list[int]:
 
 
 def _entries(pattern: Pattern, selection: Selection) -> Entries:
-    """The entries that slices, integers and a single index table select. Several tables leave their dimensions whole.
+    """Select entries by slices, integers and a single index table. Several tables are left for a later step.
 
-    The new coordinate of the index table is an offset in it, in row-major order.
+    The new coordinate in the dimension of the index table is the row-major offset in the table.
     """
     selectors: dict[int, Selector] = {**selection.strided}
     if len(selection.tables) == 1:
@@ -75,7 +77,7 @@ def _entries(pattern: Pattern, selection: Selection) -> Entries:
 
 
 def _joined(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[int, np.ndarray]]:
-    """The slots and coordinates of the entries at the points that several index tables list, as often as listed."""
+    """Return the slots and coordinates of the entries at the points of several index tables, once for each point."""
     dims, rows = sorted(selection.tables), entries.rows()
     own = [rows[dim] for dim in dims]
     kept, new = matches(*joint_keys(own, selection.listed(), [selection.extents[dim] for dim in dims]))
@@ -83,7 +85,7 @@ def _joined(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[
 
 
 def _rows(by_dim: Mapping[int, np.ndarray], selection: Selection) -> list[np.ndarray]:
-    """The coordinates of the entries, for each dimension of the result."""
+    """Return the coordinates of the entries for each dimension of the result."""
     rows: list[np.ndarray] = []
     for dim, count in enumerate(selection.parts):
         if not count:
@@ -94,7 +96,7 @@ def _rows(by_dim: Mapping[int, np.ndarray], selection: Selection) -> list[np.nda
 
 
 def _own(array: np.ndarray) -> np.ndarray:
-    """The array itself, or a copy if it is a view: a view would keep its whole base array alive."""
+    """Return the array, or a copy if the array is a view: a view would keep its base array alive."""
     return array.copy() if isinstance(array.base, np.ndarray) else array
 
 
@@ -104,9 +106,9 @@ class _Chain:
 
     Attributes:
         pointers: from the positions above to the positions of this chain.
-        columns: the coordinates of its positions, for each of its levels.
-        blocks: how many positions the dense levels between this chain and the chain above have below each position of
-            the chain above.
+        columns: the coordinates of the chain's positions, for each of its levels.
+        blocks: the number of positions that each position of the chain above has in the dense levels between the two
+            chains.
     """
 
     pointers: np.ndarray
@@ -115,8 +117,8 @@ class _Chain:
 
 
 def _index_arrays(entries: Entries, format: Format) -> tuple[np.ndarray, ...] | None:
-    """The index arrays of entries. None if they have to be made from coordinates: the entries are not sorted by their
-    coordinates, or the format has other levels than the entries were selected from."""
+    """Return the index arrays of entries, or None if the arrays have to be built from coordinates: the entries are not
+    sorted by their coordinates, or `format` does not have the levels that the selection keeps."""
     found = _chains(entries, format) if entries.in_order else None
     if found is None:
         return None
@@ -132,7 +134,7 @@ def _index_arrays(entries: Entries, format: Format) -> tuple[np.ndarray, ...] | 
 
 
 def _chains(entries: Entries, format: Format) -> tuple[list[_Chain], int] | None:
-    """The chains of the result, and how many positions dense levels have below each position of the innermost chain.
+    """Return the chains of the result, and the number of dense positions below each position of the innermost chain.
 
     Returns None unless the format has exactly these levels.
     """
@@ -161,16 +163,16 @@ def _chains(entries: Entries, format: Format) -> tuple[list[_Chain], int] | None
 
 
 def _remaining(chain: _Chain, kept: np.ndarray | None) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The pointers and coordinates of the chain's positions with the numbers `kept`; None keeps all."""
+    """Return the pointers and coordinates of the chain's positions `kept`; None keeps all positions."""
     if kept is None:
         return chain.pointers, chain.columns
     return kept_pointers(chain.pointers, kept), [column.take(kept) for column in chain.columns]
 
 
 def _without_empty(pointers: np.ndarray, above: int, blocks: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Leave out positions above without entries. Returns the pointers below the others, and their numbers (None: all).
+    """Remove the parents that have no entries. Returns the pointers and the numbers of the others (None: all).
 
-    There are `above` positions above, each with `blocks` segments.
+    `above`: the number of parents, each of which has `blocks` segments.
     """
     filled: np.ndarray = pointers[1:] > pointers[:-1]
     if blocks != 1:

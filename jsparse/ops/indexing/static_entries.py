@@ -47,7 +47,7 @@ class Entries:
 
 
 def selected_entries(pattern: Pattern, selectors: Mapping[int, Selector], dropped: frozenset[int]) -> Entries:
-    """The entries that are selected in every dimension. New coordinates of the dimensions `dropped` are left out."""
+    """Find the entries that all selectors select. The dimensions `dropped` get no new coordinates."""
     state = _Selection(pattern.index_dtype)
     stored = iter(pattern.arrays)
     for chain in pattern.format.chains:
@@ -105,7 +105,7 @@ class _Selection:
     def _to_segments(
         self, pointers: np.ndarray, columns: dict[int, np.ndarray], selectors: Mapping[int, Selector]
     ) -> None:
-        """Go to the selected positions of levels with coordinates. They are sorted by new coordinates."""
+        """Go to the selected positions of a chain of levels with coordinates. Slices sort them by new coordinates."""
         strided = {dim: _strided(selectors[dim]) for dim in columns}
         above = self.positions
         if isinstance(above, slice):
@@ -151,7 +151,7 @@ class _Selection:
         selector: Selector,
         backwards: bool = False,
     ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-        """Keep the positions that are selected in one dimension, and return the pointers to them and their coordinates.
+        """Keep the positions that are selected in one dimension. Returns their pointers and coordinates.
 
         `backwards`: the positions below each parent come in descending order.
         """
@@ -165,17 +165,17 @@ class _Selection:
 
 
 def _strided(selector: Selector) -> Strided:
-    """The selector itself if it is strided. For an index table, all coordinates: the table selects from them later."""
+    """Return a strided selector unchanged, and for an index table, which selects later, the selector of everything."""
     return selector if isinstance(selector, Strided) else Strided.whole(selector.extent)
 
 
 def _range(
     pointers: np.ndarray, columns: Mapping[int, np.ndarray], selectors: Mapping[int, Strided]
 ) -> tuple[slice, np.ndarray, dict[int, np.ndarray]] | None:
-    """The selected positions of neighbouring segments, pointers to them and new coordinates; None if they are no range.
+    """Return the selected positions of adjacent segments as a range, with pointers and new coordinates, or None.
 
-    They are a range if everything is selected, or if a slice of step 1 selects in the outermost level of a single
-    segment, which is sorted.
+    The positions are a range if everything is selected, or if a slice of step 1 selects in the outermost level of a
+    single segment, which is sorted. Otherwise the result is None.
     """
     (dim, first), *others = selectors.items()
     is_part = first.step == 1 and len(pointers) == 2

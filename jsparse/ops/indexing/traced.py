@@ -1,8 +1,8 @@
 """Selections by traced indices: one coordinate of a static pattern, or einsums with index relations.
 
-*One coordinate* of the outermost level of a static pattern: in every level below, its positions are one range. So its
-index arrays are slices of the pattern's, of constant length, and nothing is assembled. A row of a mask is taken in this
-way at each step of a decoder.
+*One coordinate* of the outermost level of a static pattern has one range of positions in every level below. So the
+index arrays of the result are slices of the pattern's index arrays, of constant length, and nothing is assembled. A
+decoder takes one row of a mask in this way at each step.
 
 *Index tables*, or any index of a dynamic pattern: `A[rows]` is Σ_i S(n, i) · A(i, j) with S(n, rows[n]) = 1, which is
 the statement `C[n, j] = A[rows[n], j]`. So derivatives, batches and overflow work as in einsums, and an index out of
@@ -35,9 +35,9 @@ Range = tuple[Any, Any]
 
 
 def longest_segment(pattern: Pattern, selection: Selection) -> int | None:
-    """The most slots below one coordinate of the dimension from which a single traced integer selects.
+    """Return the largest number of slots below one coordinate of the dimension that a single traced integer indexes.
 
-    None unless that dimension has the outermost level of a static pattern, and the level is dense.
+    Returns None unless this dimension has the outermost level of a static pattern, and the level is dense.
     """
     outer = pattern.format.levels[0]
     if list(selection.tables) != [outer.dim] or selection.points != 1 or not outer.kind.is_full:
@@ -46,13 +46,14 @@ def longest_segment(pattern: Pattern, selection: Selection) -> int | None:
 
 
 def select_segment(tensor: SparseTensor, selection: Selection, format: Format, nse: int) -> SparseTensor | None:
-    """The entries below the coordinate that a single traced integer selects; none if it is out of range.
+    """Select the entries at one coordinate, a traced integer. There are none if the integer is out of range.
 
     Args:
         format: of the result.
         nse: the capacity of the result.
 
-    Returns None where `longest_segment` does, and where the result has other levels or a smaller capacity.
+    Returns None if `longest_segment` returns None, if `format` has other levels than the selection keeps, or if the
+    entries may exceed the capacity.
     """
     pattern = tensor.pattern
     if not isinstance(pattern, Pattern) or longest_segment(pattern, selection) is None:
@@ -78,8 +79,8 @@ def select_segment(tensor: SparseTensor, selection: Selection, format: Format, n
 
 @remembered(maxsize=256)
 def _longest(pattern: Pattern) -> tuple[int, ...]:
-    """The most positions below one coordinate of the outermost level, which is dense, in each level below it, and at
-    last in the slots."""
+    """Return the largest number of positions below one coordinate of the outermost level, which is dense: for each
+    level below it, and at the end for the slots."""
     found, bounds = list[int](), np.arange(pattern.shape[pattern.format.levels[0].dim] + 1)
     stored = iter(pattern.arrays)
     for level in pattern.format.levels[1:]:
@@ -93,7 +94,7 @@ def _longest(pattern: Pattern) -> tuple[int, ...]:
 
 
 def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[jax.Array, ...], Range]:
-    """The index arrays of the entries below coordinate `at` of the outermost level, and the range of their slots."""
+    """Return the index arrays of the entries below coordinate `at` of the outermost level, and their slots."""
     extent = pattern.shape[pattern.format.levels[0].dim]
     inside = (at >= 0) & (at < extent)
     first = jnp.where(inside, at, 0).astype(type_.index_dtype)
@@ -120,16 +121,16 @@ def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[
 
 @remembered(maxsize=64)
 def _padded(pattern: Pattern, lengths: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """The index arrays of a pattern, long enough for a slice of the given length from any position."""
+    """Pad the index arrays of a pattern, so that a slice of the given length fits from any position on."""
     ends = (a[-1:] if len(a) else np.zeros(1, a.dtype) for a in pattern.arrays)
     return tuple(np.append(a, np.repeat(e, n)) for a, e, n in zip(pattern.arrays, ends, lengths, strict=True))
 
 
 def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None) -> SparseTensor:
-    """The selected entries of a tensor, on a dynamic pattern with a capacity of `nse`.
+    """Select entries of a tensor by index tables. The result has a dynamic pattern with the capacity `nse`.
 
-    All dimensions without an index table are whole. Raises PatternError if `nse` is None and nothing bounds the number
-    of entries.
+    Dimensions without an index table keep all coordinates. Raises PatternError if `nse` is None and nothing bounds the
+    number of entries.
     """
     format = remaining_format(tensor.format, selection.parts, selection.tables)
     arrays = {f"t{dim}": table if table.ndim else table[None] for dim, table in selection.tables.items()}
@@ -158,7 +159,7 @@ def _taken(
 
 
 def _statement(selection: Selection) -> str:
-    """The statement of a selection. An index table of rank 0 has one axis, which is summed."""
+    """Write the einsum statement of a selection. It gives an index table of rank 0 one axis, and sums over the axis."""
     axes = ", ".join(f"n{axis}" for axis in range(max(len(selection.table_shape), 1)))
     source = [f"t{d}[{axes}]" if d in selection.tables else f"i{d}" for d in range(len(selection.extents))]
     target = [f"n{n}" if kind == "table" else f"i{n}" for kind, n in selection.labels]
@@ -166,7 +167,7 @@ def _statement(selection: Selection) -> str:
 
 
 def _bound(tensor: SparseTensor, selection: Selection) -> int:
-    """The most slots that can be selected. Raises PatternError if nothing bounds them."""
+    """Return an upper bound on the number of selected slots. Raises PatternError if there is no bound."""
     if not selection.strided:
         return selection.points
     if selection.points <= 1:
@@ -188,7 +189,7 @@ def _is_distinct(selection: Selection) -> bool:
 
 
 def _most_slots(tensor: SparseTensor, selection: Selection) -> int:
-    """The most slots of a static pattern that share a coordinate: the least such number over the indexed dimensions."""
+    """Return how many slots share a coordinate at most, as the minimum over the indexed dimensions."""
     assert isinstance(tensor.pattern, Pattern)
     segment = longest_segment(tensor.pattern, selection)
     if segment is not None:
@@ -202,7 +203,7 @@ def _most_slots(tensor: SparseTensor, selection: Selection) -> int:
 
 
 def named(tensor: SparseTensor) -> str:
-    """A tensor in a message; its pattern, if it stands for that alone."""
+    """Return the text for a tensor in an error message, or for its pattern if it has no values."""
     return repr(tensor.pattern if tensor.values is None else tensor)
 
 

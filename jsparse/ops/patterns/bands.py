@@ -60,10 +60,10 @@ def causal(n: int, m: int | None = None, *, before: int | None = None, format: F
 
     Args:
         m: the number of keys, by default n.
-        before: the most keys that a query sees before its own, i + (m - n); by default all.
+        before: the largest number of keys that query i sees before its own key, i + (m - n); by default all.
         format: by default `jsparse.pattern.RUNS`, which stores two integers for each row and no coordinates.
 
-    Raises PatternError for invalid sizes, ShapeError for another `before`, FormatError for an unsuitable format.
+    Raises PatternError for invalid sizes, ShapeError for an invalid `before`, FormatError for an unsuitable format.
     """
     shape = sizes(n, m)
     left = None if before is None else min(as_count(before, "before", "causal"), shape[1])

@@ -54,7 +54,7 @@ def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
     So each row has at most 1 + ⌈log2(n / block)⌉ blocks, exactly that many if the number of blocks is a power of two.
     This is the sparse term of Pixelated Butterfly, which adds a term of low rank (Chen et al., ICLR 2022). The pattern
     replaces the product of the factors by their sum; Monarch matrices multiply two factors (Dao et al., ICML 2022).
-    Blocks that do not exist are left out, and the last one is smaller if `block` does not divide n.
+    Blocks that do not exist are left out, and the last block is smaller if `block` does not divide n.
 
     Args:
         block: the size of a block, 1 or more.
@@ -83,11 +83,11 @@ def random_blocks(
         >>> jsparse.pattern.random_blocks(jax.random.key(0), 64, 8, 3).nse
         1536
 
-    Each row of blocks has exactly `per_row` blocks, and every set of that many is equally likely.
+    Each row of blocks has exactly `per_row` blocks, and every set of that many blocks is equally likely.
 
     Args:
         key: a key of jax.random, known while tracing.
-        block: the size of a block, 1 or more. The last one is smaller if `block` does not divide n or m.
+        block: the size of a block, 1 or more. The last block is smaller if `block` does not divide n or m.
         per_row: the number of blocks in a row, at most ⌈m / block⌉.
         m: the number of columns, by default n.
         format: a format that stores these entries and nothing else.
@@ -117,7 +117,7 @@ def random_blocks(
 def _of_blocks(
     what: str, columns: np.ndarray, exist: np.ndarray, block: int, shape: tuple[int, int], format: FormatLike
 ) -> Pattern:
-    """The pattern with the blocks that `columns` (n, rows of blocks) lists in ascending order, where they `exist`."""
+    """Make a pattern of blocks. `columns` (n, rows of blocks) lists ascending block columns, of which some `exist`."""
     starts = columns * block
     counts = np.where(exist, np.minimum(shape[1] - starts, block), 0)
     if block > 1:
@@ -130,7 +130,7 @@ SPARE = 8  # draws of each row, in addition to three for every two numbers
 
 
 def distinct(key: jax.Array, rows: int, size: int, count: int) -> np.ndarray:
-    """Ascending numbers (rows, count) int64, distinct in each row, from [0, size); every set is equally likely."""
+    """Sample `count` distinct, ascending int64 in [0, size) for each row. Every set is equally likely."""
     if not rows or not count:
         return np.zeros((rows, count), np.int64)
     if size <= CROWDED * count:
@@ -153,20 +153,20 @@ def _shuffled(key: jax.Array, rows: int, size: int, count: int) -> np.ndarray:
 
 
 def _drawn(key: jax.Array, rows: int, draws: int, size: int) -> np.ndarray:
-    """(rows, draws) numbers below `size`: 64 random bits as a fraction of 2**64, times `size`, without the fraction."""
+    """Draw (rows, draws) integers below `size`: 64 random bits as a fraction of 2**64, times `size`, rounded down."""
     high, low = _bits(key, (2, rows, draws)).astype(np.uint64)
     scale = np.uint64(size)
     return ((high * scale + (low * scale >> np.uint64(32))) >> np.uint64(32)).astype(np.int64)
 
 
 def _bits(key: jax.Array, shape: tuple[int, ...]) -> np.ndarray:
-    """Random uint32. More are made than necessary, so that few different programs are compiled."""
+    """Draw random uint32. More are drawn than necessary, so that few different programs are compiled."""
     count = int(np.prod(shape))
     return np.asarray(jax.random.bits(key, (1 << (count - 1).bit_length(),), np.uint32))[:count].reshape(shape)
 
 
 def _first_distinct(drawn: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows have `count` distinct numbers, and the first `count` of each such row, ascending."""
+    """Return which rows have `count` distinct numbers, and for each such row the first `count` of these, ascending."""
     order = np.argsort(drawn, axis=1, kind="stable")  # of equal numbers the first one drawn stays first
     ascending = np.take_along_axis(drawn, order, 1)
     new = np.ones(drawn.shape, np.bool_)

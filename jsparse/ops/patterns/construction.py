@@ -28,7 +28,7 @@ _ADVICE = "Make a smaller pattern."
 
 
 def sizes(n: int, m: int | None = None) -> tuple[int, int]:
-    """The shape (n, m), m by default n. Raises PatternError if they are no sizes, ShapeError for too many rows."""
+    """Return the shape (n, m) or (n, n). Raises PatternError for invalid sizes, ShapeError for too many rows."""
     rows, columns = sizes_of((n, n if m is None else m))
     width = np.dtype(np.int32 if max(rows, columns) < 2**31 else np.int64).itemsize
     check_memory(2 * width * rows, f"the index arrays of a pattern with {rows:,} rows", _ADVICE)
@@ -36,12 +36,12 @@ def sizes(n: int, m: int | None = None) -> tuple[int, int]:
 
 
 def row_numbers(rows: int) -> np.ndarray:
-    """0, 1, … as int64."""
+    """Return 0, 1, …, rows - 1 as int64."""
     return np.arange(rows, dtype=np.int64)
 
 
 def as_count(x: int, name: str, what: str, least: int = 0) -> int:
-    """An argument as an integer. Raises ShapeError unless it is a known integer, `least` or more."""
+    """Convert an argument to an integer. Raises ShapeError unless it is a known integer, `least` or more."""
     count = as_integer(x, f"{name} of jsparse.pattern.{what}")
     if count < least:
         raise ShapeError(
@@ -51,7 +51,7 @@ def as_count(x: int, name: str, what: str, least: int = 0) -> int:
 
 
 def made(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLike) -> Pattern:
-    """The matrix pattern with these columns in each row. Raises FormatError if the format would store more."""
+    """Make a matrix pattern with these columns in each row. Raises FormatError if the format stores others, too."""
     layout = Format.of(format, 2)
     if layout == RUNS:
         runs = rows.runs(shape)
@@ -68,7 +68,7 @@ def made(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLi
 
 
 def exactly(what: str, rows: list[np.ndarray], shape: tuple[int, ...], layout: Format) -> Pattern:
-    """The pattern of entries that are distinct and in C order. Raises FormatError if the format would store more."""
+    """Make the pattern of distinct entries in C order. Raises FormatError if the format stores others, too."""
     count = len(rows[0]) if rows else 1
     if not layout.is_dense or prod(shape) == count:
         pattern, _ = Pattern.from_rows(rows, shape, layout, sorted_by=range(len(shape)))

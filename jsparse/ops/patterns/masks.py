@@ -20,7 +20,7 @@ from jsparse.planning.signature import is_sparse
 
 
 def global_(n: int, tokens: int | Sequence[int], m: int | None = None, *, format: FormatLike = "csr") -> Pattern:
-    """The rows and the columns of some tokens, which see all others and are seen by all.
+    """The rows and the columns of global tokens, which see all tokens and are seen by all tokens.
 
         >>> jsparse.pattern.global_(10, 2).nse
         36
@@ -28,7 +28,7 @@ def global_(n: int, tokens: int | Sequence[int], m: int | None = None, *, format
         36
 
     Args:
-        tokens: the numbers of the tokens, in any order; or an integer, for as many first tokens.
+        tokens: the indices of the global tokens, in any order; or an integer t, for the first t tokens.
         m: the number of columns, by default n. Rows and columns are aligned at their starts.
         format: a format that stores these entries and nothing else.
 
@@ -46,7 +46,7 @@ def global_(n: int, tokens: int | Sequence[int], m: int | None = None, *, format
 
 
 def _tokens(tokens: Any, size: int) -> np.ndarray:
-    """Ascending, distinct numbers of tokens. Raises ShapeError unless they are integers in [0, size)."""
+    """Return ascending, distinct indices of tokens. Raises ShapeError unless they are integers in [0, size)."""
     if np.ndim(tokens) == 0:
         count = as_count(tokens, "tokens", "global_")
         if count > size:
@@ -79,8 +79,8 @@ def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pat
         0
 
     Args:
-        format: by default csr for a matrix, else all levels compressed. Dense levels store nothing, and
-            `jsparse.pattern.RUNS` two integers for each row.
+        format: by default csr for a matrix, else all levels compressed. Dense levels store no index arrays, and
+            `jsparse.pattern.RUNS` stores two integers for each row.
 
     Raises PatternError for an invalid shape, FormatError for an unsuitable format.
     """
@@ -102,7 +102,8 @@ def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:
 
     Args:
         mask: an array of bools or numbers, of any rank, known while tracing.
-        format: by default csr for a matrix, else all levels compressed. It has to store these entries and nothing else.
+        format: by default csr for a matrix, else all levels compressed. The format has to store these entries and
+            nothing else.
 
     Raises PatternError for a traced mask, DTypeError for one that is sparse or holds no numbers, FormatError for an
     unsuitable format.

@@ -1,1 +1,1 @@
-"""Reductions of sparse tensors: numpy's, in which elements that are not stored are 0, or over stored entries only."""
+"""Reductions of sparse tensors: over all elements, with 0 for elements that are not stored, or over stored entries."""

@@ -30,16 +30,16 @@ def argmax(self: SparseTensor, axis: int | None = None, *, keepdims: bool = Fals
 
         >>> A.argmax(axis=1)  # the column of the largest entry of each row
 
-    Of equal entries the one with the smallest index counts. With axis=None the result is the index into the flattened
-    tensor, in row-major order. NaN is the largest number. Raises DTypeError for complex numbers and for indices beyond
-    int32 without x64, ShapeError for an axis out of range.
+    If the largest entry occurs several times, its smallest index is returned. With axis=None the result is the index
+    into the flattened tensor, in row-major order. NaN counts as the largest number. Raises DTypeError for complex
+    numbers and for indices beyond int32 without x64, ShapeError for an axis out of range.
     """
     return _arg("argmax", "max", self, axis, keepdims)
 
 
 @of_any_array("argmin", jnp.argmin)
 def argmin(self: SparseTensor, axis: int | None = None, *, keepdims: bool = False) -> jax.Array:
-    """Find the index along `axis` of the smallest stored entry. See `argmax`; NaN comes before all numbers.
+    """Find the index along `axis` of the smallest stored entry. See `argmax`; NaN counts as the smallest number.
 
     >>> A.argmin(axis=1).shape
     (1000,)
@@ -89,7 +89,7 @@ def _index_dtype(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> np.
 
 
 def _positions(tensor: SparseTensor, reduced: Sequence[int], dtype: np.dtype) -> jax.Array:
-    """The row-major index of each slot among the reduced dimensions."""
+    """Return the row-major index of each slot within the reduced dimensions."""
     total: Any = jnp.zeros(tensor.nse, dtype)
     for at in reduced:
         total = total * tensor.shape[at] + _coordinates(tensor, at).astype(dtype)

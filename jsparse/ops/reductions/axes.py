@@ -44,7 +44,7 @@ def reduced_size(tensor: SparseTensor, reduced: Sequence[int], name: str) -> int
 
 
 def with_kept_axes(result: SparseTensor | jax.Array, reduced: Sequence[int], ndim: int, keepdims: bool) -> Any:
-    """The result with the reduced dimensions as dimensions of size 1, if `keepdims`."""
+    """Insert the reduced dimensions with size 1 into the result if `keepdims`, else return it unchanged."""
     if not keepdims:
         return result
     if isinstance(result, SparseTensor):

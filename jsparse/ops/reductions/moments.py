@@ -69,7 +69,7 @@ def std(
     keepdims: bool = False,
     stored: bool = False,
 ) -> jax.Array:
-    """Compute the standard deviation over `axis`, the root of `var`, with its arguments. See `var`.
+    """Compute the standard deviation over `axis`, the square root of `var`. See `var` for the arguments and errors.
 
     >>> jsparse.std(A, axis=1, keepdims=True).shape
     (1000, 1)
@@ -81,7 +81,7 @@ def std(
 
 
 def _spread(tensor: SparseTensor, reduced: tuple[int, ...], ddof: float, stored: bool) -> jax.Array:
-    """The variance over dimensions, which is not rounded to a narrow float."""
+    """Compute the variance over the dimensions `reduced`, without rounding to a narrow float."""
     inexact = jnp.issubdtype(tensor.dtype, jnp.inexact)
     wide = tensor.astype(unrounded(tensor.dtype.name) if inexact else jnp.result_type(float))
     dtype = np.dtype(part(wide.dtype.name))
@@ -100,12 +100,12 @@ def _squared_distance(x: jax.Array, center: jax.Array) -> jax.Array:
 
 
 def _square(x: jax.Array) -> jax.Array:
-    """|x|², of a complex number too, without a root, whose derivative at 0 is NaN."""
+    """Compute |x|², of complex numbers too, without a square root, since a root's derivative at 0 is NaN."""
     return jnp.real(x) ** 2 + jnp.imag(x) ** 2 if jnp.iscomplexobj(x) else x * x
 
 
 def _real(tensor: SparseTensor, dtype: DTypeLike | None) -> np.dtype:
-    """The dtype of a result."""
+    """Return the dtype of a variance: `dtype` if it is given, else the default."""
     if dtype is not None:
         return given_dtype(dtype, "dtype= of a reduction")
     if not jnp.issubdtype(tensor.dtype, jnp.inexact):

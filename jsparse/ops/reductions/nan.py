@@ -29,7 +29,7 @@ R = TypeVar("R")
 def _of_others(
     plain: Callable[Concatenate[TensorLike, P], R], number: float, described: str
 ) -> Callable[Concatenate[TensorLike, P], R]:
-    """The reduction `plain` of a tensor with a number in place of NaN."""
+    """Make a reduction that replaces NaN by `number` and then applies the reduction `plain`."""
     name = f"nan{plain.__name__}"
 
     def reduced(A: SparseTensor, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -58,7 +58,7 @@ def nanmean(
     keepdims: bool = False,
     stored: bool = False,
 ) -> jax.Array:
-    """Compute the mean over `axis` of the elements that are not NaN; it is NaN if all are. See `mean`.
+    """Compute the mean over `axis` of the elements that are not NaN. The mean of NaN alone is NaN. See `mean`.
 
     >>> jsparse.nanmean(A, axis=0).shape
     (800,)
@@ -77,7 +77,7 @@ def nanmean(
 
 @of_any_array("nanmax", jnp.nanmax)
 def nanmax(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
-    """Compute the maximum over `axis` of the elements that are not NaN; it is NaN if all are. See `max`.
+    """Compute the maximum over `axis` of the elements that are not NaN. The maximum of NaN alone is NaN. See `max`.
 
     >>> jsparse.nanmax(A, axis=1).shape
     (1000,)
@@ -87,7 +87,7 @@ def nanmax(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, sto
 
 @of_any_array("nanmin", jnp.nanmin)
 def nanmin(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
-    """Compute the minimum over `axis` of the elements that are not NaN; it is NaN if all are. See `max`.
+    """Compute the minimum over `axis` of the elements that are not NaN. The minimum of NaN alone is NaN. See `max`.
 
     >>> jsparse.nanmin(A, axis=1).shape
     (1000,)
@@ -109,7 +109,7 @@ def _extreme(
 
 
 def _filled(tensor: SparseTensor, number: float) -> SparseTensor:
-    """The tensor with a number in place of NaN."""
+    """Replace NaN by a number."""
     if not jnp.issubdtype(tensor.dtype, jnp.inexact):
         return tensor
     return tensor.map(partial(_or_number, number=number))

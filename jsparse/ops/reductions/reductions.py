@@ -42,8 +42,8 @@ def sum(
 
     Args:
         axis: the dimensions; negative numbers count from the end.
-        dtype: the dtype of the result and of the sum; by default jnp.sum's, so small integers and bools are summed in
-            the default integer dtype.
+        dtype: the dtype of the sum and of the result. The default is the dtype of jnp.sum: small integers and bools are
+            summed in the default integer dtype.
         keepdims: keep the reduced dimensions, with size 1.
         out_format: "dense", or the format of a sparse result, as in `jsparse.einsum`.
 
@@ -157,7 +157,7 @@ def any(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax
 
 @of_any_array("all", jnp.all)
 def all(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
-    """Whether no element along `axis` (or with `stored=True`: no stored entry) is 0, as a bool array. See `max`.
+    """Whether all elements along `axis` (with `stored=True`: stored entries) are nonzero, as a bool array. See `max`.
 
     >>> A.all(stored=True)
     Array(True, dtype=bool)
@@ -177,7 +177,7 @@ def count_nonzero(self: SparseTensor, axis: Axis = None, *, keepdims: bool = Fal
         >>> jsparse.count_nonzero(A, axis=1).shape
         (1000,)
 
-    Explicit zeros are not counted, NaN is.
+    Explicit zeros are not counted, but NaN is counted.
     """
     check_leaves(self, "the operand of jsparse.count_nonzero")
     reduced = reduced_axes(axis, self.ndim)
@@ -198,7 +198,7 @@ def _extreme(name: str, tensor: SparseTensor, axis: Axis, keepdims: bool, stored
 
 
 def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: jax.Array, other: jax.Array) -> jax.Array:
-    """`full` for the parts that store all of their elements, `other` for the rest."""
+    """Choose `full` for the reduced parts that store all of their elements, and `other` for the rest."""
     stored = fullness(tensor, reduced)
     if stored != "some":
         return full if stored == "always" else _poisoned(other, full)
@@ -207,7 +207,7 @@ def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: jax.Array,
 
 
 def _poisoned(other: jax.Array, full: jax.Array) -> jax.Array:
-    """`other`, or NaN where the stored entries give NaN (they contain one, or the pattern overflowed)."""
+    """Return `other`, but NaN where `full` is NaN: a stored entry is NaN, or the pattern overflowed."""
     return jnp.where(jnp.isnan(full), full, other) if jnp.issubdtype(full.dtype, jnp.inexact) else other
 
 
@@ -216,12 +216,12 @@ def _stored_number(tensor: SparseTensor, reduced: tuple[int, ...]) -> Any:
 
 
 def _nonzero(tensor: SparseTensor) -> SparseTensor:
-    """A bool tensor on the same pattern: True for each stored entry that is not 0."""
+    """Return a bool tensor on the same pattern, True for each stored entry that is not 0."""
     return tensor.map(lambda v: v != 0)
 
 
 def _accumulated(own: np.dtype, requested: DTypeLike | None) -> np.dtype:
-    """The requested dtype, or by default the dtype of jnp.sum for entries of the dtype `own`."""
+    """Return the requested dtype, or by default the dtype of jnp.sum for entries of the dtype `own`."""
     if requested is not None:
         return given_dtype(requested, "dtype= of a reduction")
     return jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), own)).dtype

@@ -87,7 +87,7 @@ def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> ja
 
 
 def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTensor, tuple[str, ...]]:
-    """The tensor with floats as values, and the index variables that are summed."""
+    """Convert the values to floats. Returns the tensor, and the index variables over which the softmax sums."""
     check_leaves(tensor, f"A in jsparse.{name}(A)")
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         raise DTypeError(f"Expected real entries for jsparse.{name}, but they are {tensor.dtype}. Use A.map(jnp.real).")
@@ -98,7 +98,7 @@ def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTenso
 
 
 def _spec(tensor: SparseTensor) -> tuple[tuple[jax.Array, ...], Spec]:
-    """The operands, and the spec of an einsum that maps the values to themselves."""
+    """Return the operands and the spec of the identity einsum, which maps the values to themselves."""
     inner, order = letters_of(tensor.ndim), tensor.format.order
     names = tuple(inner[dim] for dim in order)
     pattern, count = tensor.pattern, tensor.ndim - tensor.format.trailing_dense
@@ -120,7 +120,7 @@ def _is_large(spec: Spec, over: tuple[str, ...], tensor: SparseTensor) -> bool:
 
 
 def _by_sparse_sums(tensor: SparseTensor, over: tuple[str, ...]) -> SparseTensor:
-    """The softmax of a tensor in which most rows store nothing: the maxima and sums of rows are sparse tensors, too."""
+    """Compute the softmax of a tensor with mostly empty rows, storing maxima and sums of rows as sparse tensors."""
     inner = letters_of(tensor.ndim)
     kept = "".join(v for v in inner if v not in over)
     nse = tensor.nse if tensor.is_dynamic else None

@@ -1,7 +1,7 @@
-"""Reductions over the stored entries of a tensor, and how many entries each reduced part stores.
+"""Reductions over the stored entries of a tensor, and counts of the entries that each reduced part stores.
 
-Each reduction is one einsum by the semiring of its name. A reduction over all entries reads the stored values as a
-vector whose entries are one run. The number of entries decides whether elements that are not stored take part.
+Each reduction is one einsum over the semiring of its name. A reduction over all entries reads the stored values as a
+vector whose entries are one run. The counts tell whether a part has elements that are not stored.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ SEMIRINGS = {"min": Semiring("min", "+"), "max": Semiring("max", "+")}
 PRODUCT = Semiring("*", "*")
 
 Fullness = Literal["never", "always", "some"]
-"""How many of the reduced parts, such as rows, store all of their elements: none, all, or some (or it is not known)."""
+"""How many of the reduced parts, such as rows, store all of their elements: none, all, or some ("some" if unknown)."""
 
 
 def reduced_sum(
     tensor: SparseTensor, reduced: Sequence[int], dtype: DTypeLike, out_format: OutFormat
 ) -> SparseTensor | jax.Array:
-    """The sum over dimensions. The result is dense if the levels that remain are all dense."""
+    """Sum over the dimensions `reduced`. The result is dense if the levels that remain are all dense."""
     if not tensor.ndim:
         return tensor.values[0].astype(dtype)
     tensor, reduced = _shortened(tensor, reduced)
@@ -48,13 +48,13 @@ def reduced_sum(
 
 
 def wide_sum(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
-    """The sum as an array that is not rounded to a narrow float."""
+    """Sum over the dimensions `reduced` into a dense array, without rounding to a narrow float."""
     dtype = unrounded(tensor.dtype.name)  # neither the sum nor the number of elements need fit a float16
     return reduced_sum(tensor, reduced, dtype, "dense")
 
 
 def stored_extreme(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
-    """The smallest or largest stored entry of each part; the semiring's zero (inf, -inf, …) where there is none."""
+    """Return the smallest or largest stored entry of each part. Empty parts get the semiring's zero (inf, -inf, …)."""
     if tensor.dtype == jnp.bool_:
         found = stored_extreme(name, tensor.astype(jnp.int8), reduced)
         return found > 0 if name == "max" else found != 0
@@ -65,7 +65,7 @@ def stored_extreme(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> j
 
 
 def stored_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
-    """The product of the stored entries of each part; 1 where there is none."""
+    """Return the product of the stored entries of each part. The product of an empty part is 1."""
     if not tensor.ndim:
         return tensor.values[0]
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
@@ -75,7 +75,7 @@ def stored_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
 
 
 def _complex_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
-    """The product of complex entries, which kernels do not multiply: a scan over the entries, sorted by part."""
+    """Multiply complex entries by a scan over the entries, sorted by part, since kernels do not multiply them."""
     kept = [dim for dim in range(tensor.ndim) if dim not in reduced]
     shape = tuple(tensor.shape[dim] for dim in kept)
     total = prod(shape)
@@ -98,12 +98,12 @@ def _complex_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
 def _product_within(
     before: tuple[jax.Array, jax.Array], after: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    """For two neighbouring runs of sorted entries: the last part, and the product of its entries in both runs."""
+    """Combine two adjacent runs of sorted entries: return the last part, and the product of that part's entries."""
     return after[0], jnp.where(before[0] == after[0], before[1] * after[1], after[1])
 
 
 def _shortened(tensor: SparseTensor, reduced: Sequence[int]) -> tuple[SparseTensor, Sequence[int]]:
-    """A tensor and dimensions with the same reduction: a vector if all dimensions of a static tensor are reduced."""
+    """Replace a static tensor by a vector if all dimensions are reduced. Returns a tensor, and dimensions to reduce."""
     return (as_run(tensor), (0,)) if len(reduced) == tensor.ndim and not tensor.is_dynamic else (tensor, reduced)
 
 
@@ -122,9 +122,9 @@ def _array(x: SparseTensor | jax.Array) -> jax.Array:
 
 
 def as_run(tensor: SparseTensor) -> SparseTensor:
-    """A vector of all stored values, where the pattern is static; any other tensor as it is.
+    """Return a vector of all stored values if the pattern is static. Any other tensor is returned unchanged.
 
-    The vector's pattern depends on nse alone. So one program serves all patterns of an nse, and loops read no
+    The vector's pattern depends on nse alone. So one program serves all patterns with the same nse, and loops read no
     coordinates.
     """
     if not isinstance(tensor.pattern, Pattern):
@@ -134,13 +134,13 @@ def as_run(tensor: SparseTensor) -> SparseTensor:
 
 @lru_cache(maxsize=64)
 def _run(nse: int) -> tuple[Pattern, Owner]:
-    """The pattern, and its owner, so that memos keep plans and programs after the last tensor on it is gone."""
+    """Return the pattern of `as_run`, and its owner, which keeps memos of plans and programs on the pattern alive."""
     pattern = Pattern((nse,), Format.of("(i) -> (i : range)", 1), (np.array([0, nse]), np.zeros(1, np.int64)))
     return pattern, pattern.owner()
 
 
 def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:
-    """Whether the parts along the dimensions `reduced` store all of their elements."""
+    """Find how many of the parts along the dimensions `reduced` store all of their elements."""
     total = prod(tensor.shape[at] for at in reduced)
     if total > tensor.nse:
         return "never"

@@ -1,7 +1,7 @@
-"""Blocks: the trailing dense levels that a relocation carries along, so that it moves blocks instead of elements.
+"""Blocks: a relocation that leaves trailing dense levels unchanged moves blocks instead of single elements.
 
-The *lead* of a tensor is what remains without these levels. Its dimensions keep their order. Values then have shape
-(positions of the lead, elements of a block).
+A *block* has the elements of these levels. The *lead* of a tensor has the other levels, and its dimensions keep their
+order. Values then have shape (positions of the lead, elements of a block).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from jsparse.formats import DynamicType, Format, Pattern
 
 @dataclass(frozen=True)
 class Lead:
-    """How a format of some shape splits into its lead and the levels of a block.
+    """The split of a format into its lead and the levels of a block.
 
     Attributes:
         dims: the dimensions of the lead.
-        shape: their sizes.
+        shape: the sizes of these dimensions.
         format: the format of the lead, with dimensions renumbered.
         block_dims: the dimensions of a block, in storage order.
-        block: their sizes.
+        block: the sizes of these dimensions.
     """
 
     dims: tuple[int, ...]
@@ -38,7 +38,7 @@ class Lead:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """For each dimension of the tensor, its place among the lead's dimensions followed by the block's."""
+        """For each dimension of the tensor, its place in the list `(*dims, *block_dims)`."""
         order = (*self.dims, *self.block_dims)
         return tuple(order.index(dim) for dim in range(len(order)))
 
@@ -55,10 +55,10 @@ def split_format(format: Format, shape: Sequence[int], carried: int) -> Lead:
 
 
 def lead_pattern(pattern: Pattern, lead: Lead) -> Pattern:
-    """The lead of a static pattern, over the same index arrays."""
+    """Return the lead of a static pattern, which shares the pattern's index arrays."""
     return Pattern._trusted(lead.shape, lead.format, pattern.arrays, pattern.identity()) if lead.block else pattern
 
 
 def lead_type(type_: DynamicType, lead: Lead) -> DynamicType:
-    """The lead of a dynamic pattern's type. Its index arrays are the same."""
+    """Return the lead of a dynamic pattern's type, which has the same index arrays."""
     return DynamicType(lead.shape, lead.format, type_.nse // lead.elements) if lead.block else type_

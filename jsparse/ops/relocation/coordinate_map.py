@@ -11,14 +11,14 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 
 Rows = Sequence[Any]
-"""The coordinates of n entries: an integer array (n,) for each dimension, None for a dimension that is carried."""
+"""The coordinates of n entries: an integer array (n,) for each dimension, or None if a block has the dimension."""
 
 
 class CoordinateMap(ABC):
     """A function of coordinates. Maps are immutable and hashable, since compiled programs are cached by them.
 
     Attributes:
-        drops: whether it gives negative coordinates to entries that the result lacks.
+        drops: whether the map gives negative coordinates to some entries, which the result then lacks.
         reads_values: whether the map, and with it the result's pattern, depends on the values.
     """
 
@@ -39,7 +39,7 @@ class CoordinateMap(ABC):
 
     @property
     def largest(self) -> int:
-        """The largest intermediate number, apart from coordinates. It decides between int32 and int64."""
+        """The largest intermediate number, apart from coordinates, which decides between int32 and int64."""
         return 0
 
 
@@ -56,7 +56,7 @@ class Composed(CoordinateMap):
 
     @property
     def largest(self) -> int:
-        """The largest number of any map."""
+        """The largest intermediate number of any map."""
         return max(one.largest for one in self.maps)
 
 

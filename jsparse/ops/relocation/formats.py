@@ -1,6 +1,6 @@
 """Formats of results: the operands' format if the result can have it, else the default format.
 
-Where a selection leaves only some of the dimensions, their levels keep their kinds as far as they can.
+If a selection keeps only some of the dimensions, the levels of these dimensions keep their kinds where possible.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SMALL = 64  # plus this many
 
 
 def affordable(format: Format, shape: Sequence[int], entries: int) -> Format:
-    """The format, with dense outer levels compressed if they would need many more pointers than there are entries."""
+    """Return the format, with its dense outer levels compressed if they need many more pointers than entries."""
     outer = next((n for n, level in enumerate(format.levels) if not level.kind.is_full), 0)
     if prod(shape[dim] for dim in format.order[:outer]) <= SPARE_POINTERS * entries + SMALL:
         return format
@@ -27,14 +27,14 @@ def affordable(format: Format, shape: Sequence[int], entries: int) -> Format:
 
 
 def default_in(shape: Sequence[int], entries: int) -> Format:
-    """The default format, or dcsr in place of csr for a matrix with many more rows than entries."""
+    """Return the default format, or dcsr in place of csr for a matrix with many more rows than entries."""
     return affordable(default_format(len(shape)), shape, entries)
 
 
 def agreed_format(
     tensors: Sequence[SparseTensor], format: Format | str | None, shape: Sequence[int], entries: int
 ) -> Format:
-    """The `format` that was asked for, else the format that all tensors share, else the default."""
+    """Return `format` if it is given, else the format that all tensors share, else the default."""
     if format is not None:
         return Format.of(format, len(shape))
     own = {tensor.format for tensor in tensors}
@@ -44,7 +44,7 @@ def agreed_format(
 
 
 def remaining_format(format: Format, parts: Sequence[int], listed: Collection[int] = ()) -> Format:
-    """The format after dimension d became `parts[d]` dimensions: none, one, or several next to each other.
+    """Return the format after each dimension d was replaced by `parts[d]` dimensions: none, one, or several adjacent.
 
     Args:
         parts: how many dimensions each dimension of `format` becomes.
@@ -74,12 +74,12 @@ def remaining_format(format: Format, parts: Sequence[int], listed: Collection[in
 
 
 def _is_torn(format: Format, last: Level, parts: Sequence[int]) -> bool:
-    """Whether the last remaining level would store gaps: it has gaps, and a removed level below it may have lacked
-    coordinates."""
+    """Whether the last remaining level would store entries that are not selected: the level has gaps, and a removed
+    level below it may lack coordinates."""
     below = format.levels[format.levels.index(last) + 1 :]
     return last.kind.has_gaps and not all(level.kind.is_full for level in below if not parts[level.dim])
 
 
 def _below(above: Sequence[LevelKind], kind: LevelKind) -> LevelKind:
-    """The kind of a level below `above`: a singleton needs a level without gaps above it."""
+    """Return the kind of a level below `above`: a singleton becomes compressed unless a level without gaps is above."""
     return COMPRESSED if kind.is_branchless and (not above or above[0].has_gaps) else kind

@@ -13,7 +13,7 @@ from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
 
 def as_tensor(x: object, what: str) -> SparseTensor:
-    """The operand of the function `what` as a SparseTensor with sound leaves.
+    """Convert the operand of the function `what` to a SparseTensor with sound leaves.
 
     Raises DTypeError for a dense array, LeafError for leaves that do not fit the pattern.
     """
@@ -27,9 +27,9 @@ def as_tensor(x: object, what: str) -> SparseTensor:
 
 
 def as_tensors(xs: Iterable[SparseLike], what: str) -> list[SparseTensor]:
-    """The operands of a function of several tensors.
+    """Convert the operands of a function of several tensors to SparseTensors.
 
-    Raises ShapeError if there is none, DTypeError if `xs` is one tensor or one of them is dense.
+    Raises ShapeError if there are no operands, DTypeError if `xs` is a single tensor or an operand is dense.
     """
     if isinstance(as_sparse_operand(xs, f"jsparse.{what}"), SparseTensor) or not isinstance(xs, Iterable):
         raise DTypeError(f"Expected a sequence of tensors for jsparse.{what}, but got a {type(xs).__name__}.")
@@ -48,7 +48,7 @@ def as_integer(x: Any, expected: str) -> int:
 
 
 def as_axis(axis: object, ndim: int, what: str) -> int:
-    """An axis, counted from the start. Raises ShapeError if it is out of range."""
+    """Convert an axis to a dimension, counted from the start. Raises ShapeError if the axis is out of range."""
     at = as_integer(axis, f"the axis of jsparse.{what}")
     if not -ndim <= at < ndim:
         raise ShapeError(
@@ -59,7 +59,7 @@ def as_axis(axis: object, ndim: int, what: str) -> int:
 
 
 def as_axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
-    """One axis or several, counted from the start; all for None. Raises ShapeError for repeats, or one out of range."""
+    """Convert axes to dimensions; None means all. Raises ShapeError for a repeated axis and for one out of range."""
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, Sequence) else [axis]

@@ -1,4 +1,4 @@
-"""Applies coordinate maps to the stored entries of tensors, and makes the tensor of all results."""
+"""Applies coordinate maps to the stored entries of tensors, and builds one tensor of all moved entries."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Relocation:
         maps: the coordinate map of each tensor. No two entries may get the same coordinates.
         shape: the shape of the result.
         format: the format of the result.
-        carried: pairs of a dimension of the tensors and the dimension of the result that it becomes unchanged. Maps get
-            None for such a dimension if its level is a trailing dense level of all tensors and of the result.
-        capacity: the capacity of a dynamic result, in slots. By default every entry may need a block of its own.
+        carried: pairs (d, e): dimension d of the tensors becomes dimension e of the result, unchanged. Maps get None
+            for dimension d if its level is a trailing dense level of all tensors and of the result.
+        capacity: the capacity of a dynamic result, in slots. The default is enough for a separate block per entry.
     """
 
     maps: tuple[CoordinateMap, ...]
@@ -58,7 +58,7 @@ class Relocation:
 
 
 def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseTensor:
-    """Move the entries of tensors: the result has all of them, at the coordinates that the maps give.
+    """Move the entries of tensors. The result has the entries of all tensors, at the coordinates that the maps return.
 
     The result is static if all tensors are, unless a map reads traced values. It is differentiable in the values, which
     promote as in jnp. If a dynamic tensor has overflowed, the result has overflowed, too.
@@ -90,14 +90,14 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
 
 
 def _assembled(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> _Parts:
-    """The index arrays and the values of the result, if all tensors are known."""
+    """Compute the index arrays and the values of the result from tensors that are all known."""
     made = _static([tensor.static() for tensor in tensors], relocation, carried)
     assert isinstance(made.pattern, Pattern)
     return made.pattern.arrays, made.values
 
 
 def _joined(tensors: Sequence[SparseTensor], relocation: Relocation) -> _Parts | None:
-    """The index arrays and the values of the result, if the tensors follow one another in it; else None."""
+    """Return the index arrays and the values of the result if the tensors follow one another in it, else None."""
     if not all(isinstance(one, Offset) for one in relocation.maps):
         return None
     parts = [_stored(tensor.pattern) for tensor in tensors]
@@ -183,13 +183,13 @@ def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: in
 def _composed(
     gather: np.ndarray | None, picks: Sequence[np.ndarray | None], counts: Sequence[int]
 ) -> np.ndarray | None:
-    """For each slot of the result, the number of its block among the blocks of all tensors; None if all are in order.
+    """Return for each slot of the result the index of its block among the blocks of all tensors; None for all in order.
 
     A slot without an entry gets -1.
 
     Args:
-        gather: for each slot the number of the moved entry; None for all in order.
-        picks: for each tensor, the numbers of the entries that are moved; None for all in order.
+        gather: for each slot, the index of the moved entry; None for all in order.
+        picks: for each tensor, the indices of the entries that are moved; None for all in order.
         counts: how many blocks each tensor has.
     """
     if all(picked is None for picked in picks):
@@ -205,7 +205,7 @@ def _composed(
 def _moved_rows(
     tensor: SparseTensor, pattern: Pattern, lead: Lead, one: CoordinateMap, target: Lead, wide: bool
 ) -> tuple[list[np.ndarray], np.ndarray | None]:
-    """The new coordinates of entries, for each dimension of the lead, and their old slots; None for all in order."""
+    """Return the new coordinates of entries for each dimension of the lead, and the old slots (None: all in order)."""
     rows: list[Any] = [None] * tensor.ndim
     for dim, row in zip(lead.dims, pattern.rows(), strict=True):
         rows[dim] = row.astype(np.int64) if wide else row
@@ -274,10 +274,10 @@ def _moved_entries(
 def joined_arrays(
     parts: Sequence[Stored], maps: Sequence[CoordinateMap], shape: tuple[int, ...], format: Format
 ) -> tuple[np.ndarray, ...] | None:
-    """The index arrays of the tensor that has the entries of all parts, in their order, at the mapped coordinates.
+    """Return the index arrays of a tensor with the entries of all parts, in this order, at the mapped coordinates.
 
     The result is None unless the parts have the result's format and follow one another along the dimension that is
-    stored first. Each part then has parents of its own in all levels below.
+    stored first. Then no two parts share a parent in the levels below.
     """
     offsets = [[by or 0 for by in one.offsets] for one in maps if isinstance(one, Offset)]
     if len(offsets) < len(maps) or any(part.format != format for part in parts):
@@ -322,7 +322,7 @@ def _follow(parts: Sequence[Stored], moves: Sequence[Sequence[int]], shape: tupl
 
 
 def _pointers(given: Sequence[np.ndarray], counts: Sequence[int], parents: int | None, dtype: np.dtype) -> np.ndarray:
-    """The pointers of all parts, one after the other. If there are more `parents`, they get empty segments."""
+    """Concatenate the pointers of all parts. Parents after the last part get empty segments."""
     total = sum(counts)
     if parents is None:
         return np.array([0, total], dtype)

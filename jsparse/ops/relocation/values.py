@@ -1,4 +1,4 @@
-"""The values of a relocated tensor: a gather from the values of the tensors from which it is made."""
+"""Gathers the values of a relocated tensor from the values of the operands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_known(x: object) -> bool:
 
 
 def on_device(x: np.ndarray, operands: Sequence[Array] = ()) -> jax.Array:
-    """The jax array of a numpy array that nothing else refers to. It is known while a program is traced, too."""
+    """Convert a numpy array, to which nothing else refers, to a JAX array, which is known even during tracing."""
     with jax.ensure_compile_time_eval():
         return host.on_device([x], operands)[0]
 
@@ -32,15 +32,15 @@ def on_device(x: np.ndarray, operands: Sequence[Array] = ()) -> jax.Array:
 def gathered(
     values: Sequence[Array], gather: np.ndarray | None, block: int, dtype: np.dtype, counts: Sequence[int] | None = None
 ) -> jax.Array:
-    """Gather blocks from several arrays of values. Blocks are numbered across all arrays.
+    """Gather blocks from several arrays of values. The index of a block counts the blocks of all arrays.
 
     Known values are gathered on the host, since XLA would compile a program for every length. Traced values are
     gathered by an einsum over the index relation of `gather`, whose derivative is the gather in the other direction.
 
     Args:
         values: arrays of shape (blocks · block,) that promote to `dtype`.
-        gather: (slots,) the number of the block in each slot, -1 for zeros. None leaves the blocks as they are.
-        counts: how many values of each array are used, the first ones; None for all.
+        gather: (slots,) the index of the block in each slot, -1 for zeros. None leaves the blocks as they are.
+        counts: how many leading values of each array are used; None for all.
 
     Returns values of shape (slots · block,).
     """

@@ -59,7 +59,7 @@ def matrix_transpose(self: SparseTensor, /) -> SparseTensor:
 
 @of_any_array("unstack", jnp.unstack)
 def unstack(self: SparseTensor, /, *, axis: int = 0) -> tuple[SparseTensor | jax.Array, ...]:
-    """Split a tensor along `axis`: one tensor, without that dimension, for each coordinate. The inverse of `stack`.
+    """Split a tensor along `axis` into one tensor, without that dimension, per coordinate. The inverse of `stack`.
 
         >>> len(jsparse.unstack(T)), jsparse.unstack(T)[0].shape
         (20, (30, 40))
@@ -71,7 +71,7 @@ def unstack(self: SparseTensor, /, *, axis: int = 0) -> tuple[SparseTensor | jax
 
 
 def expand_dims(a: SparseLike, axis: int | Sequence[int]) -> SparseTensor:
-    """Insert dimensions of size 1, as jnp.expand_dims does. They are dense levels; the index arrays are shared.
+    """Insert dimensions of size 1 as dense levels, as jnp.expand_dims does. The index arrays are shared.
 
         >>> jsparse.expand_dims(A, 0).shape
         (1, 1000, 800)
@@ -97,12 +97,12 @@ def expand_dims(a: SparseLike, axis: int | Sequence[int]) -> SparseTensor:
 def squeeze(a: SparseLike, axis: Axis = None) -> SparseTensor | jax.Array:
     """Remove dimensions of size 1, as jnp.squeeze does: the dimensions `axis`, or all (None).
 
-    Dimensions that dense levels store are removed without touching the index arrays; otherwise the pattern is made
-    anew. An array of shape () results if no dimension is left.
+    Removing a dimension that a dense level stores does not touch the index arrays. Removing any other dimension builds
+    a new pattern. The result is an array of shape () if no dimension is left.
 
         >>> jsparse.squeeze(A[:, None]).shape
 
-    The dtype stays. Raises ShapeError for an axis out of range, or of another size than 1.
+    The dtype stays. Raises ShapeError for an axis that is out of range or whose size is not 1.
     """
     tensor = as_tensor(a, "squeeze")
     if axis is None:
@@ -123,7 +123,7 @@ def squeeze(a: SparseLike, axis: Axis = None) -> SparseTensor | jax.Array:
 
 
 def _without_dense(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
-    """Remove dense levels of size 1. They have one position below each parent, so no index array changes."""
+    """Remove dense levels of size 1. Such a level has one position below each parent, so no index array changes."""
     if not dims:
         return tensor
     kept = [dim for dim in range(tensor.ndim) if dim not in dims]

@@ -20,19 +20,19 @@ def diff(
     prepend: SparseLike | None = None,
     append: SparseLike | None = None,
 ) -> SparseTensor:
-    """Compute the differences of neighbours along `axis`, n times, as jnp.diff does. Each time the size shrinks by 1.
+    """Compute the differences of adjacent elements along `axis` n times, as jnp.diff does.
 
         >>> jsparse.diff(A, axis=1).shape
         (1000, 799)
 
     Args:
         a: a tensor.
-        n: how many times.
+        n: how many times differences are computed. Each time the size of `axis` shrinks by 1.
         axis: the dimension.
-        prepend, append: tensors that are joined with `a` along the axis first, before and after it.
+        prepend, append: tensors that are first joined with `a` along `axis`, before and after the elements of `a`.
 
-    The result stores what either neighbour stores. Raises ShapeError for an axis out of range, a negative n, and
-    tensors that do not fit.
+    The result stores an entry where either adjacent element is stored. Raises ShapeError for an axis out of range, a
+    negative n, and tensors that do not fit.
     """
     tensor = as_tensor(a, "diff")
     if prepend is not None or append is not None:
@@ -54,16 +54,16 @@ def diff(
 def cumulative_sum(
     a: SparseLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> SparseTensor:
-    """Compute running sums along a dimension that dense levels store at the end, as jnp.cumulative_sum does.
+    """Compute running sums along a dimension with a trailing dense level, as jnp.cumulative_sum does.
 
         >>> blocks = jsparse.asarray(np.ones((2, 3)), jsparse.Format.of("(i, j) -> (i : compressed, j : dense)", 2))
         >>> jsparse.cumulative_sum(blocks, axis=1).todense().tolist()
         [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]
 
     Args:
-        axis: the dimension; it may be left out of a vector.
+        axis: the dimension. It may be left out for a vector.
         dtype: the dtype of the sums, by default the dtype of jnp.cumulative_sum.
-        include_initial: whether the sums begin with 0, one more than there are elements.
+        include_initial: whether the sums begin with an additional 0.
 
     Along any other dimension the sums after an entry differ from 0, so the result would be dense: a PatternError says
     what to call instead. Raises ShapeError for an axis out of range.

@@ -30,12 +30,12 @@ def concatenate(
 ) -> SparseTensor:
     """Join tensors along an existing dimension, as jnp.concatenate does.
 
-    The result is dynamic if a tensor is; its capacity is then the sum of all capacities.
+    The result is dynamic if any tensor is. Its capacity is then the sum of all capacities.
 
         >>> jsparse.concatenate([A, B], axis=1)
 
     Args:
-        tensors: tensors of one rank whose sizes agree in all dimensions but `axis`.
+        tensors: tensors of the same rank, with the same sizes in all dimensions but `axis`.
         axis: the dimension; None joins the `ravel` of each tensor.
         format: the format of the result, by default the format of the tensors if they share one, else the default.
 
@@ -69,7 +69,7 @@ concat = concatenate
 
 
 def summed_capacity(tensors: Sequence[SparseTensor], shape: tuple[int, ...], format: Format) -> int | None:
-    """The capacity of a joined tensor: a block of the result for each block of a tensor. None if formats differ."""
+    """Return the capacity of a joined tensor: one block for each block of each tensor. None if formats differ."""
     if any(tensor.format != format for tensor in tensors):
         return None
     inner = format.trailing_dims
@@ -78,16 +78,16 @@ def summed_capacity(tensors: Sequence[SparseTensor], shape: tuple[int, ...], for
 
 
 def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str | None = None) -> SparseTensor:
-    """Join tensors of one shape along a new dimension, as jnp.stack does.
+    """Join tensors of the same shape along a new dimension, as jnp.stack does.
 
-    The result is dynamic if a tensor is; its capacity is then the sum of all capacities. The new dimension is stored
-    outermost, by a dense level above the tensors' own levels if these agree (a stack of coo tensors is coo).
+    The result is dynamic if any tensor is. Its capacity is then the sum of all capacities. If all tensors have the same
+    levels, the new dimension is a dense level above these levels (but a stack of coo tensors is coo).
 
         >>> jsparse.stack([A, B]).shape
         (2, 1000, 800)
 
     Args:
-        tensors: tensors of one shape.
+        tensors: tensors of the same shape.
         axis: the place of the new dimension in the result.
         format: the format of the result.
 
@@ -113,7 +113,7 @@ def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str 
 
 
 def _stacked_format(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, ...]) -> Format:
-    """A dense level above the levels that all tensors have; coo for coo; else the default."""
+    """Return the format with a dense level above the levels that all tensors share; coo for coo, else the default."""
     own, entries = tensors[0].format, sum(tensor.nse for tensor in tensors)
     if any(tensor.format != own for tensor in tensors):
         return default_in(shape, entries)
@@ -124,7 +124,7 @@ def _stacked_format(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, 
 
 
 def _stacked_capacity(tensors: Sequence[SparseTensor], target: Format, at: int) -> int | None:
-    """The sum of the capacities if the result's trailing dense levels are trailing in every tensor, too; else None."""
+    """Return the sum of the capacities if every tensor has the result's trailing dense levels at its end, else None."""
     inner = target.trailing_dims
     for tensor in tensors:
         own = tensor.format.trailing_dims
@@ -134,7 +134,7 @@ def _stacked_capacity(tensors: Sequence[SparseTensor], target: Format, at: int) 
 
 
 def vstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None) -> SparseTensor:
-    """Join tensors along the first dimension, as jnp.vstack does; vectors are rows. See `concatenate`.
+    """Join tensors along the first dimension, as jnp.vstack does. A vector becomes one row. See `concatenate`.
 
     >>> jsparse.vstack([A, v])
     """
@@ -143,7 +143,7 @@ def vstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None)
 
 
 def hstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None) -> SparseTensor:
-    """Join tensors along the second dimension, vectors along their only one, as jnp.hstack does. See `concatenate`.
+    """Join tensors along the second dimension, or vectors end to end, as jnp.hstack does. See `concatenate`.
 
     >>> jsparse.hstack([A, B])
     """
@@ -158,18 +158,18 @@ def pad(
     *,
     constant_values: ArrayLike = 0,
 ) -> SparseTensor:
-    """Add elements that are 0 at both ends of dimensions, as jnp.pad does with its default mode.
+    """Add zeros at both ends of dimensions, as jnp.pad does with its default mode.
 
         >>> jsparse.pad(A, ((0, 24), (1, 1))).shape
         (1024, 802)
 
     Args:
-        array: a tensor. The result has its format; dense levels store the zeros, all others nothing.
-        pad_width: how many elements stand before and after each dimension: a pair for each, one pair for all, or a
-            number for both ends of all.
-        mode, constant_values: only "constant" and 0, since other elements would be stored.
+        array: a tensor. The result has the format of `array`. Dense levels store the zeros, other levels do not.
+        pad_width: how many zeros to add before and after each dimension: one pair for each dimension, one pair for all
+            dimensions, or one number for both ends of all dimensions.
+        mode, constant_values: only "constant" and 0, since other elements would have to be stored.
 
-    The dtype stays. Raises ShapeError for widths that are no such numbers, PatternError for another mode or constant.
+    The dtype stays. Raises ShapeError for widths of any other form, PatternError for another mode or constant.
     """
     tensor = as_tensor(array, "pad")
     if mode != "constant" or isinstance(constant_values, jax.core.Tracer) or np.any(constant_values):
@@ -195,7 +195,7 @@ def pad(
 
 
 def _widths(pad_width: int | Sequence[int | Sequence[int]], ndim: int) -> list[tuple[int, int]]:
-    """The numbers of elements before and after each dimension."""
+    """Return for each dimension how many zeros to add before and after it."""
     given = np.array(pad_width, object)
     fits = given.shape in ((), (1,), (2,), (1, 2), (ndim, 2), (1, 1), (ndim, 1))
     widths = np.broadcast_to(given, (ndim, 2)) if fits else given
@@ -208,13 +208,13 @@ def _widths(pad_width: int | Sequence[int | Sequence[int]], ndim: int) -> list[t
 
 
 def as_row(vector: SparseTensor) -> SparseTensor:
-    """A vector as a matrix of one row; a tensor without dimensions as a matrix of one element."""
+    """Convert a vector to a matrix of one row, and a tensor without dimensions to a matrix of one element."""
     return as_tensor(expand_dims(vector, 0), "vstack").asformat("csr") if vector.ndim else expand_dims(vector, (0, 1))
 
 
 @dataclass(frozen=True)
 class _Inserted(CoordinateMap):
-    """Inserts a dimension in which all entries have one coordinate."""
+    """Inserts a dimension in which all entries have the same coordinate."""
 
     axis: int
     coordinate: int

@@ -21,7 +21,7 @@ from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
 
 def norm(a: SparseLike, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> jax.Array:
-    """Compute the norm of a vector or a matrix, or of each one along `axis`, as an array, like jnp.linalg.norm.
+    """Compute the norm of a vector or a matrix, or of all vectors or matrices along `axis`, like jnp.linalg.norm.
 
         >>> jsparse.norm(A)            # the root of the sum of squares
         >>> jsparse.norm(A, 1)         # the largest column sum of absolute values
@@ -30,12 +30,12 @@ def norm(a: SparseLike, ord: float | str | None = None, axis: Axis = None, keepd
     Args:
         ord: None, 2 or any other positive number, inf, -inf or 0 (the number of nonzeros) for vectors; None, "fro", 1,
             -1, inf or -inf for matrices.
-        axis: one dimension for norms of vectors, two for norms of matrices. By default the tensor itself is a vector or
-            a matrix, or of any rank for `ord=None`.
+        axis: one dimension for norms of vectors, two dimensions for norms of matrices. By default the tensor itself is
+            the vector or matrix; for `ord=None` it may have any rank.
         keepdims: keep the reduced dimensions, with size 1.
 
-    The dtype is real: the dtype of the entries, or the default float for integers. Raises NotYetSupportedError for
-    orders that need singular values, ShapeError for axes that do not fit.
+    The result is an array of a real dtype: the dtype of the entries, or the default float for integers. Raises
+    NotYetSupportedError for orders that need singular values, ShapeError for axes that do not fit.
     """
     tensor = as_tensor(a, "norm")
     axes = as_axes(axis, tensor.ndim, "norm")
@@ -92,7 +92,7 @@ def _of_matrices(tensor: SparseTensor, ord: float | str | None, axes: Sequence[i
 
 
 def _extreme(tensor: SparseTensor, axes: Sequence[int], largest: bool) -> jax.Array:
-    """The maximum or minimum of numbers >= 0 over axes. Elements that are not stored count as 0."""
+    """Compute the maximum or minimum of numbers >= 0 over axes. Elements that are not stored count as 0."""
     size = prod(tensor.shape[dim] for dim in axes)
     kept = [dim for dim in range(tensor.ndim) if dim not in axes]
     tensor = tensor if kept else as_run(tensor)

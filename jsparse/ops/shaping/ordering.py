@@ -27,18 +27,18 @@ from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, 
 
 
 def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None = None) -> SparseTensor:
-    """Keep the k largest stored entries of each row along `axis`; rows with fewer keep all.
+    """Keep the k largest stored entries of each row along `axis`. Rows with at most k entries stay as they are.
 
-    Of equal entries the first ones are kept, and NaN is the largest number, as in jax.lax.top_k. The result has the
+    Among equal entries the first ones are kept, and NaN is the largest number, as in jax.lax.top_k. The result has the
     tensor's format. It is static if the pattern, the values and k are known, else dynamic. It is differentiable in the
     values.
 
         >>> jsparse.top_k(A, 8)  # at most 8 entries in each row
 
     Args:
-        k: an integer, which may be traced: one program serves all numbers.
-        nse: the capacity of a dynamic result, by default k entries for each row, or the tensor's nse if that is less or
-            k is traced. For a static result it is an upper bound that is checked.
+        k: an integer, which may be traced: one program serves every k.
+        nse: the capacity of a dynamic result. The default has k entries for each row, or the tensor's nse if that is
+            less or k is traced. For a static result `nse` is an upper bound that is checked.
 
     Raises ShapeError for a negative k or an axis out of range, DTypeError for complex numbers, PatternError if the
     entries exceed `nse`.
@@ -63,15 +63,15 @@ def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None 
 def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> SparseTensor:
     """Sort all elements along `axis`, stored or not, as jnp.sort does.
 
-    In each row the negative entries come first, then the zeros, then the other entries; NaN is last. So there are as
-    many entries as before, in other places. The result is static if the pattern and the values are known; else it is
-    dynamic with the tensor's nse. It is differentiable in the values.
+    In each row the negative entries come first, then the zeros, then the other entries; NaN is last. So sorting moves
+    the stored entries and adds none. The result is static if the pattern and the values are known, else it is dynamic
+    with the tensor's nse. It is differentiable in the values.
 
         >>> jsparse.sort(A)
 
     Args:
-        descending: the largest elements come first, and NaN before them, as in jnp.sort.
-        stable: for the array API. Equal elements cannot be told apart, so nothing depends on it.
+        descending: NaN comes first, then the largest elements, as in jnp.sort.
+        stable: an argument of the array API without effect, since equal elements cannot be told apart.
 
     Raises ShapeError for an axis out of range, DTypeError for complex numbers.
     """
@@ -84,13 +84,13 @@ def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: boo
 
 
 def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> jax.Array:
-    """Find the indices that sort the elements along `axis`, as an array. The tensor has to store all elements.
+    """Return an array of the indices that sort the elements along `axis`. The tensor has to store all elements.
 
         >>> jsparse.argsort(jsparse.asarray([[3, 1, 2]], format="dense")).tolist()
         [[1, 2, 0]]
 
-    For any other tensor the array would be dense: a PatternError says what to call instead. Raises ShapeError for an
-    axis out of range, DTypeError for complex numbers.
+    Raises PatternError, which says what to call instead, for any other tensor, since the array would be dense;
+    ShapeError for an axis out of range; DTypeError for complex numbers.
     """
     tensor = as_tensor(a, "argsort")
     at = _ordered(tensor, axis, "argsort")
@@ -105,7 +105,7 @@ def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: 
 
 
 def unique_values(a: SparseLike) -> jax.Array:
-    """The distinct elements in ascending order, 0 among them if an element is not stored, as jnp.unique_values.
+    """Find the distinct elements in ascending order, with 0 if an element is not stored, as jnp.unique_values does.
 
         >>> jsparse.unique_values(jsparse.eye(3)).tolist()
         [0.0, 1.0]
@@ -117,15 +117,15 @@ def unique_values(a: SparseLike) -> jax.Array:
 
 
 def unique_counts(a: SparseLike) -> UniqueCounts:
-    """The distinct elements in ascending order, and how often each occurs, as jnp.unique_counts.
+    """Find the distinct elements in ascending order, and how often each occurs, as jnp.unique_counts does.
 
         >>> values, counts = jsparse.unique_counts(jsparse.eye(3))
         >>> values.tolist(), counts.tolist()
         ([0.0, 1.0], [6, 3])
 
-    Elements that are not stored count as 0, and each NaN by itself. Returns a pair with the attributes `values`, of the
-    dtype of the tensor, and `counts`, integers. Raises PatternError as `unique_values` does, DTypeError if a count
-    needs int64 but x64 is off.
+    Elements that are not stored count as 0, and every NaN is distinct. Returns a pair with the attributes `values`,
+    with the dtype of the tensor, and `counts`, integers. Raises PatternError as `unique_values` does, DTypeError if a
+    count needs int64 but x64 is off.
     """
     elements, zeros = _elements(a, "unique_counts")
     found = jnp.unique_counts(elements)
@@ -146,7 +146,7 @@ class UniqueCounts(NamedTuple):
 
 
 def _elements(a: SparseLike, name: str) -> tuple[jax.Array, int]:
-    """The stored values, then a 0 if some element is not stored; and the number of elements not stored."""
+    """Return the stored values, followed by a 0 if an element is not stored, and how many elements are not stored."""
     tensor = as_tensor(a, name)
     if not is_known(tensor.values):
         raise PatternError(
@@ -159,7 +159,7 @@ def _elements(a: SparseLike, name: str) -> tuple[jax.Array, int]:
 
 
 def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
-    """The coordinates of the stored entries that are not 0, an integer array for each dimension, as jnp.nonzero does.
+    """Find the coordinates of the entries that are not 0, as one integer array for each dimension, like jnp.nonzero.
 
     The coordinates are in C order. NaN is not 0.
 
@@ -180,7 +180,7 @@ def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
 
 
 def _ordered(tensor: SparseTensor, axis: int, what: str) -> int:
-    """The axis, counted from the start. Raises DTypeError for values without an order."""
+    """Convert an axis to a dimension, counted from the start. Raises DTypeError for values without an order."""
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         raise DTypeError(
             f"Expected real entries for jsparse.{what}, which needs an order, but they are {tensor.dtype}. Order "
@@ -200,14 +200,14 @@ def _traced_largest(tensor: SparseTensor, count: jax.Array, axis: int) -> Array:
 
 
 def _largest(rows: Rows, values: Array, count: jax.Array | int, axis: int, xnp: ModuleType) -> Array:
-    """The mask of the `count` largest entries of each row along `axis`."""
+    """Return the mask of the `count` largest entries of each row along `axis`."""
     rank, size, _ = _ranks(rows, -rows[axis], values, axis, xnp)
     return size - rank <= count
 
 
 @dataclass(frozen=True)
 class _Sorted(CoordinateMap):
-    """Moves each entry along `axis`, of size `size`, to its place in the sorted row, from its end if `descending`."""
+    """Moves each entry along `axis`, of size `size`, to its place in the sorted row, reversed if `descending`."""
 
     reads_values: ClassVar[bool] = True
     axis: int
@@ -223,9 +223,9 @@ class _Sorted(CoordinateMap):
 
 
 def _ranks(rows: Rows, ties: Array, values: Array, axis: int, xnp: ModuleType) -> tuple[Array, Array, Array]:
-    """For each entry: its rank in its row, the number of entries of the row, and how many of them are negative.
+    """Return for each entry its rank in its row, and the number of entries and of negative entries in that row.
 
-    Entries are ordered by value, and equal ones by `ties`. Rows are along `axis`.
+    Entries are ordered by value, and entries of equal value by `ties`. Rows are along `axis`.
     """
     if values.dtype.itemsize == 2 and jnp.issubdtype(values.dtype, jnp.floating):
         values = values.astype(np.float32)  # numpy cannot order narrow floats by several keys

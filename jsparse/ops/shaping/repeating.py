@@ -27,7 +27,7 @@ from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
 
 def repeat(a: SparseLike, repeats: int, axis: int | None = None) -> SparseTensor:
-    """Repeat each element along `axis`, as jnp.repeat does; without an axis, repeat the elements of `ravel(a)`.
+    """Repeat each element along `axis`, as jnp.repeat does. Without an axis, repeat the elements of `ravel(a)`.
 
     The result stores every repeated entry.
 
@@ -49,14 +49,14 @@ def repeat(a: SparseLike, repeats: int, axis: int | None = None) -> SparseTensor
 
 
 def tile(a: SparseLike, reps: int | Sequence[int]) -> SparseTensor:
-    """Repeat the whole tensor along each dimension, as jnp.tile does. The result stores every repeated entry.
+    """Repeat a tensor along each dimension, as jnp.tile does. The result stores every repeated entry.
 
-    Dimensions that `reps` adds are dense levels, which repeat no index array.
+    Dimensions that `reps` adds become dense levels, so no index array is repeated for them.
 
         >>> jsparse.tile(A, (2, 3)).shape
 
     Args:
-        reps: known integers. If there are fewer than dimensions, they are for the last dimensions.
+        reps: known integers. If there are fewer integers than dimensions, they apply to the last dimensions.
 
     The dtype stays. Raises ShapeError for a negative number.
     """
@@ -73,7 +73,8 @@ def tile(a: SparseLike, reps: int | Sequence[int]) -> SparseTensor:
 def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
     """Repeat dimensions of size 1, and add dimensions in front, as jnp.broadcast_to does.
 
-    The result stores every repeated entry. Added dimensions are dense levels, which repeat no index array.
+    The result stores every repeated entry. Added dimensions become dense levels, so no index array is repeated for
+    them.
 
         >>> jsparse.broadcast_to(A, (16, *A.shape))
 
@@ -93,7 +94,7 @@ def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
 
 
 def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> SparseTensor:
-    """Repeat every dimension `counts` times: each element in place if `neighbours`, else the dimension as a whole."""
+    """Repeat each dimension as often as `counts` says: each element in place if `neighbours`, else all in sequence."""
     trailing = tensor.format.trailing_dims
     if not tensor.format.is_dense:
         for dim in trailing:

@@ -31,15 +31,15 @@ from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, 
 def reshape(a: SparseLike, shape: int | Sequence[int], order: str = "C") -> SparseTensor | jax.Array:
     """Reshape in C order, or in Fortran order ("F"), as jnp.reshape does. One size may be -1 (inferred).
 
-    Every stored entry is kept, and nothing dense is made. The formats coo and csf stay. A matrix in another named
-    format keeps it if it stays a matrix. Dense levels for the last dimensions stay dense as far as the shape keeps
-    these dimensions together. All other tensors get the default format (dcsr in place of csr if there are many more
-    rows than entries). Adding and removing dimensions of size 1 shares index arrays as `expand_dims` and `squeeze` do.
-    The shape () gives an array.
+    Every stored entry is kept, and no dense array is made. The formats coo and csf stay. A matrix in another named
+    format keeps the format if the result is a matrix. Dense levels of the last dimensions stay dense as far as the new
+    shape does not merge these dimensions with others. All other tensors get the default format (dcsr in place of csr if
+    there are many more rows than entries). Adding and removing dimensions of size 1 shares index arrays as
+    `expand_dims` and `squeeze` do. The result for the shape () is an array.
 
         >>> jsparse.reshape(A, (-1, 100))
 
-    The dtype stays. Raises ShapeError if the sizes do not fit, or positions that have to be computed exceed int64;
+    The dtype stays. Raises ShapeError if the sizes do not fit, or if computed positions exceed int64;
     NotYetSupportedError for another order; DTypeError if a dynamic tensor needs int64 but x64 is off.
     """
     return _reshape(as_tensor(a, "reshape"), shape, order)
@@ -56,7 +56,7 @@ def reshape_method(self: SparseTensor, *shape: int | Sequence[int], order: str =
 
 
 def ravel(a: SparseLike, order: str = "C") -> SparseTensor:
-    """Reshape to one dimension, in C order, or with `order="F"` with the first dimension changing fastest.
+    """Reshape to one dimension, in C order, or in Fortran order if `order="F"` (the first dimension changes fastest).
 
     >>> jsparse.ravel(A).shape
 
@@ -83,7 +83,7 @@ def _reshape(tensor: SparseTensor, shape: int | Sequence[int], order: str) -> An
 
 
 def _completed(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape, with -1 replaced by a size. Raises ShapeError unless it has as many elements as the old shape."""
+    """Replace -1 in a shape by a size. Raises ShapeError unless the shape has as many elements as the old shape."""
     given = shape if isinstance(shape, Sequence) else (shape,)
     sizes = [as_integer(size, "each size of a shape") for size in given]
     total, unknown = prod(old), [n for n, size in enumerate(sizes) if size == -1]
@@ -102,7 +102,7 @@ def _completed(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[int, .
 def reshaped(
     tensor: SparseTensor, shape: tuple[int, ...], format: Format | None = None, capacity: int | None = None
 ) -> SparseTensor:
-    """The tensor in another shape with as many elements, in the format that is given, or else in a similar one.
+    """Reshape a tensor to a shape with as many elements, in the given format, or by default in a similar format.
 
     `capacity` is the capacity of a dynamic result, by default enough for any format.
     """
@@ -119,7 +119,7 @@ def reshaped(
 
 
 def _without_entries(tensor: SparseTensor, shape: tuple[int, ...], format: Format | None) -> SparseTensor:
-    """The tensor of a shape without elements. It has no values."""
+    """Return the tensor, without values, of a shape that has no elements."""
     target = format or default_in(shape, 0)
     if isinstance(tensor.pattern, DynamicPattern):
         return SparseTensor._unchecked(tensor.values[:0], DynamicPattern.empty(dynamic_type(shape, target, 0)))
@@ -128,7 +128,7 @@ def _without_entries(tensor: SparseTensor, shape: tuple[int, ...], format: Forma
 
 
 def _similar(tensor: SparseTensor, shape: tuple[int, ...], own: int) -> Format:
-    """The format of the result: its last `own` dimensions are dense, and the others keep the name of their format."""
+    """Choose the result's format: the last `own` dimensions are dense; the others keep a named format if possible."""
     outer, lead = len(shape) - own, split_format(tensor.format, tensor.shape, own)
     entries = tensor.nse // max(lead.elements, 1)
     name = lead.format.name
@@ -138,10 +138,10 @@ def _similar(tensor: SparseTensor, shape: tuple[int, ...], own: int) -> Format:
 
 
 def _with_block(tensor: SparseTensor, shape: tuple[int, ...]) -> tuple[SparseTensor, int]:
-    """The tensor with its trailing dense levels in the sizes of the new shape, and the number of these levels.
+    """Replace trailing dense levels by dense levels of the new shape. Returns the tensor and the number of new levels.
 
-    Only dense levels that store the last dimensions in order are kept, and only if the new shape's last sizes have the
-    same product.
+    Only dense levels that store the last dimensions in order are replaced, and only if the last sizes of the new shape
+    have the same product.
     """
     order, kept = tensor.format.order, 0
     while kept < min(tensor.format.trailing_dense, tensor.ndim - 1) and order[-1 - kept] == tensor.ndim - 1 - kept:
@@ -156,7 +156,7 @@ def _with_block(tensor: SparseTensor, shape: tuple[int, ...]) -> tuple[SparseTen
 
 
 def _in_blocks(tensor: SparseTensor, count: int, sizes: tuple[int, ...]) -> SparseTensor:
-    """Replace the last `count` dimensions, of trailing dense levels in order, by dense levels of `sizes`."""
+    """Replace the last `count` dimensions, which are trailing dense levels in order, by dense levels of `sizes`."""
     lead, pattern = split_format(tensor.format, tensor.shape, count), tensor.pattern
     if isinstance(pattern, Pattern):
         return SparseTensor._unchecked(tensor.values, lead_pattern(pattern, lead).extended(sizes))
@@ -178,7 +178,7 @@ class Reshaped(CoordinateMap):
 
     @cached_property
     def groups(self) -> list[tuple[range, range]]:
-        """Ranges of old and of new dimensions with equal products."""
+        """Pairs of a range of old dimensions and a range of new dimensions whose sizes have the same product."""
         ends, found = (len(self.old) - self.own, len(self.new) - self.own), []
         i = j = 0
         while i < ends[0] or j < ends[1]:
@@ -205,7 +205,7 @@ class Reshaped(CoordinateMap):
 
 
 def _merged(rows: Sequence[Array], sizes: Sequence[int], zero: Array) -> Array:
-    """The position in C order in a tensor of these sizes."""
+    """Compute the positions in C order in a tensor of these sizes."""
     position = zero
     for row, size in zip(rows, sizes, strict=True):
         position = position * size + row

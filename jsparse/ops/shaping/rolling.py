@@ -18,7 +18,7 @@ from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
 
 def flip(a: SparseLike, axis: Axis = None) -> SparseTensor:
-    """Reverse the order of the elements along `axis`, one or several, or all (None), as jnp.flip does.
+    """Reverse the order of the elements along `axis` (one dimension, several, or None for all), as jnp.flip does.
 
     The result has the tensor's format and nse.
 
@@ -41,10 +41,10 @@ def roll(a: SparseLike, shift: int | Sequence[int], axis: Axis = None) -> Sparse
         >>> jsparse.roll(A, (1, -2), axis=(0, 1))
 
     Args:
-        shift: known integers, one for each axis or one for all of them.
+        shift: known integers, one for each axis or one for all axes.
 
-    The dtype stays. Raises ShapeError for an axis out of range, and for numbers of shifts and axes that do not fit each
-    other.
+    The dtype stays. Raises ShapeError for an axis out of range, and if the number of shifts does not fit the number of
+    axes.
     """
     tensor = as_tensor(a, "roll")
     given = shift if isinstance(shift, Sequence) else [shift]
@@ -75,7 +75,7 @@ def _rolled_flat(tensor: SparseTensor, shift: int) -> SparseTensor:
 
 
 def _permuted(tensor: SparseTensor, one: CoordinateMap, moved: Sequence[int]) -> SparseTensor:
-    """Apply a permutation of the elements that moves the dimensions `moved` only."""
+    """Apply a permutation of the elements that changes coordinates only in the dimensions `moved`."""
     if not moved:
         return tensor
     format = tensor.format if isinstance(one, _Flipped) else without_ranges(tensor.format)
@@ -86,7 +86,7 @@ def _permuted(tensor: SparseTensor, one: CoordinateMap, moved: Sequence[int]) ->
 
 @dataclass(frozen=True)
 class _Flipped(CoordinateMap):
-    """Reverses the dimensions that have a size here."""
+    """Reverses each dimension whose size is given; a dimension with None stays."""
 
     sizes: tuple[int | None, ...]
 
@@ -96,7 +96,7 @@ class _Flipped(CoordinateMap):
 
 @dataclass(frozen=True)
 class _Rolled(CoordinateMap):
-    """Adds a shift to coordinates, modulo the size: (shift, size), 0 < shift < size, for each dimension that moves."""
+    """Adds shifts to coordinates, modulo the sizes. `shifts` has (shift, size), 0 < shift < size, or None to stay."""
 
     shifts: tuple[tuple[int, int] | None, ...]
 

@@ -1,1 +1,1 @@
-"""Pattern surgery: functions that change which entries a tensor stores, at a capacity that is known while tracing."""
+"""Pattern surgery: functions that change which entries a tensor stores. Capacities are known during tracing."""

@@ -1,8 +1,8 @@
-"""Selection of the k largest numbers of an array, as a mask. Of equal numbers the first in the array are taken.
+"""Selects the k largest numbers of an array, as a mask. Among equal numbers, the first in the array are selected.
 
 Numbers are compared by their keys: unsigned integers of the same width and in the same order (`ordered`). The k-th
-largest key is found bit by bit, from the highest: a bit is set if at least k keys are no smaller than the number with
-that bit. This reads the array once for each bit, and is faster than a sort or `jax.lax.top_k`.
+largest key is found bit by bit, from the highest bit: a bit is set if at least k keys are no smaller than the key with
+this bit. The search reads the array once for each bit, and is faster than a sort or `jax.lax.top_k`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def magnitudes(x: Array) -> Array:
 
 
 def largest(keys: Any, valid: Any, k: Any) -> Array:
-    """The mask of the k largest `valid` keys, or of all valid keys if there are at most k.
+    """Return the mask of the k largest `valid` keys, or of all valid keys if there are at most k.
 
-    Of equal keys the first ones are chosen. For numpy arrays the mask is a numpy array, and nothing is compiled.
+    Among equal keys the first ones are chosen. For numpy arrays the mask is a numpy array, and nothing is compiled.
 
     Args:
         keys: (n,) unsigned integers.
@@ -59,10 +59,10 @@ def largest(keys: Any, valid: Any, k: Any) -> Array:
 
 
 def _end(mask: Array, k: jax.Array) -> jax.Array:
-    """An index with k True elements of the mask before it, or the length if there are fewer.
+    """Return an index before which the mask has k True elements, or the length if there are fewer.
 
-    Elements are counted by rows first, and only the elements of one row are numbered: `jnp.cumsum` over all of them
-    would cost about as much as the search for the k-th largest number.
+    The True elements of each row are counted first, and the cumulative sum runs over one row only: `jnp.cumsum` over
+    all elements would cost about as much as the search for the k-th largest number.
     """
     width = max(1, math.isqrt(mask.size))
     rows = jnp.pad(mask, (0, -mask.size % width)).reshape(-1, width)
@@ -81,7 +81,7 @@ def _end_on_host(mask: np.ndarray, k: Any) -> int:
 
 
 def _kth(keys: Any, valid: Array, k: jax.Array, count: Any) -> jax.Array:
-    """The largest number x such that at least k valid keys are x or more; 0 if there are fewer than k."""
+    """Find the largest number x such that at least k valid keys are x or more; 0 if there are fewer than k keys."""
     bits, one = 8 * keys.dtype.itemsize, np.array(1, keys.dtype)
 
     def step(n: jax.Array, found: jax.Array) -> jax.Array:
@@ -103,7 +103,7 @@ def _namespace(x: Array) -> ModuleType:
 
 
 def _widened(x: Array) -> Array:
-    """`x` in a dtype of whole bytes that numpy itself has, so that it can be viewed as integers."""
+    """Convert `x` to a dtype of entire bytes that numpy itself has, so that the result can be viewed as integers."""
     if x.dtype == np.bool_:
         return x.astype(np.uint8)
     if jnp.issubdtype(x.dtype, jnp.integer):

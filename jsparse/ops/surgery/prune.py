@@ -28,7 +28,7 @@ def prune(
     threshold: ArrayLike | None = None,
     nse: int | None = None,
 ) -> SparseTensor:
-    """Drop stored entries, except the largest, the ones that a mask selects, or the ones at or above a threshold.
+    """Drop stored entries. Keep the largest, or those that a mask selects, or those at or above a threshold.
 
         >>> A.prune(keep=1000)  # the 1,000 entries of largest magnitude
         >>> A.prune(threshold=1e-3)
@@ -36,18 +36,18 @@ def prune(
 
     Pruning by magnitude: Han et al., "Learning both weights and connections for efficient neural networks" (2015).
 
-    If the pattern and the entries to keep are known, the result is static and stores exactly these entries. Inside jit,
-    where they follow from traced values, and for a dynamic tensor, the result is dynamic: one program serves all
-    contents. Formats with blocks or runs keep whole blocks and runs, in which the entries that are not kept become 0.
+    If the pattern and the entries to keep are known, the result is static and stores exactly these entries. If the
+    entries to keep depend on traced values, or the tensor is dynamic, the result is dynamic: one program serves all
+    contents. Formats with blocks or runs keep entire blocks and runs, in which the entries that are not kept become 0.
     The result is differentiable in the values of the entries that stay.
 
     Args:
-        keep: how many entries stay. Of entries of equal magnitude, the first ones in storage order stay. NaN counts as
-            the largest. The number may be traced.
+        keep: how many entries stay; the number may be traced. Among entries of equal magnitude, the first ones in
+            storage order stay. NaN counts as the largest.
         mask: the entries that stay: bools of shape (nse,), one for each slot, or a SparseTensor of bools.
         threshold: entries stay if their magnitude is at least this number, or NaN. It may be traced.
-        nse: the capacity of a dynamic result, by default enough for `keep` entries, if that number is known, else the
-            capacity of this tensor. For a static result it is an upper bound that is checked.
+        nse: the capacity of a dynamic result. The default is enough for `keep` entries if this number is known, else it
+            is the capacity of this tensor. For a static result `nse` is an upper bound that is checked.
 
     Raises PatternError unless exactly one of keep, mask and threshold is given, and if the entries exceed `nse`;
     ShapeError and DTypeError for arguments of other shapes and dtypes.
@@ -77,8 +77,8 @@ def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
 
         >>> A.drop_zeros()
 
-    The result is static if the pattern is static and the values are known, else dynamic with a capacity of `nse`, by
-    default the capacity of this tensor. Blocks and runs of a format stay if they have an entry other than 0.
+    The result is static if the pattern is static and the values are known, else dynamic with the capacity `nse`, by
+    default the capacity of this tensor. A block or run of a format stays if it has an entry other than 0.
 
     Shape and dtype stay. Raises PatternError if the entries exceed `nse`.
     """
@@ -87,7 +87,7 @@ def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
 
 
 def _known(values: jax.Array) -> Any:
-    """Values without derivatives; on the host, where nothing is compiled, if they are not traced."""
+    """Return the values without derivatives. Values that are not traced go to the host, where nothing is compiled."""
     return jax.lax.stop_gradient(values) if is_traced(values) else np.asarray(values)
 
 
@@ -103,7 +103,7 @@ def _compiled_largest(values: jax.Array, used: jax.Array, count: jax.Array) -> A
 
 
 def _count(keep: Any, nse: int) -> tuple[Any, int]:
-    """The number of entries that stay, at most `nse`, and a known upper bound on that number."""
+    """Return the number of entries that stay, limited to `nse`, and a known upper bound on that number."""
     count, known = known_count(keep)
     if count is None:
         raise ShapeError(

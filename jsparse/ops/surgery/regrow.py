@@ -1,4 +1,4 @@
-"""`A.regrow`: a tensor with further stored entries of value 0, where scores are largest."""
+"""`A.regrow`: adds stored entries of value 0 to a tensor, where scores are largest."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: int | None = None) -> SparseTensor:
-    """Of the coordinates that are not stored yet, add the `k` with the largest scores, with value 0.
+    """Add `k` entries of value 0, at the coordinates with the largest scores among those that are not stored yet.
 
         >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
 
     This step is from Evci et al., "Rigging the lottery: making all tickets winners" (2020).
 
     The result is static if the patterns are static and the scores are known, else dynamic: one program serves all
-    contents. Of equal scores the first ones are taken, in row-major order, or in the storage order of sparse scores.
-    Scores of NaN and -inf are never taken, so fewer entries are added if there are fewer candidates. The result is
-    differentiable in the values of this tensor.
+    contents. Among equal scores the first ones are taken, in row-major order, or in the storage order of sparse scores.
+    Scores of NaN and -inf are never taken, so fewer than `k` entries are added if there are fewer other candidates. The
+    result is differentiable in the values of this tensor.
 
     Args:
-        scores: real numbers for all coordinates, an array of this tensor's shape; or for some of them, a SparseTensor.
-        k: how many entries to add. It may be traced if there is an `nse`: one program serves all numbers, such as the
-            numbers of a schedule. A larger number than `nse` counts as `nse`.
-        nse: the capacity of a dynamic result, by default enough for `k` further entries. For a static result it is an
-            upper bound that is checked.
+        scores: real numbers. An array of this tensor's shape has scores for all coordinates, a SparseTensor for some.
+        k: how many entries to add. It may be traced if `nse` is given: one program serves every `k`, such as the
+            numbers of a schedule. A traced `k` larger than `nse` counts as `nse`.
+        nse: the capacity of a dynamic result. The default is enough for `k` more entries. For a static result `nse` is
+            an upper bound that is checked.
 
     Raises ShapeError for scores of another shape, for a k that is no integer >= 0, and for a traced k without `nse`,
     DTypeError for complex scores, PatternError if the entries exceed `nse`, or if a dynamic result in a format with
@@ -84,9 +84,9 @@ def _capacity(base: SparseTensor, k: int) -> int:
 def _with_new(
     base: SparseTensor, scores: SparseTensor | jax.Array, k: jax.Array, most: int
 ) -> tuple[jax.Array, jax.Array]:
-    """The coordinates and values of the tensor's entries and of k new entries. There are at most `most` new ones.
+    """Return the coordinates and values of the tensor's entries, followed by k new entries, at most `most`.
 
-    Unused columns are out of range.
+    Coordinates in unused columns are out of range.
     """
     coords = coordinates(base.pattern)
     new = _new_entries(base, scores, k, most).astype(coords.dtype)
@@ -95,7 +95,7 @@ def _with_new(
 
 
 def _new_entries(base: SparseTensor, scores: SparseTensor | jax.Array, k: jax.Array, most: int) -> Array:
-    """The coordinates of the new entries, shape (ndim, n)."""
+    """Return the coordinates of the new entries, shape (ndim, n)."""
     assert isinstance(base.pattern, DynamicPattern)
     ones = SparseTensor._unchecked(base.pattern.in_use(jnp.ones(base.nse, np.bool_)), base.pattern)
     if isinstance(scores, SparseTensor):
@@ -110,7 +110,7 @@ def _new_entries(base: SparseTensor, scores: SparseTensor | jax.Array, k: jax.Ar
 
 
 def _chosen(scores: Array, free: Array, k: Array | int) -> Array:
-    """The mask of the k largest scores of free coordinates."""
+    """Return the mask of the k largest scores among the scores that `free` marks."""
     if not isinstance(scores, np.ndarray):
         scores = jax.lax.stop_gradient(scores)
     if scores.dtype.kind not in "iub":
@@ -119,7 +119,7 @@ def _chosen(scores: Array, free: Array, k: Array | int) -> Array:
 
 
 def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array | int) -> SparseTensor:
-    """The static result. It is made on the host, where nothing is compiled for a pattern."""
+    """Build the static result on the host, where nothing is compiled for a pattern."""
     pattern = tensor.pattern
     assert isinstance(pattern, Pattern)
     rows = pattern.rows()
@@ -141,7 +141,7 @@ def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array 
 
 
 def _stored(rows: list[np.ndarray], given: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    """The mask of the `given` coordinates that are among `rows`."""
+    """Return the mask of the `given` coordinates that are among the coordinates `rows`."""
     every = [np.concatenate(pair) for pair in zip(rows, given, strict=True)]
     _, built = Pattern.from_rows(every, shape, Format.of("coo", len(shape)))
     slots, stored = built.slots(), np.zeros(built.nse, np.bool_)
@@ -168,7 +168,7 @@ def _as_scores(scores: TensorLike, shape: tuple[int, ...]) -> SparseTensor | Arr
 
 
 def _count(k: Any, nse: int | None, size: int) -> tuple[Any, int]:
-    """The number of new entries, from `size` scores, and a known upper bound: the capacity if the number is traced."""
+    """Return the number of new entries from `size` scores, and a known upper bound, which is `nse` if k is traced."""
     count, known = known_count(k)
     if count is None:
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""`A.restrict(B)`: the values of one tensor on the pattern of another."""
+"""`A.restrict(B)`: moves the values of one tensor to the pattern of another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selects some stored entries of a tensor. The result is static if they are known, else dynamic."""
+"""Selects some stored entries of a tensor. The result is static if the entries are known, else dynamic."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def is_traced(*arrays: object) -> bool:
-    """Whether an array is traced, so that its content is known at run time only."""
+    """Whether any of the arrays is traced, so that its content is known at run time only."""
     return any(isinstance(array, jax.core.Tracer) for array in arrays)
 
 
 def known_count(x: Any) -> tuple[Any, int | None]:
-    """A number of entries, and the same number as an int, or None if it is traced.
+    """Return a number of entries `x`, and the same number as an int, or None in place of the int if `x` is traced.
 
-    A traced number becomes 0 if it is negative. Anything but a traced integer or an integer >= 0 gives (None, None).
+    A negative traced number becomes 0. The result is (None, None) unless `x` is a traced integer or an integer >= 0.
     """
     if isinstance(x, jax.core.Tracer):
         is_integer = not x.shape and jnp.issubdtype(x.dtype, jnp.integer)
@@ -43,14 +43,14 @@ def known_count(x: Any) -> tuple[Any, int | None]:
 
 
 def coordinates(pattern: Pattern | DynamicPattern) -> Array:
-    """The coordinates (ndim, nse) of all slots in storage order. In padding they are out of range."""
+    """Return the coordinates (ndim, nse) of all slots in storage order. Coordinates in padding are out of range."""
     if isinstance(pattern, Pattern):
         return pattern.to_coords()
     return expand(pattern.arrays, pattern.type)
 
 
 def used_slots(pattern: Pattern | DynamicPattern) -> Array:
-    """The mask (nse,) of the slots that are no padding. It is a numpy array for a static pattern."""
+    """Return the mask (nse,) of the slots that are not padding, as a numpy array for a static pattern."""
     if isinstance(pattern, Pattern):
         return np.ones(pattern.nse, np.bool_)
     return _inside(pattern)
@@ -63,9 +63,9 @@ def _inside(pattern: DynamicPattern) -> Any:
 
 
 def capacity_for(entries: int, pattern: Pattern | DynamicPattern) -> int | None:
-    """The capacity that is enough for `entries` entries at any coordinates, in the format of a pattern.
+    """Return a capacity that is enough for `entries` entries at any coordinates, in the format of a pattern.
 
-    In a format of blocks each entry may need its own block. The result is None for a format of runs: runs store the
+    In a format of blocks each entry may need a separate block. The result is None for a format of runs: runs store the
     gaps between entries, so the number of entries does not bound the number of slots.
     """
     if any(level.kind.has_gaps and not level.kind.is_full for level in pattern.format.levels):
@@ -74,11 +74,11 @@ def capacity_for(entries: int, pattern: Pattern | DynamicPattern) -> int | None:
 
 
 def selected(tensor: SparseTensor, kept: Array, nse: int | None, capacity: int) -> SparseTensor:
-    """The tensor of the entries in slots that the bool mask `kept` (nse,) marks, in the same format.
+    """Keep the entries in the slots that the bool mask `kept` (nse,) marks. The format stays.
 
-    If pattern and mask are static, so is the result, and `nse` is an upper bound that is checked. Otherwise the result
-    is dynamic with a capacity of `nse`, by default `capacity`. Further slots of its blocks and runs hold 0. Padding is
-    never kept. Raises PatternError if a concrete number of slots exceeds `nse`.
+    If the pattern is static and the mask is known, the result is static, and `nse` is an upper bound that is checked.
+    Otherwise the result is dynamic with the capacity `nse`, by default `capacity`. The other slots of blocks and runs
+    that are kept hold 0. Padding is never kept. Raises PatternError if a concrete number of slots exceeds `nse`.
     """
     if tensor.format.is_dense:  # no level can leave an entry out
         return SparseTensor._unchecked(jnp.where(kept, tensor.values, jnp.zeros_like(tensor.values)), tensor.pattern)
@@ -95,7 +95,7 @@ def selected(tensor: SparseTensor, kept: Array, nse: int | None, capacity: int) 
 
 @partial(jax.jit, inline=True)
 def _without_others(pattern: DynamicPattern, values: jax.Array, kept: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The coordinates and values of all entries. Entries that are not kept get coordinates out of range."""
+    """Return the coordinates and values of all entries. Entries that are not kept get coordinates out of range."""
     coords = expand(pattern.arrays, pattern.type)
     outside = np.array(pattern.shape, pattern.index_dtype)[:, None]
     return jnp.where(kept, coords, outside), jnp.where(kept, values, jnp.zeros_like(values))
@@ -118,7 +118,7 @@ def _of_static(tensor: SparseTensor, pattern: Pattern, kept: np.ndarray) -> Spar
 
 
 def in_capacity(tensor: SparseTensor, nse: int | None) -> SparseTensor:
-    """The static tensor itself. Raises PatternError if it has more than `nse` slots."""
+    """Return a static tensor unchanged. Raises PatternError if it has more than `nse` slots."""
     if nse is not None and tensor.nse > nse:
         raise PatternError(
             f"Expected nse= of at least {tensor.nse:,}, the slots of the result {tensor!r}, but got nse={nse:,}. Pass "

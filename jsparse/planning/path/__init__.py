@@ -1,7 +1,7 @@
 """The contraction path of a product: the steps that come before its last loop nest.
 
-items       operands and results of steps, with the known facts about their entries
-estimates   how many combinations of entries meet, and how many coordinates they reach
+estimates   the operands and results of steps, how many combinations of entries meet, and how many coordinates the
+            combinations reach
 prices      the work of one loop nest
 search      the cheapest sequence of steps
 """

@@ -65,15 +65,15 @@ class Item:
         levels: the index variables of its sparse levels, in the order of storage; none if it is dense.
         form: a key that is equal for items with equal values, up to the names of index variables.
         spread: a function that returns how the stored tuples are spread over each index variable, where that is known.
-        traced: its pattern is dynamic.
-        relates: it is an index relation. Two of them are not multiplied, since their product would have values.
-        restricts: it has values, or loops walk it. Otherwise it is a bare pattern that stores every element.
-        repeats: an index variable stands for several of its dimensions.
-        is_bare: it is a pattern without values.
-        is_list: its coordinates are a list, in which loops over other patterns cannot locate a row.
+        traced: whether its pattern is dynamic.
+        relates: whether it is an index relation. The product of two relations would have values, so it is no step.
+        restricts: whether it has values or loops walk it. Otherwise it is a bare pattern that stores every element.
+        repeats: whether one index variable stands for several of its dimensions.
+        is_bare: whether it is a pattern without values.
+        is_list: whether its coordinates are a list, in which loops over other patterns cannot locate a row.
         pattern: the static pattern of an operand, which has an index variable for each dimension.
         dims: the dimension of each index variable.
-        bounds: the static operands of two or more dimensions whose patterns contain all entries of a result.
+        bounds: for a result, the static operands of two or more dimensions whose patterns contain all of its entries.
         walked: the index variables that loops over its pattern bind.
     """
 
@@ -100,7 +100,7 @@ class Item:
 
     @property
     def degrees(self) -> Mapping[IndexVar, Degrees]:
-        """The result of `spread`, which is computed at first use, since not every item is multiplied."""
+        """The result of `spread`, computed at first use, since not every item is multiplied."""
         if not self._degrees:
             self._degrees.append(self.spread())
         return self._degrees[0]
@@ -111,7 +111,7 @@ class Item:
         return (self,) if self.pattern is not None and len(self.levels) > 1 else self.bounds
 
     def moved(self, kept: frozenset[IndexVar]) -> float:
-        """The stored tuples to reorder in a product that keeps these index variables.
+        """The number of stored tuples to reorder in a product that keeps the index variables `kept`.
 
         An entry is out of order if a summed variable is stored outside of a kept one.
         """
@@ -120,7 +120,7 @@ class Item:
 
 
 def operand_item(product: Term, number: int) -> Item:
-    """The item of one operand."""
+    """Make the item of an operand."""
     x, indices, value = product.operands[number], product.indices[number], product.values[number]
     core = x.core
     if core is None:
@@ -149,7 +149,7 @@ def _degrees_of(pattern: Pattern, dims: Mapping[IndexVar, int]) -> dict[IndexVar
 
 
 def form_of(*accesses: Sequence[IndexVar]) -> tuple[tuple[int, ...], ...]:
-    """The accesses with index variables numbered in the order in which they appear."""
+    """Replace index variables in accesses by numbers, in the order in which the variables appear."""
     numbers: dict[IndexVar, int] = {}
     return tuple(tuple(numbers.setdefault(v, len(numbers)) for v in indices) for indices in accesses)
 
@@ -163,7 +163,7 @@ Names = frozenset[IndexVar]
 
 
 def skew(first: Degrees, second: Degrees) -> float:
-    """The ratio of the pairs of entries with equal coordinates to the pairs that evenly spread entries would have."""
+    """The number of pairs of entries with equal coordinates, relative to the number for evenly spread entries."""
     pairs = pairs_of_groups(first.pattern, first.dim, second.pattern, second.dim)
     found = float(first.weights @ pairs @ second.weights)
     return found if found > EVEN or found < 1 / EVEN else 1.0
@@ -173,11 +173,11 @@ class Cells:
     """The cells of a result, into which combinations of entries fall.
 
     Attributes:
-        total: the expected number of cells that some combination falls into.
+        total: the expected number of cells that are not empty.
     """
 
     def __init__(self, count: float, sizes: Mapping[IndexVar, int], degrees: Mapping[IndexVar, Degrees]) -> None:
-        """The cells of `count` combinations.
+        """Distribute `count` combinations over the cells.
 
         Args:
             sizes: the size of each index of the cells.
@@ -193,7 +193,7 @@ class Cells:
         self.total = float(self.filled.sum())
 
     def spread(self) -> dict[IndexVar, Degrees]:
-        """How the cells that are reached are spread over each index."""
+        """How the cells that are not empty are spread over each index."""
         if not self.total:
             return {}
         found = {}
@@ -210,7 +210,7 @@ class Binding(NamedTuple):
         factor: the tuples inside the loop for each tuple outside.
         fan: the coordinates in a segment of the shortest level, for each tuple outside.
         items: the number of items that have the variable.
-        stored: for a number n of variables, the fewest distinct tuples among the items with exactly n bound variables.
+        stored: for each n, the smallest number of distinct tuples that an item with exactly n bound variables stores.
     """
 
     factor: float
@@ -219,7 +219,7 @@ class Binding(NamedTuple):
     stored: Mapping[int, float]
 
     def tuples(self, outside: float, count: int) -> float:
-        """The tuples inside the loop, where `count` variables are bound.
+        """The number of tuples inside the loop, where `count` variables are bound.
 
         `outside` is the product of the factors of the loops around it.
         """
@@ -253,7 +253,7 @@ class Estimates:
         return found
 
     def volume(self, indices: Iterable[IndexVar]) -> float:
-        """The number of index tuples."""
+        """The number of index tuples, which is the product of the sizes."""
         return float(prod([self.sizes[v] for v in indices]))
 
     def entries(self, item: Item) -> float:
@@ -261,7 +261,7 @@ class Estimates:
         return item.stored * self.volume([v for v in item.indices if v not in item.levels])
 
     def projected(self, item: Item, bound: int) -> float:
-        """The number of distinct tuples that an item stores, projected to the index variables `bound`."""
+        """The number of distinct tuples after the stored tuples of an item are projected to the variables `bound`."""
         if not bound:
             return min(item.stored, 1.0)
         key = item, bound
@@ -308,7 +308,7 @@ class Estimates:
         return Binding(factor, fan, len(items), stored)
 
     def _met(self, items: tuple[Item, ...], var: IndexVar, inside: int) -> float:
-        """The ratio of the tuples at which items meet to the tuples if entries were spread evenly and independently."""
+        """The number of tuples at which items meet, relative to the number for even and independent entries."""
         factor, left = 1.0, [item for item in items if var in item.degrees]
         # A factor for every pair would count the same skew several times, so there is one for each edge of a tree.
         tree = left[:1]
@@ -321,10 +321,10 @@ class Estimates:
         return factor
 
     def _met_within(self, first: Item, second: Item, var: IndexVar, inside: int) -> float:
-        """The factor for two items whose entries lie within static operands with the same index variables.
+        """The correction factor for two items that lie within static operands with the same index variables.
 
-        The factor applies at the loop that binds the last of these variables. Of several such pairs of operands, the
-        pair whose factor is farthest from 1 counts.
+        The factor applies at the loop that binds the last of these variables. If several pairs of operands qualify, the
+        factor farthest from 1 is taken.
         """
         masks = [[(x, self.mask(x)) for x in item.within] for item in (first, second)]
         ones, others = ([x for x, mask in of if mask & self.bits[var] and not mask & ~inside] for of in masks)
@@ -332,7 +332,7 @@ class Estimates:
         return max(found, key=lambda share: abs(log(share)), default=1.0)
 
     def _closed(self, items: tuple[Item, ...], others: Sequence[Item], inside: int) -> float:
-        """The factor for triangles ij, jk, ik that a loop completes.
+        """The correction factor for the triangles ij, jk, ik that a loop completes.
 
         Two of `items` meet at the loop's variable, and one of `others` has their two other index variables.
         """
@@ -345,10 +345,10 @@ class Estimates:
         return factor
 
     def _triangles(self, *sides: Item) -> float:
-        """The ratio of the triangles of three operands to the triangles if their entries were independent.
+        """The number of triangles of three operands, relative to the number for independent entries.
 
-        It is estimated from a sample of the pairs of entries of two operands. A banded matrix, for instance, has more
-        triangles than independent entries, since the ends of its edges are near each other.
+        The ratio is estimated from a sample of the pairs of entries of two operands. A banded matrix, for instance, has
+        more triangles than independent entries, since the ends of its edges are near each other.
         """
         key = frozenset(sides)
         if key not in self._triangles_found:
@@ -365,7 +365,7 @@ class Estimates:
         return self._triangles_found[key]
 
     def _share(self, item: Item, bound: int) -> float:
-        """The share of all tuples of the variables `bound` that an item stores."""
+        """The number of tuples of the variables `bound` that an item stores, relative to all such tuples."""
         if not bound:
             return 1.0
         key = item, bound
@@ -382,7 +382,7 @@ class Estimates:
         return self._skews[key]
 
     def _coincidence(self, first: Item, second: Item) -> float:
-        """The ratio of the entries that two operands share to the number expected of independent ones, from a sample.
+        """The number of entries that two operands share, relative to independent entries, estimated from a sample.
 
         The operands have the same index variables.
         """

@@ -38,7 +38,7 @@ ACROSS = 8.0  # how many times as long it takes to write across the rows of a re
 def nest(
     items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates, is_sparse: bool
 ) -> tuple[float, float]:
-    """The work of one loop nest over all items, and the number of tuples that meet.
+    """The work of one loop nest over all items, and the number of tuples at which the items meet.
 
     The result has the index variables `target`, and is sparse or dense.
     """
@@ -67,15 +67,15 @@ def nest(
 
 
 def _factors(items: Sequence[Item]) -> int:
-    """The multiplications for each index tuple; at least 1, to account for reading the factor."""
+    """The number of multiplications for each index tuple; at least 1, which stands for reading a single factor."""
     return max(sum([bool(item.indices) for item in items]) - 1, 1)
 
 
 def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates) -> float:
     """The work of a product of arrays, which XLA computes.
 
-    It is a product of matrices, or of a matrix and a vector, if two arrays share a summed index variable. Otherwise XLA
-    computes it element by element, and may have to transpose an array.
+    If two arrays share a summed index variable, XLA multiplies matrices, or a matrix and a vector. Otherwise XLA
+    computes the product element by element, and may have to transpose an array.
     """
     kept, names = set(target), [set(item.indices) for item in items]
     if not any(names):
@@ -93,7 +93,7 @@ def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimat
 
 
 def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Estimates) -> tuple[float, float]:
-    """The cost of the loops over sparse levels, with the entries to move, and the tuples inside the loops.
+    """The cost of the loops over sparse levels, including moved entries, and the number of tuples inside the loops.
 
     Two orders of loops are compared: the order that leaves the fewest tuples, for which values may have to be moved,
     and the order that follows the storage orders as far as they agree.
@@ -132,7 +132,7 @@ def _loops(
     first: Names,
     estimates: Estimates,
 ) -> tuple[list[IndexVar], float, float]:
-    """A greedy order of loops over the sparse levels of the items, its cost, and the tuples inside.
+    """Find a greedy order of loops over the sparse levels of the items, its cost, and the number of tuples inside.
 
     The next loop is over the index variable that leaves the fewest tuples; ties follow the order of storage. Dynamic
     patterns are walked as they are stored, or one of them is sorted first. A loop visits the shortest of the levels

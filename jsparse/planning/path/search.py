@@ -50,18 +50,18 @@ GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
 
 
 Result = tuple[frozenset[int], frozenset[IndexVar]]
-"""The operands whose product a result is, and the result's index variables."""
+"""The key of a result: the set of operands whose product is the result, and the result's index variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A product that is computed before the last one.
+    """A product that is computed before the last product.
 
     Attributes:
-        operands: operand indices; numbers from the count of operands on are results of earlier steps.
+        operands: the numbers of the factors: operands are counted first, then results of earlier steps.
         indices: the index variables of the step's result.
-        is_dense: the result is a dense array.
-        members: the operands of the whole product that are multiplied in the step's result.
+        is_dense: whether the result is a dense array.
+        members: the operands of the full product that are multiplied in the step's result.
         stored: the expected number of index tuples that its sparse levels store.
     """
 
@@ -73,7 +73,7 @@ class Step:
 
     @property
     def key(self) -> Result:
-        """The key of the step's result, equal in all paths that compute it."""
+        """The key of the step's result, which is equal in all paths that compute this result."""
         return self.members, frozenset(self.indices)
 
 
@@ -83,12 +83,12 @@ _Plan = tuple[float, tuple[_Merge, ...]]
 
 
 def contraction_path(product: Term, is_sparse: bool, counts: Mapping[Result, float] | None = None) -> tuple[Step, ...]:
-    """The steps before the last step. There are none if one nest over all operands is cheapest.
+    """Find the steps before the last step. There are none if one nest over all operands is cheapest.
 
     Args:
-        is_sparse: whether the result gets a pattern of its own. Every step then has to store exactly the entries that
-            it reaches.
-        counts: the number of index tuples that some results store, where it is known; others are estimated.
+        is_sparse: whether the result gets a new pattern. Every step then has to store exactly the entries that it
+            reaches.
+        counts: the known numbers of index tuples that results store; other numbers are estimated.
     """
     if not product.sums_apart:
         return ()
@@ -106,7 +106,7 @@ def contraction_path(product: Term, is_sparse: bool, counts: Mapping[Result, flo
 
 
 def prices(product: Term, is_sparse: bool) -> tuple[float, float]:
-    """The prices of the cheapest path and of one nest over all operands. Arguments as in `contraction_path`."""
+    """The prices of the cheapest path and of one nest over all operands. For arguments, see `contraction_path`."""
     search = _Search(product, is_sparse)
     return search.cheapest()[0], search.nest(search.items)
 
@@ -132,9 +132,9 @@ class _Search:
     def may_pay(self) -> bool:
         """Whether a path can have steps at all.
 
-        That needs three operands, static operands whose common entries can be found before a sum, or a sparse operand
-        that has a summed index variable to itself and does not contain all index variables of the other operand (of the
-        result, if it is the only operand).
+        A path with steps needs three operands; or static operands whose common entries can be found before a sum; or a
+        sparse operand that alone has some summed index variable, and that lacks some index variable of the other
+        operand (of the result, if there is one operand).
         """
         operands, names = self.product.operands, [set(indices) for indices in self.product.indices]
         if len(operands) > 2 or any(not self.kept.issuperset(_names(met)) for met in _meetings(self.items)):
@@ -144,11 +144,11 @@ class _Search:
         return any(x.core is not None and not own <= self.kept | other and not other <= own for x, own, other in pairs)
 
     def cheapest(self) -> _Plan:
-        """The cheapest of these plans.
+        """Find the cheapest of several plans, which differ in the sums before all other steps.
 
-        The plans differ in the sums that come before all other steps. An index variable that only one operand has may
-        be summed first: for no operand, for all operands, or for all operands but one. The last is tried if all other
-        sparse operands that are connected to that operand are summed completely.
+        An index variable that only one operand has may be summed first: in no operand, in all operands, or in all
+        operands but one. The last choice is tried if all sparse operands that are connected to that one operand have
+        something to sum first.
         """
         alone = [item for item in self.items if self._alone(item, self.items) is not None]
         plans = [self._from(self.items)]
@@ -162,7 +162,7 @@ class _Search:
         return min(plans, key=lambda plan: plan[0])
 
     def _after(self, alone: Sequence[Item]) -> _Plan:
-        """The plan that first sums, in each of these items, the index variables that no other value has."""
+        """The plan whose first steps sum, in each of these items, the index variables that no other value has."""
         state, cost, merges = self.items, 0.0, list[_Merge]()
         for item in alone:
             found = self._alone(item, state)
@@ -175,8 +175,8 @@ class _Search:
     def _from(self, state: _State) -> _Plan:
         """The plan of a product of these values: greedy steps while there are many, then the best sequence of steps.
 
-        A greedy step minimizes its own cost plus the cost of one nest over all values that are left. A greedy step need
-        not pay by itself, so the plans that stop after each greedy step are compared, too.
+        A greedy step minimizes the cost of the step plus the cost of one nest over all values that are left. A single
+        greedy step may not pay, so the plans that stop after each greedy step are compared, too.
         """
         cost, merges = 0.0, tuple[_Merge, ...]()
         found: _Plan = (self.nest(state), ())
@@ -190,7 +190,7 @@ class _Search:
         return min(found, (cost + below, (*merges, *later)), key=lambda plan: plan[0])
 
     def _next(self, state: _State, most: float) -> tuple[float, _Merge, _State] | None:
-        """The step whose cost plus a nest over all values left is least; None if each step costs `most` or more."""
+        """Find the step whose cost plus a nest over the values left is least; None if all steps cost `most` or more."""
         chosen, least = None, inf
         for step in sorted(self._steps(state), key=lambda step: step[0]):
             if step[0] >= min(least, most):
@@ -201,7 +201,7 @@ class _Search:
         return chosen
 
     def _best(self, state: _State) -> _Plan:
-        """The cheapest plan that leads from a partition of the operands to the result."""
+        """Find the cheapest plan that leads from a partition of the operands to the result."""
         key = frozenset(state)
         if key not in self.plans:
             best: _Plan = (self.nest(state), ())
@@ -223,7 +223,7 @@ class _Search:
         return self.nests[key]
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
-        """Yield every step that the rules allow: its cost, its factors with its result, and the values after it."""
+        """Yield every allowed step: its cost, its factors with its result, and the values after the step."""
         # A step that multiplies all values would be the last one, which `nest` prices.
         groups = [(factors, False) for factors in _groups(state, self.kept) if len(factors) < len(state)]
         groups += [(met, True) for met in _meetings(state) if not self._needed(met, state).issuperset(_names(met))]
@@ -236,7 +236,7 @@ class _Search:
                     yield cost, (_in_order(factors), merged), (*rest, merged)
 
     def _alone(self, item: Item, state: _State) -> tuple[float, Item] | None:
-        """The cost and result of summing the index variables that only a sparse item has, or of taking its diagonal."""
+        """The cost and result of a step on one sparse item: sum variables of no other value, or take the diagonal."""
         if not item.levels or item.relates:
             return None
         others = self._needed((item,), state)
@@ -249,11 +249,11 @@ class _Search:
     def _step(
         self, factors: tuple[Item, ...], state: _State, keeps_all: bool = False, as_pattern: bool = False
     ) -> tuple[float, Item] | None:
-        """The cost and the result of multiplying some items first; None if the rules exclude the step.
+        """The cost and the result of a step that multiplies some items; None if the rules exclude the step.
 
         Args:
             keeps_all: whether the result keeps all index variables, or only those that are needed later.
-            as_pattern: whether to price a sparse result where the rules say dense. It must then be mostly empty.
+            as_pattern: whether to price a sparse result where the rules say dense. The result must be mostly empty.
         """
         key = frozenset(factors), keeps_all, as_pattern
         if key not in self.merged:
@@ -275,7 +275,7 @@ class _Search:
     def _product(
         self, factors: tuple[Item, ...], needed: frozenset[IndexVar], as_pattern: bool
     ) -> tuple[float, float, Item] | None:
-        """The work of a product, its multiply-adds, and its result; None if the result cannot be stored."""
+        """The work, the multiply-adds and the result of a product; None if the result cannot be stored."""
         factors = _in_order(factors)
         every = tuple(dict.fromkeys(v for item in factors for v in item.indices))
         indices = tuple(v for v in every if v in needed)
@@ -326,7 +326,7 @@ class _Search:
         return any(item.levels for item in factors) and not any(item.traced for item in factors)
 
     def _item(self, made: Item) -> Item:
-        """The single object for an item, however many orders of steps lead to it."""
+        """Return the same object for equal items that different orders of steps make."""
         return self.made.setdefault((made.members, made.indices, bool(made.levels)), made)
 
     @staticmethod
@@ -338,8 +338,8 @@ class _Search:
     def _may_fill_empty_sums(self, walked: frozenset[IndexVar]) -> bool:
         """Whether a dense intermediate may store the semiring's zero where no product contributes.
 
-        The zero must vanish in later products, and must not become a stored entry of a sparse result. It cannot become
-        one if `walked`, the index variables of the intermediate that sparse factors have, is empty.
+        The zero must vanish in later products, and must not become a stored entry of a sparse result. `walked` has the
+        index variables of the intermediate that sparse factors have. If there are none, no zero becomes an entry.
         """
         return self.product.semiring.distributes_empty and not (self.is_sparse and walked)
 
@@ -364,7 +364,7 @@ def _meetings(state: Sequence[Item]) -> list[tuple[Item, ...]]:
     """Groups of static operands whose common entries planning may find, before anything is summed.
 
     A group is all static operands, or two operands such that one has all index variables of the other. If the operands
-    of a group share few entries, later loops visit only these, and do not merge segments in each call.
+    of a group share few entries, later loops visit only these entries, and do not merge segments in each call.
     """
     static = tuple([item for item in state if item.pattern is not None])
     found = list[tuple[Item, ...]]()
@@ -411,10 +411,10 @@ def _names(items: Sequence[Item]) -> set[IndexVar]:
 
 
 def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
-    """The values that a step may multiply.
+    """Yield the groups of values that a step may multiply.
 
-    They are two values that share an index variable; all values that have one or two given summed index variables, with
-    or without sparse values that mask their product; or a sparse value and some dense values.
+    A group is two values that share an index variable; all values that have one or two given summed index variables,
+    with or without sparse values that mask their product; or a sparse value and some dense values.
     """
     for pair in combinations(state, 2):
         left, right = pair
@@ -431,7 +431,7 @@ def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ..
 
 
 def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
-    """Yield values that have one or two given summed index variables: multiplying them eliminates these.
+    """Yield all values that have one or two given summed index variables: their product eliminates these variables.
 
     A bucket is three or more values that have these variables. A sparse value is a mask of a bucket if the bucket's
     product has all of the value's index variables. Masks may also join a bucket of two values.
@@ -450,7 +450,7 @@ def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, .
 
 
 def _in_order(factors: tuple[Item, ...]) -> tuple[Item, ...]:
-    """The factors in an order that does not depend on the names of index variables, so equal steps have equal forms."""
+    """Order factors independently of the names of index variables, so that equal steps have equal forms."""
     if len(factors) != 2 or factors[0].form != factors[1].form:
         return factors
     return min(factors, factors[::-1], key=lambda pair: form_of(*(item.indices for item in pair)))

@@ -2,7 +2,8 @@
 
 A kernel visits no padding of dynamic patterns, and leaves 0 there in its results. An operation that XLA runs computes
 padding, too: einsums and maps of entries put 0 there, but `1 + values` does not. So a chain may write values on a
-dynamic pattern only if the operations would give 0 in padding as well, and a map only where loops walk the pattern.
+dynamic pattern only if the operations would give 0 in padding as well. It may compute a map only where loops walk the
+pattern.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ class ChainError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An array of a chain, as axes of the tensor that holds its elements.
+    """An array of a chain, described by the axes of the tensor that holds the array's elements.
 
     Attributes:
         tensor: the name of the tensor.
         home: the node of each axis of the tensor, without axes of size 1. None for an operand, since each access may
             read it by other variables.
-        axes: for each axis of the array, the number of the tensor's axis; None for an axis along which elements repeat.
+        axes: for each axis of the array, the index of the tensor's axis; None for an axis along which elements repeat.
         shape: the shape of the array.
     """
 
@@ -79,7 +80,7 @@ class Draft:
 
     @property
     def access(self) -> Access:
-        """The access that the statement assigns to."""
+        """The access to which the statement assigns."""
         return Access(self.tensor, tuple(map(str, self.nodes)))
 
     def with_value(self, value: Scalar) -> Draft:
@@ -95,7 +96,7 @@ class Drafts:
         variables: the index variables.
         walks: the patterns that are walked.
         statements: the statements, in order.
-        operands: the view of each operand as a whole.
+        operands: for each operand, the view of all its elements.
         operand_nodes: operand name → the nodes of each access to it.
         zeros: the tensors that are 0 in the padding of dynamic patterns when XLA runs the operations.
         maps: the tensors that are functions of the entries of a dynamic pattern.
@@ -132,7 +133,7 @@ class Drafts:
     def walk(
         self, access: PatternAccess, index: tuple[str, ...], levels: tuple[Node, ...], lead: tuple[Node, ...]
     ) -> int:
-        """The number of the walk over a pattern by these nodes: an existing walk if one fits, else a new one."""
+        """Return the index of the walk over a pattern by these nodes: an existing walk if one fits, else a new one."""
         for number, known in enumerate(self.walks):
             alike = known.access.pattern == access.pattern and known.index == index and len(known.lead) == len(lead)
             pairs = list(zip((*known.lead, *known.levels), (*lead, *levels), strict=True)) if alike else []
@@ -144,9 +145,10 @@ class Drafts:
 
 
 def read(drafts: Drafts, view: View, nodes: tuple[Node | None, ...]) -> Access:
-    """The access to an array by an equation's nodes. These are united with the nodes of the array's home if possible.
+    """Return the access to an array by an equation's nodes, united with the nodes of the array's home if possible.
 
-    Raises ChainError if slots of a pattern are read at other entries than they were written.
+    Raises ChainError if slots of a pattern are read at other entries than they were written, or if only a part of an
+    array is read.
     """
     variables, count = drafts.variables, sum(axis is not None for axis in view.axes)
     index: list[Node | None] = [None] * (len(view.home) if view.home is not None else count)
@@ -176,7 +178,7 @@ def node_of(index: object) -> Node:
 
 
 def vanishes(value: Scalar, zeros: Collection[str]) -> bool:
-    """Whether the form of an expression shows that it is 0 wherever the tensors and local names `zeros` are 0."""
+    """Return whether an expression is 0 by its form wherever the tensors and local names `zeros` are 0."""
     return is_zero(_background(value, dict.fromkeys(zeros, ABSENT)))
 
 

@@ -1,4 +1,4 @@
-"""Drafts of a jaxpr's equations."""
+"""Rules that turn the equations of a jaxpr into drafts of statements."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _check_written(dtype: np.dtype) -> None:
 
 
 def view_of(tensor: str, nodes: tuple[Node | None, ...], shape: tuple[int, ...], is_operand: bool = False) -> View:
-    """The view of a whole tensor. The tensor has the array's axes, except axes of size 1."""
+    """Return the view of all elements of a tensor. The tensor has the array's axes, except axes of size 1."""
     axes: list[int | None] = []
     for node in nodes:
         axes.append(None if node is None else sum(axis is not None for axis in axes))
@@ -73,7 +73,7 @@ def _add(drafts: Drafts, equation: Any, nodes: tuple[Node | None, ...], make: Ca
 
 
 def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """One statement: a sum of products on the walks of the spec."""
+    """Draft one statement: a sum of products over the walks of the spec."""
     spec: Spec = equation.params["spec"]
     if spec.mask is not None or spec.schedule is not None:
         raise ChainError("a product under a condition, or with a schedule, has a kernel of its own")
@@ -143,7 +143,7 @@ def _check_numbers(drafts: Drafts, values: Sequence[Value]) -> None:
 
 
 def _elementwise(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """One statement that computes each element of the result from one element of each operand."""
+    """Draft one statement that computes each element of the result from one element of each operand."""
     params = tuple(sorted(equation.params.items()))
     closed = _of_scalars(equation.primitive, params, tuple(v.aval.dtype for v in equation.invars))
     return [_pointwise(drafts, equation, closed, operands)]
@@ -151,13 +151,13 @@ def _elementwise(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Se
 
 @remembered(maxsize=1024)
 def _of_scalars(primitive: Any, params: Any, dtypes: tuple[np.dtype, ...]) -> Any:
-    """The closed jaxpr of an elementwise operation of scalars."""
+    """Return the closed jaxpr of an elementwise operation on scalars."""
     avals = [jax.ShapeDtypeStruct((), dtype) for dtype in dtypes]
     return jax.make_jaxpr(lambda *x: primitive.bind(*x, **dict(params)))(*avals)
 
 
 def _map(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """One statement, as for an elementwise operation. Kernels do not visit padding, so it stays 0."""
+    """Draft one statement, as for an elementwise operation. Kernels do not visit padding, so padding stays 0."""
     function = equation.params["function"]
     found = _pointwise(drafts, equation, function.jaxpr, operands[: function.arity])
     if equation.params["padding"] is not None:
@@ -222,9 +222,9 @@ def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
 
 
 def _axis(drafts: Drafts, views: Sequence[View], number: int, size: int) -> Node | None:
-    """The node of an axis of an elementwise result: its node in an operand that the chain computes, or a new one.
+    """Return the node of an axis of an elementwise result: the axis's node in a computed operand, or a new node.
 
-    The result is None for an axis of size 1.
+    A computed operand is one that the chain computes. The node is None for an axis of size 1.
     """
     if size == 1:
         return None
@@ -240,7 +240,7 @@ def _same(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[
 
 
 def _broadcast(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """The same elements, repeated along new axes and axes of size 1."""
+    """Return a view of the same elements, repeated along new axes and along axes of size 1."""
     (x,) = operands
     if isinstance(x, Number):
         return [x]
@@ -252,7 +252,7 @@ def _broadcast(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
 
 
 def _reshape(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """The same elements: axes of size 1 appear or vanish, neighbouring axes are merged, or an axis is divided."""
+    """Return a view of the same elements: axes of size 1 are added or removed, and axes are merged or divided."""
     (x,) = operands
     return [x if isinstance(x, Number) else reshaped(drafts, x, equation.outvars[0].aval.shape)]
 
@@ -265,7 +265,7 @@ def _transpose(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
 
 
 def _reduction(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """One statement that reduces an array over some of its axes by a sum, a maximum or a minimum."""
+    """Draft one statement that reduces an array over some of its axes by a sum, a maximum or a minimum."""
     (x,) = operands
     add: Any = {"reduce_sum": "+", "reduce_max": "max", "reduce_min": "min"}[equation.primitive.name]
     (out,) = equation.outvars
@@ -283,7 +283,7 @@ def _reduction(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
 
 
 def _dot(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """One statement: a product of dense arrays."""
+    """Draft one statement: a product of dense arrays."""
     ((left, right), (left_batch, right_batch)) = equation.params["dimension_numbers"]
     x, y = operands
     if not (isinstance(x, View) and isinstance(y, View)):
@@ -315,7 +315,7 @@ VIEWS: dict[str, Rule] = {
     "expand_dims": _reshape,
     "transpose": _transpose,
 }
-"""The primitives that compute nothing."""
+"""The rules of primitives that compute nothing: their results are views of the operand's elements."""
 
 RULES: dict[str, Rule] = {
     **VIEWS,
@@ -358,7 +358,7 @@ def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
 
 
 def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]) -> Sequence[Node]:
-    """The nodes of these sizes that replace axes of a tensor. For an operand only their number matters."""
+    """Return the nodes of these sizes that replace axes of a tensor. For an operand, only the node count matters."""
     if len(axes) > 1 and len(sizes) > 1:
         raise ChainError(f"axes are divided and merged at once, from {x.shape}")
     if x.home is None:
@@ -375,7 +375,7 @@ def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]
 
 
 def _groups(given: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield pairs of the shortest runs of axes of two shapes whose sizes have equal products, as axis numbers."""
+    """Yield pairs of axis lists: the shortest runs of axes of two shapes with the same number of elements."""
     i = j = 0
     while i < len(given):
         before, after = [i], [j]

@@ -30,7 +30,7 @@ from jsparse.settings import config
 
 @remembered_of
 def planned(chain: Chain) -> tuple[Problem, tuple[Schedule, ...]]:
-    """The problem with its tensors as they are stored for the kernel, and the schedule of each statement."""
+    """Return the problem with tensors in the layouts that the kernel uses, and the schedule of each statement."""
     problem = with_moved_operands(with_lanes_innermost(chain.problem, chain.stored))
     return wide_accumulation_schedules(problem, chain.stored)
 
@@ -76,8 +76,9 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
 def _given(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
     """The operand in the shape and order in which the kernel reads it.
 
-    Axes of size 1 change no address, so they may stay. Were they removed, an array that XLA updates in place and keeps,
-    as the cache of a decoder, would be copied: XLA fuses the update with the reshape, and makes another one to keep.
+    Axes of size 1 change no address, so they may stay. If they were removed, an array that XLA updates in place and
+    keeps, such as the cache of a decoder, would be copied: XLA would fuse the update with the reshape, and make a
+    second array to keep.
     """
     if order == tuple(range(len(shape))) and 1 not in shape and tuple(size for size in x.shape if size != 1) == shape:
         return x
@@ -85,12 +86,12 @@ def _given(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
 
 
 def _order(type_: TensorType, ndim: int) -> tuple[int, ...]:
-    """The axes of a tensor in storage order. Values on a pattern are stored as they are given."""
+    """The axes of a tensor in storage order. Values on a pattern keep their axes in order."""
     return type_.dense_dims if type_.positions is None else tuple(range(ndim))
 
 
 def _overflowed(chain: Chain, operands: Any) -> dict[int, Any]:
-    """A dictionary: number of a dynamic pattern that may overflow → whether it overflowed."""
+    """Return whether each dynamic pattern that may overflow has overflowed, by the index of the pattern."""
     flags = {}
     for number, (walk, arrays) in enumerate(zip(chain.walks, chain.index, strict=True)):
         flag = overflow(walk.pattern, [operands[n] for n in arrays])
@@ -100,7 +101,7 @@ def _overflowed(chain: Chain, operands: Any) -> dict[int, Any]:
 
 
 def _origins(problem: Problem) -> list[frozenset[int]]:
-    """The patterns that each result is computed from, directly or by other statements."""
+    """Return the patterns from which each result is computed, directly or through other statements."""
     found: dict[str, frozenset[int]] = {}
     for statement in problem.statements:
         own = (found.get(access.tensor, frozenset()) for access in statement.reads)
@@ -113,7 +114,7 @@ def _any(flags: dict[int, Any], chosen: Iterable[int]) -> Any:
 
 
 def _placed(result: Result, found: list[Any], operands: Any) -> Any:
-    """A result of the chain: the kernel's result with its axes in order, broadcast along the axes that it lacks."""
+    """Return a result of the chain: a kernel's result, or an argument, transposed and repeated along missing axes."""
     kept = [axis for axes in result.axes for axis in axes]
     sizes = [size if axes else 1 for axes, size in zip(result.axes, result.shape, strict=True)]
     if result.number is None:
@@ -125,7 +126,7 @@ def _placed(result: Result, found: list[Any], operands: Any) -> Any:
 
 
 def with_moved_operands(problem: Problem) -> Problem:
-    """The problem in which a dense operand of just one dense product is stored in the order that this product prefers.
+    """Return the problem in which each dense operand of only one dense product has the layout that the product prefers.
 
     A moved operand has the axes of the given operand in another order.
     """

@@ -24,7 +24,7 @@ COMPOSED: dict[str, Callable[..., Any]] = {}
 def flattened(closed: Any) -> Any:
     """The closed jaxpr with the equations of jitted functions in place of their calls.
 
-    Functions with derivatives of their own stay calls.
+    Calls of functions with custom derivatives stay.
     """
     return _traced(closed, {}, CALLS)
 
@@ -39,7 +39,7 @@ def expanded(closed: Any) -> Any:
 
 
 def parts_of(jaxpr: Any, equation: Any) -> Any:
-    """The expanded jaxpr of an equation that calls a function, or is a softmax or logsumexp; None for any other.
+    """Return the expanded jaxpr of an equation that is a call, a softmax or a logsumexp; None for other equations.
 
     Its arguments are the variables that the equation reads, each once.
     """

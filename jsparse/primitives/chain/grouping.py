@@ -4,9 +4,9 @@ Equations are taken in program order. An equation may join the last group that c
 later group. It joins the first such group that remains a chain whose statements share loops; if there is none, it
 begins a new group at the end. An equation that cannot begin a kernel and reads no result of a group runs before all
 groups. A broadcast number, such as `jnp.ones_like(x)`, becomes part of every group that reads it, where it needs no
-array. So does a transposed array if products read fewer elements of it than it has: to transpose it would move all of
-them. Several groups may compute the same values of stored entries, if that is cheaper than to store them
-(`recomputation`).
+array. A transpose becomes part of its readers, too, if they are products that read fewer elements than the array has:
+a separate transpose would move all elements. Several groups may compute the same values of stored entries, if that is
+cheaper than to store them (`recomputation`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Step:
 
     Attributes:
         closed: the jaxpr of the equations.
-        invars, outvars: the variables of the whole jaxpr that the step reads and computes.
+        invars, outvars: the variables of the grouped jaxpr that the step reads and computes.
         is_fused: whether the step runs as one kernel.
         reason: why the chain ends here; "" if nothing follows.
     """
@@ -55,7 +55,7 @@ def groups(closed: Any) -> tuple[Any, tuple[Step, ...]]:
 
 
 def refusal(closed: Any) -> str | None:
-    """Why a closed jaxpr cannot be a chain whose statements share loops; None if it can."""
+    """Return the reason why a closed jaxpr cannot be a chain whose statements share loops; None if it can."""
     chain = translated(closed)
     return str(chain) if isinstance(chain, ChainError) else _refusal(chain)
 
@@ -106,7 +106,7 @@ class _Group:
 
     @property
     def own(self) -> list[Any]:
-        """The variables that other groups may read from this one: all that it computes except copies."""
+        """The variables that other groups may read from this group: the results of all equations except copies."""
         return [v for e in self.equations if id(e) not in self.copies for v in e.outvars]
 
     @property
@@ -117,13 +117,13 @@ class _Group:
 
 
 class _Grouping:
-    """The groups so far. Each needs only results of earlier groups.
+    """The groups so far. Each group reads only results of earlier groups.
 
     Attributes:
         made: variable → the number of the group that computes it.
         recomputation: finds the equations that a group may recompute.
         readers: variable → the equations that read it, by their id.
-        repeated: variable → the equation that repeats a number in it.
+        repeated: variable → the equation that broadcasts a number to it.
         exchanged: variable → the equation that transposes an array that no group computes.
         results: the variables that are results of the jaxpr.
     """
@@ -152,7 +152,7 @@ class _Grouping:
         return found
 
     def take(self, equation: Any) -> bool:
-        """Add an equation to a group, or begin a group with it. False if it should run before all groups."""
+        """Add an equation to a group, or begin a new group. Return False if it should run before all groups."""
         if equation.effects:  # effects keep program order, so none runs before the groups
             return self.alone(equation)
         needed = [self.made[v] for v in read(equation) if v in self.made]
@@ -181,7 +181,7 @@ class _Grouping:
         return (begins and self.begin(equation, parts)) or (bool(needed) and self.alone(equation))
 
     def begin(self, equation: Any, parts: Any) -> bool:
-        """Begin a group with an equation, after the equations recomputed for it. False if these are no chain."""
+        """Begin a group: the equations recomputed for an equation, then that equation. False if they are no chain."""
         self.groups.append(_Group([], Translation()))
         if self.join(len(self.groups) - 1, equation, parts) is None:
             return True
@@ -229,9 +229,9 @@ class _Grouping:
         return all(v not in self.results and own.issuperset(self.readers.get(v, ())) for v in entries)
 
     def views(self, number: int, equations: Sequence[Any]) -> list[Any]:
-        """The broadcasts of numbers, and the transposes of which few elements are read, that `equations` read.
+        """Find the broadcasts of numbers that `equations` read, and the transposes that they read only in part.
 
-        What the group computes or reads already is left out.
+        Variables that the group already computes or reads are left out.
         """
         known = self.known(number)
         wanted = dict.fromkeys(v for e in equations for v in read(e) if v not in known)
@@ -239,7 +239,7 @@ class _Grouping:
         return [*found, *(self.exchanged[v] for v in wanted if v in self.exchanged and _reads_few(equations, v))]
 
     def extended(self, number: int, copies: Sequence[Any], equation: Any, parts: Any, moves: bool) -> str | None:
-        """Add an equation to a group, after `copies`: equations that other groups compute, too."""
+        """Add `copies`, which other groups also compute, and then an equation. Return None, or why it is refused."""
         group = self.groups[number]
         assert group.chain is not None
         equations, chain = [*group.equations, *copies, equation], group.chain.copy()
@@ -277,7 +277,7 @@ class _Grouping:
         return [*([(group, fused)] if names else []), *((other, False) for other in behind)]
 
     def refusal(self, group: _Group, wanted: Collection[Any]) -> str | None:
-        """Why a group cannot be a kernel that returns all wanted variables; None if it can."""
+        """Return the reason why a group cannot be a kernel that returns all wanted variables; None if it can."""
         assert group.chain is not None
         try:
             return _refusal(group.chain.chain([v for v in group.own if v in wanted]))
@@ -303,9 +303,9 @@ def _starts(name: str) -> bool:
 
 
 def _reads_few(equations: Sequence[Any], v: object) -> bool:
-    """Whether the products that read a dense array read fewer elements of it, repeats counted, than it has.
+    """Return whether the products that read a dense array read fewer elements, repeats included, than the array has.
 
-    False if another operation reads it.
+    The result is False if another operation reads the array.
     """
     readers = [e for e in equations if v in read(e)]
     size = next(x.aval.size for e in readers for x in read(e) if x == v)
@@ -316,6 +316,6 @@ def _reads_few(equations: Sequence[Any], v: object) -> bool:
 
 
 def _unread(equations: Sequence[Any]) -> list[Any]:
-    """The variables that the equations compute, but that none of them reads."""
+    """Return the variables that some of the equations compute and none of the equations reads."""
     used = {v for e in equations for v in read(e)}
     return [v for e in equations for v in e.outvars if v not in used]

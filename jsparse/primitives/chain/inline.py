@@ -1,4 +1,4 @@
-"""Inlining: statements that compute one element at each point become part of the only statement that reads them there.
+"""Inlining: a statement that computes one element at each point becomes part of the only statement that reads it there.
 
     S[i, j] = A[i, j] - m[i]
     E[i, j] = exp(S[i, j])        →        E[i, j] = exp(A[i, j] - m[i])
@@ -40,7 +40,7 @@ MOST = 100
 
 
 def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
-    """The statements that are left. `results` are the tensors that have to be written."""
+    """Inline statements into their readers, and return the others. `results` are the tensors to be written."""
     left = {draft.tensor: _Statement.of(drafts, draft) for draft in drafts.statements}
     _check_ranks(drafts, left)
     readers: dict[str, set[str]] = {name: set() for name in left}
@@ -64,7 +64,7 @@ def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
 
 
 def _check_ranks(drafts: Drafts, statements: Mapping[str, _Statement]) -> None:
-    """Raise ChainError if an axis is divided in the target, and not divided the same way where the tensor is read."""
+    """Raise ChainError if an axis is divided in one way where a tensor is written, and in another where it is read."""
 
     def sizes(nodes: Iterable[Node]) -> list[int]:
         return [drafts.variables.sizes[node] for node in nodes]
@@ -78,12 +78,12 @@ def _check_ranks(drafts: Drafts, statements: Mapping[str, _Statement]) -> None:
 
 @dataclass
 class _Statement:
-    """A draft with the representatives of all nodes, and with the walks of the slots that it runs over.
+    """A draft with representatives in place of nodes, and with a walk for each pattern whose slots the draft indexes.
 
     Attributes:
-        uses: how often each access occurs in its value.
-        points: the nodes of all index variables that it loops over.
-        depth: the depth of its value.
+        uses: how often each access occurs in the draft's value.
+        points: the nodes of all index variables over which the statement loops.
+        depth: the depth of the draft's value.
     """
 
     draft: Draft
@@ -116,24 +116,26 @@ class _Statement:
 
     @property
     def tensors(self) -> set[str]:
-        """The tensors that it reads."""
+        """The tensors that the statement reads."""
         return {access.tensor for access in self.uses}
 
     def is_pointwise(self, drafts: Drafts) -> bool:
-        """Whether each element is computed at one point."""
+        """Return whether the statement computes each element at one point only."""
         variables = drafts.variables
         found = {n for node in self.draft.nodes for n in _parts(drafts, node)}
         return self.points == frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
 
     def stays_apart(self, drafts: Drafts) -> bool:
-        """Whether it has to stay a statement: it calls a function that kernels have in float32 only, not in float64."""
+        """Return whether the statement takes no part in inlining.
+
+        That is so if it calls a function that kernels have in float32 only, although the chain has float64."""
         names = operations_of(self.draft.value)
         return "float64" in drafts.dtypes and any(OPERATIONS[name].is_narrow for name in names)
 
     def fits(self, reader: _Statement) -> bool:
         """Whether the reader computes at the same points, in a dtype that loses nothing, and reads this element there.
 
-        A reader that walks no pattern, or another one, also reads the zeros between the entries of a dense target.
+        A reader that walks no pattern, or another pattern, also reads zeros between the entries of a dense target.
         """
         own, other = self.draft, reader.draft
         alike = all(access == own.access for access in reader.uses if access.tensor == own.tensor)
@@ -188,7 +190,7 @@ def _is_product(value: Scalar) -> bool:
 
 
 def _keeps(first: str, second: str) -> bool:
-    """Whether the second dtype represents all results of arithmetic in the first. A condition has the dtype None."""
+    """Return whether the second dtype represents all results of arithmetic in the first; True if either is "bool"."""
     if "bool" in (first, second):
         return True
     a, b = (np.dtype(accumulator(x)) for x in (first, second))
@@ -198,7 +200,7 @@ def _keeps(first: str, second: str) -> bool:
 def _inserted(value: Scalar, access: Access, new: Scalar) -> Scalar:
     """The expression with `new` in place of an access.
 
-    A bool is `select(c, 1, 0)`. Where it is tested by `x != 0`, the test becomes the condition c.
+    A bool is `select(c, 1, 0)`. Where the bool is tested by `x != 0`, the condition c replaces the test.
     """
     match value, new:
         case Apply("!=", (Access() as x, zero)), Apply("select", (c, yes, no)) if (
@@ -219,7 +221,7 @@ def _inserted(value: Scalar, access: Access, new: Scalar) -> Scalar:
 
 
 def _live(left: dict[str, _Statement], results: Sequence[str]) -> list[Draft]:
-    """The statements whose targets are results, or are read by one of them."""
+    """Return the statements whose targets are results, or are read by another statement that is returned."""
     wanted, found = set(results), list[Draft]()
     for name, statement in reversed(left.items()):
         if name in wanted:

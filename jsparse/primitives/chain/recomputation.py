@@ -6,7 +6,7 @@ the order of columns, and read again. But an entry of W or dS is a function of a
 the sum of the entries in its row. So a second group that loops over columns can recompute W and dS, and no array has an
 element for each entry: these are the two loops of FlashAttention-2's gradient (Dao, 2023).
 
-Recomputation pays if it reads at most as many bytes of dense rows as storing and permuting the values would move:
+Recomputation pays if the dense rows that it reads have at most as many bytes as storing and permuting values moves:
 
     bytes of the rows that recomputation reads  <=  MOVES · bytes of the values
 
@@ -36,13 +36,13 @@ def read(equation: Any) -> list[Any]:
 
 
 class Recomputation:
-    """Finds the equations of a jaxpr that a group may recompute.
+    """A search for the equations of a jaxpr that a group may recompute.
 
     Attributes:
         makers: variable → the equation that computes it.
         on_entries: the variables with an element for each stored entry.
-        sums: the equations that sum entries into a dense array, by the pattern and the levels that they sum over.
-        repeated: the variables that are a broadcast number, which loops need not read from memory.
+        sums: the equations that sum entries into a dense array, by the pattern and the summed levels.
+        repeated: the variables that hold a broadcast number, which loops need not read from memory.
     """
 
     def __init__(self, jaxpr: Any) -> None:
@@ -109,7 +109,7 @@ def _spec(equation: Any) -> Spec | None:
 
 
 def _summed_levels(equation: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """The pattern whose entries an equation sums into a dense array, and the numbers of the levels it sums over.
+    """Return the pattern whose entries an equation sums into a dense array, and the indices of the summed levels.
 
     The result is None for any other equation, and for sums over all levels or over none.
     """

@@ -45,7 +45,7 @@ class Result:
 
     Attributes:
         number: the number of the kernel's result that holds the elements; None for an argument that is passed through.
-        argument: the number of that argument.
+        argument: the number of the argument that is passed through, or None.
         axes: for each axis of the result, the axes of the kernel's result (or argument) that it merges; none for an
             axis along which elements repeat.
         shape: the shape of the result.
@@ -63,7 +63,7 @@ class Chain:
 
     Attributes:
         problem: the statements.
-        walks: the patterns, in the numbering of the problem.
+        walks: the patterns, in the order of the problem's patterns.
         stored: the patterns in the storage orders in which the problem walks them.
         operands: how each operand of the problem is passed.
         index: for each walk, the numbers of the arguments that are its index arrays.
@@ -102,7 +102,7 @@ def translated(closed: Any) -> Chain | ChainError:
 
 
 class Translation:
-    """Equations of a jaxpr as statements, added one by one. A copy can grow independently.
+    """A translation of equations, which are added one by one, to statements. A copy can grow independently.
 
     Attributes:
         invars: the variables that are arguments.
@@ -174,7 +174,7 @@ def _value(v: Any, env: dict[Any, Value]) -> Value:
 
 
 class _Named:
-    """Gives names to index variables and tensors, and makes the problem."""
+    """A builder that gives names to index variables and tensors, and makes the problem."""
 
     def __init__(
         self, drafts: Drafts, invars: Sequence[Any], statements: Sequence[Draft], written: Sequence[str]
@@ -227,7 +227,7 @@ class _Named:
         return Operand(int(name[1:]), _merged(sizes, [walk is not None for walk in on]))
 
     def result(self, view: View, order: Sequence[str]) -> Result:
-        """How a result is made from the kernel's results. A divided axis merges several of their axes."""
+        """Return how a result is made from a kernel's result. A divided axis merges several axes of that result."""
         if view.home is None:
             own = tuple(() if axis is None else (axis,) for axis in view.axes)
             return Result(None, int(view.tensor[1:]), own, view.shape)
@@ -263,7 +263,7 @@ class _Named:
         return Access(tensor, self.indices(nodes))
 
     def indices(self, nodes: Sequence[Node]) -> tuple[IndexVar, ...]:
-        """The names of index variables. Slots have the names of their levels and of the dense axes after them."""
+        """Return the names of index variables. Slots have the names of the levels and of the dense axes after these."""
         found: list[IndexVar] = []
         for node in nodes:
             slots = self.drafts.variables.slots(node)
@@ -274,7 +274,7 @@ class _Named:
         return tuple(found)
 
     def axes(self, nodes: Sequence[Node]) -> tuple[Axis, ...]:
-        """The storage axes of an array with these axes."""
+        """Return the storage axes of an array whose axes are these nodes."""
         found: list[Axis] = []
         dim = 0
         for node in nodes:
@@ -296,6 +296,6 @@ class _Named:
 
 
 def _merged(sizes: Sequence[int], are_slots: Sequence[bool]) -> tuple[int, ...]:
-    """The sizes of axes after the first axis over slots and all later axes are merged, as kernels expect."""
+    """Merge the first axis over slots with all later axes, as kernels expect. Return the sizes of the new axes."""
     at = next((n for n, is_slots in enumerate(are_slots) if is_slots), len(sizes))
     return (*sizes[:at], *([prod(sizes[at:])] if at < len(sizes) else []))

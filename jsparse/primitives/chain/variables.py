@@ -57,7 +57,7 @@ class Variables:
         return node
 
     def merged(self, parts: Sequence[Node]) -> Node:
-        """A new node that consists of others."""
+        """Make a new node that consists of the nodes `parts`."""
         node = self.new(prod(self.sizes[part] for part in parts))
         self._parts[node] = tuple(parts)
         return node
@@ -69,7 +69,7 @@ class Variables:
         return parts if self.unite([(node, self.merged(parts))]) else None
 
     def expanded(self, node: Node) -> tuple[Node, ...]:
-        """The representatives of a node's undivided parts, at any depth; for an undivided node, of the node itself."""
+        """Return the representatives of a node's undivided parts, at any depth; if undivided, of the node itself."""
         found = self.find(node)
         return (
             tuple(n for part in self._parts[found] for n in self.expanded(part)) if found in self._parts else (found,)
@@ -82,7 +82,7 @@ class Variables:
         return node
 
     def slots(self, node: Node) -> Slots | None:
-        """What a node consists of, if it runs over slots."""
+        """Return the slots over which a node runs, or None for a node that does not run over slots."""
         return self._slots.get(self.find(node))
 
     def separate(self, nodes: Iterable[Node]) -> None:

@@ -1,3 +1,3 @@
-"""What primitives compute, as operations of XLA: for platforms that have no kernels of jsparse.
+"""The primitives as XLA operations, for platforms on which jsparse has no kernels.
 
 Products of blocks may have kernels in Pallas."""

@@ -1,10 +1,10 @@
 """Index arrays from coordinate tuples: the tuples are sorted, and levels are filled from the outermost to the last.
 
-In each level a tuple has a position, which never falls from one tuple to the next:
+In each level a tuple has a position, which never decreases from one tuple to the next:
 
     computed levels    position = parent * size + coordinate
-    coordinates        it grows by one if the tuple differs from the one before, in the level's chain or above
-    runs               likewise, but below one parent it grows by as much as the coordinate does
+    coordinates        position grows by one if the tuple differs from the previous one in the level's chain or above
+    runs               likewise, but below one parent position grows by as much as the coordinate does
     one per parent     position = parent
 
 Pointers say where the positions below each parent begin: at the least position of any tuple with that parent or a later
@@ -30,17 +30,17 @@ from jsparse.formats.dynamic import slots_dtype
 from jsparse.formats.levels import LevelKind
 
 FAR = 2**62
-"""The largest position: more count as this many, as in the extension's arithmetic (`csrc/levels/positions.h`)."""
+"""The largest position. Larger ones count as this one, as in the extension's arithmetic (`csrc/levels/positions.h`)."""
 
 
 @dataclass(frozen=True)
 class SortedTuples:
-    """Tuples of coordinates in lexicographic order. Those that are not live come last.
+    """Tuples of coordinates in lexicographic order. Tuples that are not live come last.
 
     Attributes:
         columns: the coordinates (n,) of each level. Where a tuple is not live, they are the sizes of the dimensions.
-        order: (n,) the number of each tuple before the sort. Equal tuples keep their order, and so do those not live.
-        begins: (n,) whether a tuple is live and differs from the one before.
+        order: (n,) the index of each tuple before the sort. Equal tuples keep their order, as do tuples not live.
+        begins: (n,) whether a tuple is live and differs from the previous tuple.
         count: how many tuples are live.
     """
 
@@ -53,14 +53,14 @@ class SortedTuples:
 def sorted_distinct(
     columns: Sequence[jax.Array], live: jax.Array, sizes: Sequence[int], order_dtype: np.dtype
 ) -> SortedTuples:
-    """Sort tuples, and find those that begin a new one.
+    """Sort tuples, and find the first one of each group of equal tuples.
 
     Args:
         columns: the coordinates (n,) of each level, outermost first, in a dtype that holds the sizes. They may be
             anything where a tuple is not live, and lie in [0, size) where it is.
-        live: (n,) which tuples count.
+        live: (n,) whether each tuple counts.
         sizes: the size of the dimension of each level.
-        order_dtype: the dtype of the tuples' numbers.
+        order_dtype: the dtype of the indices of tuples.
     """
     inputs = lax.iota(order_dtype, live.shape[0])
     # A size is more than any coordinate.
@@ -72,13 +72,13 @@ def sorted_distinct(
 
 
 def differs(columns: Sequence[jax.Array]) -> jax.Array:
-    """Whether each tuple differs from the one before in any of these columns. The first tuple does not."""
+    """Return whether each tuple differs from the previous tuple in any of these columns. The first does not."""
     return reduce(or_, (column != _before(column) for column in columns))
 
 
 @dataclass(frozen=True)
 class Assembly:
-    """The index arrays of a pattern, and the slots of the tuples that it was made of.
+    """The index arrays of a pattern, and the slots of the tuples from which the pattern was made.
 
     Attributes:
         arrays: the index arrays, in the order of `Format.arrays`, with their padding.
@@ -90,7 +90,7 @@ class Assembly:
 
 
 def assembled(columns: Sequence[jax.Array], count: jax.Array, type_: DynamicType) -> Assembly:
-    """The index arrays of a pattern with an entry at each of the tuples.
+    """Compute the index arrays of a pattern with an entry at each live tuple, and the slots of the tuples.
 
     Args:
         columns: the coordinates (n,) of each level, outermost first, in the index dtype of the type. The first `count`
@@ -125,8 +125,8 @@ def assembled(columns: Sequence[jax.Array], count: jax.Array, type_: DynamicType
 def slots_with_room(type_: DynamicType) -> int:
     """The number of slots that the index arrays can store, at most nse.
 
-    Levels with coordinates have room for as many positions as their array is long. Others store nothing for a position,
-    so only nse limits how many there are.
+    Levels with coordinates have room for as many positions as their array is long. Other levels store nothing for a
+    position, so only nse limits their positions.
     """
     inner = prod(type_.shape[dim] for dim in type_.format.trailing_dims)
     stored = type_.format.levels[: type_.format.ndim - type_.format.trailing_dense]
@@ -143,8 +143,8 @@ class _Tuples:
 
     Attributes:
         positions: (n,) the position of each tuple, where it is live.
-        begins: (n,) whether the tuple is live and differs from the one before in this level's chain or above.
-        live: (n,) which tuples are live: the first ones.
+        begins: (n,) whether the tuple is live and differs from the previous tuple in this level's chain or above.
+        live: (n,) whether each tuple is live. The live tuples come first.
     """
 
     positions: jax.Array
@@ -153,7 +153,7 @@ class _Tuples:
 
 
 def _entered(above: _Tuples, kind: LevelKind, size: int, chain: Sequence[jax.Array]) -> _Tuples:
-    """The tuples in the next chain of levels.
+    """Find the positions of the tuples in the next chain of levels.
 
     Args:
         kind: the kind of the chain's first level.
@@ -174,7 +174,7 @@ def _entered(above: _Tuples, kind: LevelKind, size: int, chain: Sequence[jax.Arr
 
 
 def _array(role: str, length: int, above: _Tuples, level: _Tuples, column: jax.Array) -> jax.Array:
-    """The index array of that role in the first level of a chain."""
+    """Compute the index array with the role `role` in the first level of a chain."""
     if role == "coordinates":
         return _coordinates(length, level, column)
     if role == "starts":
@@ -196,7 +196,7 @@ def _coordinates(length: int, level: _Tuples, column: jax.Array) -> jax.Array:
 
 
 def _before(column: jax.Array) -> jax.Array:
-    """The column moved by one: each element is the one before, and the first one is itself."""
+    """Shift a column by one: each element becomes the previous element, and the first element stays."""
     return jnp.concatenate([column[:1], column[:-1]])
 
 
@@ -206,7 +206,7 @@ def _far(dtype: np.dtype) -> int:
 
 
 def _multiplied(parents: jax.Array, size: int, column: jax.Array) -> jax.Array:
-    """parents * size + column, at most the largest position."""
+    """Return parents * size + column, but at most the largest position."""
     far = _far(parents.dtype)
     room = far - column
     fits = parents <= lax.div(room, jnp.full_like(room, max(size, 1)))
@@ -214,10 +214,10 @@ def _multiplied(parents: jax.Array, size: int, column: jax.Array) -> jax.Array:
 
 
 def _running_sum(steps: jax.Array) -> jax.Array:
-    """The running sum of steps >= 0, at most the largest position.
+    """Return the running sum of steps >= 0, but at most the largest position.
 
-    As an unsigned number, a sum of two positions fits. So the first sum that is too large is seen, and all sums behind
-    it are too large as well.
+    The sum of two positions fits in an unsigned integer. So the first sum that is too large is detected, and all later
+    sums are too large as well.
     """
     far, dtype = _far(steps.dtype), steps.dtype
     sums = lax.cumsum(lax.bitcast_convert_type(steps, np.dtype(f"uint{8 * dtype.itemsize}")))

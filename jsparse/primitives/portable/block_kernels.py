@@ -1,12 +1,12 @@
-"""The kernels for products of blocks, in Pallas: one for GPUs, which Triton compiles, and one for TPUs, by Mosaic.
+"""Pallas kernels for products of blocks: one for GPUs, which Triton compiles, and one for TPUs, which Mosaic compiles.
 
     R[t, n, m] = Σ X[s(e), n, k] · V[e, k, m]        summed over k, and over the entries e of target t
 
 On a GPU each program computes a tile of R, and loops over the entries of its target and the tiles of k. On a TPU one
-program takes the entries one after the other. The sources and the slots of entries are there before it starts, so it
-fetches the next tiles while it multiplies. Both kernels keep sums in float32, and round them once.
+program takes the entries one after the other. The sources and the slots of entries are loaded before it starts, so the
+program fetches the next tiles while it multiplies. Both kernels keep sums in float32, and round them once.
 
-This module imports Pallas, so it is imported when it is asked for.
+This module imports Pallas, so it is imported only on demand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GPU_DTYPES = ("float16", "bfloat16", "float32")
 TPU_DTYPES = ("bfloat16", "float32")
 
 MOST_SCALARS = 1 << 16
-"""The most numbers that say where entries are, in a kernel for TPUs: they lie in a memory of one megabyte."""
+"""The most pointers, slots, sources and targets of a TPU kernel. They are kept in a memory of one megabyte."""
 
 
 class Ref(Protocol):
@@ -51,8 +51,9 @@ class Ref(Protocol):
 def multiply_on_gpu(
     spec: Spec, factors: Sequence[Array], index: Sequence[Sequence[Array]], interpret: bool = False
 ) -> jax.Array | None:
-    """The einsum by the kernel for GPUs; None unless it is a product of blocks whose sizes are powers of two, from 16
-    on: Triton has no other arrays, and no smaller products."""
+    """Compute the einsum by the kernel for GPUs. Return None unless the einsum is a product of blocks.
+
+    Block sizes have to be powers of two, at least 16: Triton has no other arrays, and no smaller products."""
     product = _of_floats(spec, factors, GPU_DTYPES)
     if product is None or any(k < 16 or k & (k - 1) for k in _block(product)):
         return None
@@ -62,8 +63,9 @@ def multiply_on_gpu(
 def multiply_on_tpu(
     spec: Spec, factors: Sequence[Array], index: Sequence[Sequence[Array]], interpret: bool = False
 ) -> jax.Array | None:
-    """The einsum by the kernel for TPUs; None unless it is a product of not too many blocks whose sizes are multiples
-    of 128, as the unit of products has it."""
+    """Compute the einsum by the kernel for TPUs. Return None unless the einsum is a product of not too many blocks.
+
+    Block sizes have to be multiples of 128, as the matrix unit requires."""
     product = _of_floats(spec, factors, TPU_DTYPES)
     if product is None or any(k % 128 for k in _block(product)):
         return None
@@ -73,7 +75,7 @@ def multiply_on_tpu(
 
 
 def _of_floats(spec: Spec, factors: Sequence[Array], dtypes: Sequence[str]) -> BlockProduct | None:
-    """The einsum as a product of blocks in some dtypes; None if it is none, or nothing is multiplied."""
+    """Return the einsum as a product of blocks. None if it is no such product, is empty, or has other dtypes."""
     product = block_product(spec)
     names = {np.dtype(dtype).name for dtype in (spec.dtype_of(factors), *(x.dtype for x in factors))}
     return None if product is None or product.is_empty(factors) or not names.issubset(dtypes) else product
@@ -115,7 +117,7 @@ def _sum_of_a_tile(
     steps: int,
     is_transposed: bool,
 ) -> None:
-    """Compute one tile of the result. Tiles have `tiles` elements along n, k and m, and k has `steps` of them."""
+    """Compute one tile of the result. Tiles have `tiles` elements along n, k and m. There are `steps` tiles along k."""
     target, n, m = (pl.program_id(axis) for axis in range(3))
 
     def added(step: jax.Array, total: jax.Array) -> jax.Array:
@@ -160,14 +162,14 @@ def _by_mosaic(given: Blocks, interpret: bool) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Places:
-    """Which tiles a step needs: of X, of the blocks and of the result.
+    """The tiles of X, of the blocks and of the result that each step accesses.
 
-    A step is (tile of n, tile of m, entry, tile of k). Steps after the last entry that counts stay at its last tiles,
-    so they fetch nothing.
+    A step is (tile of n, tile of m, entry, tile of k). Steps after the last entry that counts stay at the last tiles of
+    that entry, so these steps fetch nothing.
 
     Attributes:
         steps: the number of tiles of k.
-        is_transposed: whether blocks are.
+        is_transposed: whether the blocks are transposed.
     """
 
     steps: int
@@ -236,7 +238,7 @@ def _tile(size: int) -> int:
 
 
 def _operands(given: Blocks, numbers: Sequence[Array], tile: int) -> tuple[jax.Array, ...]:
-    """The operands: numbers of entries, X with zeros after n up to a multiple of a tile, and the blocks."""
+    """Return the operands of a kernel: `numbers`, X padded along n to a multiple of `tile`, and the blocks."""
     x = jnp.pad(given.x, ((0, 0), (0, -given.x.shape[1] % tile), (0, 0)))
     return _compat.same_varying((*map(jnp.asarray, numbers), x, given.values))
 

@@ -2,13 +2,14 @@
 
     R[t, n, m] = Σ X[s(e), n, k] · V[e, k, m]        summed over k, and over the entries e with t(e) = t
 
-Here t are the pattern's index variables that the result has, and s are those that X has; n, k and m are the dense index
-variables of X and R, of X and V, and of V and R. Each letter stands for several index variables, which become one axis.
-The derivative in X is such a product again. The one in V is none: it is a sampled product.
+Here t are the index variables that the pattern shares with the result, and s are the ones that it shares with X; n, k
+and m are the dense index variables of X and R, of X and V, and of V and R. Each letter stands for several index
+variables, which become one axis. The derivative in X is such a product again. The derivative in V is not: it is a
+sampled product.
 
 XLA would write X[s(e)] and the products of all entries to memory. A kernel (`block_kernels.py`) reads each block of X
-where it lies. Its entries are sorted by their targets, and those that do not count come last, where no target's entries
-are: so their numbers are never multiplied, be they NaN.
+in place. The entries are sorted by target. Entries that do not count come last, outside of every target's range, so
+their values are never multiplied, even if they are NaN.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class BlockProduct:
 
     Attributes:
         spec: the einsum.
-        number: the number of the factor V, which lies on the pattern.
+        number: the index of the factor V, which lies on the pattern.
         targets: the index variables t.
         sources: the index variables s.
         outer: the index variables n.
@@ -58,7 +59,7 @@ class BlockProduct:
         return prod(sizes[v] for v in group)
 
     def is_empty(self, factors: Sequence[Array]) -> bool:
-        """Whether nothing is multiplied."""
+        """Return whether the result or a factor has no elements."""
         return 0 in (*self.spec.shape(self.spec.result), *(np.size(x) for x in factors))
 
     def operands(self, factors: Sequence[Array], arrays: Sequence[Array]) -> Blocks:
@@ -76,7 +77,7 @@ class BlockProduct:
         )
 
     def result(self, out: jax.Array) -> jax.Array:
-        """The result in the layout of its term, from an array (t, n, m)."""
+        """Convert a result with axes (t, n, m) to the layout of the result's term."""
         labels, sizes = (*self.targets, *self.outer, *self.kept), dict(self.spec.sizes)
         return jnp.transpose(
             out.reshape([sizes[v] for v in labels]), [labels.index(v) for v in self.spec.result.before]
@@ -87,7 +88,7 @@ SLOTS = ""  # the label of the axis of slots, which is no index variable's
 
 
 def _grouped(x: Array, labels: Group, groups: Sequence[Group]) -> jax.Array:
-    """An array with an axis for each group of labels."""
+    """Transpose and reshape an array so that it has one axis for each group of labels."""
     sizes = dict(zip(labels, np.shape(x), strict=True))
     moved = jnp.transpose(x, [labels.index(v) for group in groups for v in group])
     return moved.reshape([prod(sizes[v] for v in group) for group in groups])
@@ -100,7 +101,7 @@ class Blocks:
     Attributes:
         x: (sources, n, k) the dense factor.
         values: (nse, k, m) the blocks; (nse, m, k) if they are transposed.
-        is_transposed: whether they are.
+        is_transposed: whether the blocks are transposed.
         entries: the entries, sorted by their targets.
         dtype: the dtype of the result.
     """
@@ -120,13 +121,13 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class SortedEntries:
-    """The entries of a pattern, sorted by their targets. Those that do not count come last.
+    """The entries of a pattern, sorted by their targets. Entries that do not count come last.
 
     Attributes:
         pointers: (targets + 1,) target t has the entries from pointers[t] to pointers[t + 1] - 1.
         slots: (nse,) the slot of each entry.
-        sources: (nse,) its source, which is in range even if the entry does not count.
-        targets: (nse,) its target, likewise.
+        sources: (nse,) the source of each entry, which is in range even if the entry does not count.
+        targets: (nse,) the target of each entry, likewise in range.
     """
 
     pointers: Array
@@ -136,7 +137,7 @@ class SortedEntries:
 
     @staticmethod
     def of(rows: Stream, product: BlockProduct) -> SortedEntries:
-        """The entries of a stream. They are numpy's if the stream is known while a program is traced."""
+        """Sort the entries of a stream. A stream that is known while a program is traced gives numpy arrays."""
         count, xp = product.size(product.targets), np if rows.is_known else jnp
         sizes = dict(product.spec.sizes)
         targets, sources = (xp.asarray(rows.flat(group, sizes)) for group in (product.targets, product.sources))
@@ -150,7 +151,7 @@ class SortedEntries:
 
 
 def block_product(spec: Spec) -> BlockProduct | None:
-    """The einsum as a product of blocks; None if it is none."""
+    """Return the einsum as a product of blocks; None if it is no such product, or its sums may be too long."""
     lain = [term.on for term in spec.factors]
     is_product = spec.semiring.is_linear and spec.mask is None and len(lain) == 2 and set(lain) == {0, None}
     if not is_product or len(spec.walks) > 1 or spec.walks[0].lead or spec.result.on is not None:

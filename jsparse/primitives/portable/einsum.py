@@ -2,7 +2,7 @@
 
     Spec ──stream_of──> a Stream for each pattern ──known_rows, visit──> one Stream ──Sum──> the result
 
-No plan is made. Dimensions that batch the index arrays are a `jax.vmap` of the rule.
+No plan is made. If index arrays have batch axes, `jax.vmap` maps the rule over these axes.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Kernel = Callable[[Spec, Sequence[Any], Index], jax.Array | None]
 
 
 def compute_einsum(*operands: Any, spec: Spec, machine: Machine, kernel: Kernel | None = None) -> jax.Array:
-    """The einsum that a spec states, by XLA operations. NaN where a pattern overflowed.
+    """Compute the einsum of a spec by XLA operations. The result is NaN where a pattern overflowed.
 
     Args:
-        kernel: a function `kernel(spec, factors, index)` that computes some einsums, and gives None for the others.
+        kernel: a function `kernel(spec, factors, index)` that computes some einsums, and returns None for the others.
     """
     factors, index = spec.split(operands)
     own = [arrays[: walk.array_counts[0]] if arrays else () for walk, arrays in zip(spec.walks, index, strict=True)]
@@ -45,7 +45,7 @@ def compute_einsum(*operands: Any, spec: Spec, machine: Machine, kernel: Kernel 
 
 
 def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) -> jax.Array:
-    """The result for patterns whose index arrays may have leading axes."""
+    """Compute the einsum for patterns whose index arrays may have leading batch axes."""
     lead = next((v for walk in spec.walks for v in walk.lead), None)
     if lead is None:
         return _single(spec, factors, index, machine)
@@ -69,7 +69,7 @@ def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine)
 
 
 def _without(spec: Spec, lead: IndexVar) -> tuple[Spec, list[int | None]]:
-    """The spec of one member of a batch, and the axis of the batch in each factor."""
+    """Return the spec of one member of a batch, and the batch axis of each factor (None if it has none)."""
 
     def less(term: ArrayAccess) -> ArrayAccess:
         return replace(
@@ -108,14 +108,14 @@ def _single(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) 
 
 
 def _is_in_order(rows: Stream, spec: Spec) -> bool:
-    """Whether row q is slot q of the result's pattern, and the result has no other variable of a pattern."""
+    """Return whether row q is slot q of the result's pattern, and no other axis of the result is of a pattern."""
     on, sparse = spec.result.on, {v for walk in spec.walks for v in walk.indices}
     others = sparse.intersection((*spec.result.before, *spec.result.behind))
     return on is not None and not others and on in rows.positions and rows.positions[on] is None
 
 
 def _variables(spec: Spec, rest: Sequence[Sorted]) -> frozenset[IndexVar]:
-    """The index variables by whose values factors and result are indexed, or the patterns `rest` searched."""
+    """Return the index variables that index factors or the result, or select entries in the patterns `rest`."""
     named = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
     return frozenset(named.union(*(step.bound for step in rest)))
 
@@ -141,7 +141,7 @@ def _is_empty(spec: Spec, factors: Sequence[Any]) -> bool:
 
 
 def _dense(spec: Spec, factors: Sequence[Any], machine: Machine) -> jax.Array:
-    """A product of arrays alone. Rows are the elements of one index variable, unless XLA has the product as a whole."""
+    """Compute a product of dense arrays. Rows run over one index variable, unless XLA computes the product at once."""
     sizes = dict(spec.sizes)
     rows = Stream(1, {}, {})
     if spec.result.before and (spec.mask is not None or not spec.semiring.is_linear):

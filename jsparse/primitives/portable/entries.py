@@ -4,8 +4,8 @@ Joined rows are merged into a buffer of the result's capacity, chunk by chunk:
 
     buffer = the first of sort(distinct(buffer and chunk))
 
-so that nothing of the size of all rows exists. A result that overflows counts all rows that were joined, repeats
-included: that many slots suffice.
+so that no array has an element for each of all rows. After an overflow, every further row is counted, repeats included:
+that many slots suffice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AT_ONCE = 1 << 16  # rows that are merged at a time, or as many as the result ha
 
 
 def compute_entries(*operands: Any, work: Entries) -> list[Any]:
-    """The index arrays of a dynamic pattern, and the values on a pattern."""
+    """Compute the index arrays of the result if its pattern is dynamic, and the values if there are terms."""
     if work.specs:
         return apart(*operands, work=work)
 
@@ -69,7 +69,7 @@ def _assembled(operands: Sequence[Any], work: Entries) -> tuple[Any, ...]:
 
 
 def _with_term(merged: Merged, total: Entered, reached: OutputPattern, term: Sequence[int], index: Any) -> Entered:
-    """The entries with those that a product of the patterns `term` reaches."""
+    """Add to `total` the entries that a product of the patterns `term` reaches."""
     sizes = dict(reached.sizes)
     walks = [reached.walks[n] for n in term]
     own = [index[n][: walk.array_counts[0]] if index[n] else () for n, walk in zip(term, walks, strict=True)]
@@ -91,10 +91,10 @@ class Entered(NamedTuple):
     """The entries that were found.
 
     Attributes:
-        columns: for each level, coordinates (nse,). The first `distinct` are those of the entries, sorted.
+        columns: for each level, coordinates (nse,). The first `distinct` coordinates belong to the sorted entries.
         distinct: the number of entries.
-        count: the number of slots that suffice for all.
-        overflowed: whether some had no room.
+        count: a number of slots that suffices for all entries.
+        overflowed: whether some entries had no room.
     """
 
     columns: tuple[Any, ...]
@@ -105,7 +105,7 @@ class Entered(NamedTuple):
 
 @dataclass(frozen=True)
 class Merged:
-    """Merges rows into sorted, distinct entries.
+    """A merge of rows into sorted, distinct entries.
 
     Attributes:
         type: the type of the result.
@@ -121,13 +121,13 @@ class Merged:
         return tuple(self.type.shape[level.dim] for level in self.type.format.levels)
 
     def start(self) -> Entered:
-        """No entries."""
+        """Return the state without entries."""
         dtype = self.type.index_dtype
         zero = jnp.zeros((), dtype)
         return Entered(tuple(jnp.zeros(self.type.nse, dtype) for _ in self.levels), zero, zero, jnp.zeros((), bool))
 
     def add(self, total: Entered, rows: Stream) -> Entered:
-        """The entries with the coordinates of the rows that count."""
+        """Add entries at the coordinates of the rows that count."""
         nse, dtype = self.type.nse, self.type.index_dtype
         counted = jnp.ones(rows.rows, bool) if rows.live is None else jnp.asarray(rows.live)
         live = jnp.concatenate([jnp.arange(nse) < total.distinct, counted])

@@ -1,14 +1,14 @@
 """The coordinates of every slot of a dynamic pattern, from its index arrays.
 
-The position of a slot in the last level is its number. Each level, from the last to the first, gives the coordinate of
-each position, and the position's parent in the level above:
+The position of a slot in the last level is the slot's index. Each level, from the last to the first, gives the
+coordinate of each position, and the position's parent in the level above:
 
     computed levels    parent = position // size          coordinate = position % size
     coordinates        parent by pointers, or position    coordinate = coordinates[position]
     runs               parent by pointers                 coordinate = starts[parent] + position - pointers[parent]
 
-Index arrays may contain anything, because nobody may have checked them. A slot is live if all its positions have
-parents, and all its coordinates lie in their dimensions. Nothing is read elsewhere for a number that is out of range.
+Index arrays may contain anything, because they may be unchecked. A slot is live if all its positions have parents, and
+all its coordinates lie in their dimensions. An index out of range causes no read outside of an array.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jsparse.primitives.portable.read_levels import StoredLevel, parents_of, rea
 
 
 def expand(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[tuple[jax.Array, ...], jax.Array]:
-    """The coordinates of every slot.
+    """Compute the coordinates of every slot, and find the slots that have an entry.
 
     Args:
         arrays: the index arrays, in the order of `Format.arrays`, of the type's lengths and dtype. Their contents are
@@ -55,8 +55,8 @@ class _Places:
 
     Attributes:
         positions: (nse,) the positions, which may be anything where a slot is not live.
-        live: (nse,) which slots are live as far as the levels below say.
-        is_consecutive: whether positions are the numbers 0, 1, 2, ...: then arrays are read without a gather.
+        live: (nse,) whether each slot is live, as far as the levels below tell.
+        is_consecutive: whether the positions are 0, 1, 2, ...: then arrays are read without a gather.
     """
 
     positions: jax.Array
@@ -64,7 +64,7 @@ class _Places:
     is_consecutive: bool
 
     def within(self, room: int) -> _Places:
-        """The places. Those at positions of `room` and more are not live."""
+        """Return the places. Places at positions outside of [0, room) are not live."""
         slots = self.positions.shape[0]
         if self.is_consecutive and room >= slots:
             return self
@@ -80,7 +80,7 @@ class _Places:
         return array[:slots] if array.shape[0] >= slots else jnp.pad(array, (0, slots - array.shape[0]))
 
     def moved(self, positions: jax.Array, valid: jax.Array | bool) -> _Places:
-        """The places at other positions. Only those that are `valid` stay live."""
+        """Return the places at other positions. Only places that are `valid` stay live."""
         return _Places(positions, self.live & valid, is_consecutive=False)
 
 
@@ -107,11 +107,11 @@ def _ascended(level: StoredLevel, at: _Places, *, is_outermost: bool) -> tuple[j
 
 
 def _in_runs(level: StoredLevel, positions: jax.Array, parents: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The coordinates of positions in runs, and which of them lie in the dimension.
+    """Return the coordinates of positions in runs, and whether each coordinate lies in the dimension.
 
-    A position is never before the first one of its parent, so its offset is exact as an unsigned number. The coordinate
-    start + offset may exceed the integers. So offsets are compared with the distance from the start to either end of
-    the dimension, which is exact as an unsigned number, too.
+    A position is never before its parent's first position, so its offset is exact as an unsigned number. The coordinate
+    start + offset may overflow its dtype. So offsets are compared with the distance from the start to either end of the
+    dimension, which is exact as an unsigned number, too.
     """
     size, bits = level.size, level.arrays["starts"].dtype.itemsize * 8
     starts = clamped(level.arrays["starts"], [parents])

@@ -1,6 +1,6 @@
 """Faults of the index arrays of a dynamic pattern, which may contain anything.
 
-They are numbered as in `csrc/levels/validate.h`, and the result is their sum.
+The faults have the numbers in `csrc/levels/validate.h`, and `find_faults` returns their sum.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ POINTERS, COORDINATES, ORDER, OVERFLOW = 1, 2, 4, 8
 
 
 def find_faults(arrays: Sequence[jax.Array], type_: DynamicType) -> jax.Array:
-    """The sum of the faults, an int32.
+    """Return the sum of the faults, an int32.
 
-    1 for pointers that do not start at 0, decrease, or have not their length; 2 for a coordinate outside its dimension,
+    1 for pointers that do not start at 0, decrease, or have a wrong length; 2 for a coordinate outside its dimension,
     or an empty run that does not start at 0; 4 for coordinates that do not increase below a parent, or are repeated in
     a unique level; 8 for more entries than the capacity.
     """
@@ -47,8 +47,7 @@ def find_faults(arrays: Sequence[jax.Array], type_: DynamicType) -> jax.Array:
 
 
 def _lengths_fit(chain: Sequence[StoredLevel], parents: int) -> bool:
-    """Whether the arrays have the lengths that `parents` parents require, and all levels of a chain have equally many
-    positions."""
+    """Return whether the arrays of a chain have the lengths that fit `parents` parents and each other."""
     first = chain[0]
     if not first.kind.has_pointers:
         return first.positions >= parents
@@ -73,7 +72,7 @@ def _of_pointers(level: StoredLevel) -> jax.Array:
 
 
 def _of_segments(chain: Sequence[StoredLevel], overflowed: jax.Array) -> jax.Array:
-    """The faults of the entries below each parent, given that pointers rise."""
+    """Find the faults of the entries below each parent, for pointers that do not decrease."""
     if chain[0].kind.stores_runs:
         return _of_runs(chain[0], overflowed)
     return _of_coordinates(chain)

@@ -1,8 +1,9 @@
-"""Joins of patterns: rows for each combination of their entries that agree on the index variables they share.
+"""Joins of patterns: a row for each combination of their entries that agree on the index variables they share.
 
-Patterns are joined one after the other, in the order that promises the fewest rows. For each row, the coordinates that
-are known, the *bound* ones, select the entries of the next pattern. If these are all of its coordinates, there is one
-entry at most and the row is kept or not; else rows multiply, and how often is data.
+Patterns are joined one after the other, in the order that promises the fewest rows. For each row, the *bound*
+coordinates, which are known, select the entries of the next pattern. If all coordinates of that pattern are bound, at
+most one entry is selected, and the row is kept or dropped. Otherwise there is a new row for each selected entry, and
+their number depends on the data.
 
 Rows of static patterns are found while the program is traced. In a program a loop over chunks makes them: row r of the
 joined stream belongs to the row n of the stream before with
@@ -35,7 +36,7 @@ from jsparse.primitives.spec import PatternAccess
 
 MOST_KNOWN = 1 << 16
 """The most rows of static patterns that are joined while a program is traced. Four arrays of as many int32 are
-the MiB of constants that a program for other platforms than CPU may have."""
+the MiB of constants that a program for platforms other than CPU may have."""
 
 MOST_COUNTED = 1 << 30
 """The most joined rows that are counted at a time, since the running sum is an int32."""
@@ -44,7 +45,7 @@ FEW = 5  # patterns whose orders are all compared
 
 
 def join_order(walks: Sequence[PatternAccess], sizes: Mapping[IndexVar, int]) -> tuple[int, ...]:
-    """The order in which the patterns are joined: the one with the fewest rows, if entries were spread evenly."""
+    """Return the order in which to join patterns: the one with the fewest rows if entries were spread evenly."""
 
     def rows(order: Sequence[int]) -> float:
         count, total, bound = 1.0, 0.0, set[IndexVar]()
@@ -64,14 +65,14 @@ def join_order(walks: Sequence[PatternAccess], sizes: Mapping[IndexVar, int]) ->
 
 @dataclass(frozen=True, eq=False)
 class Sorted:
-    """The entries of a pattern in an order in which those with the same bound coordinates are next to each other.
+    """The entries of a pattern in an order in which entries with equal bound coordinates are adjacent.
 
     Attributes:
         entries: the entries in that order.
-        heads: the bound variables of dense levels in front, with their sizes. Their coordinates are the position of a
-            segment of entries.
-        pointers: the ends of these segments; None if each has one entry.
-        keys: the other bound variables, with their coordinates in the order of the entries of a segment.
+        heads: the bound variables of the leading dense levels, with their sizes. Their coordinates give the position of
+            a segment of entries. Without heads, all entries are one segment.
+        pointers: the pointers to the segments; None if each segment has one entry, or without heads.
+        keys: the other bound variables, with their coordinates in the order of the entries.
     """
 
     entries: Stream
@@ -90,7 +91,7 @@ class Sorted:
         return set(self.bound) < set(self.entries.coordinates)
 
     def segments(self, rows: Stream) -> tuple[Array, Array]:
-        """For each row, the first entry with its coordinates, and the end of these entries."""
+        """Return, for each row, the first entry with the row's coordinates, and the end of such entries."""
         first, end = self._limits(rows)
         if self.keys:
             columns, count = [column for _, column in self.keys], self.entries.rows
@@ -112,13 +113,13 @@ class Sorted:
 
 
 def _placed(entries: Stream, v: IndexVar, size: int) -> jax.Array:
-    """A coordinate of each entry; the size of the dimension, which no row has, for entries that do not count."""
+    """Return each entry's coordinate in `v`; `size`, which no row has as coordinate, if the entry does not count."""
     column = jnp.asarray(entries.coordinates[v])
     return column if entries.live is None else jnp.where(entries.live, column, size)
 
 
 def _search(columns: Sequence[Any], wanted: Sequence[Any], first: Array, end: Array, count: int, after: bool) -> Array:
-    """By bisection, the first entry in [first, end) that is not less than the wanted one; `after`: that is greater."""
+    """Bisect for the first entry in [first, end) that is at least the wanted tuple, or with `after` greater than it."""
 
     def halved(_: Any, limits: tuple[Any, Any]) -> tuple[Any, Any]:
         low, high = limits
@@ -140,7 +141,7 @@ def sorted_by(
     arrays: Sequence[Array],
     sizes: Mapping[IndexVar, int],
 ) -> Sorted:
-    """The entries of a pattern, sorted by the bound variables unless the levels have them in such an order.
+    """Sort the entries of a pattern by the bound variables, unless its levels already store a suitable order.
 
     Args:
         arrays: the index arrays of the pattern.
@@ -169,7 +170,7 @@ def known_rows(
     index: Sequence[Sequence[Any]],
     sizes: Mapping[IndexVar, int],
 ) -> tuple[Stream, list[Sorted]]:
-    """The join of the patterns that are known while the program is traced, and the others as they are joined to it.
+    """Join the patterns that are known while the program is traced. Return the join and, in order, the other patterns.
 
     Args:
         streams: the entries of each pattern.
@@ -193,7 +194,7 @@ def known_rows(
 
 
 def joined(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stream | None:
-    """The join of two streams that are known while the program is traced; None if it has too many rows."""
+    """Join two streams that are known while the program is traced. Return None if the join has too many rows."""
     shared = [v for v in entries.coordinates if v in rows.coordinates]
     if prod(sizes[v] for v in shared) >= 2**62:
         return None
@@ -217,7 +218,7 @@ def _alive(rows: Stream) -> Stream:
 
 
 def _both(rows: Stream, entries: Stream) -> Stream:
-    """Two streams of equally many rows side by side."""
+    """Combine each row of one stream with the same row of another stream."""
     live = rows.live if entries.live is None else entries.live if rows.live is None else rows.live & entries.live
     return replace(
         rows,

@@ -47,8 +47,8 @@ class StoredLevel:
 def read_levels(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[StoredLevel, ...]:
     """The levels of a pattern with its index arrays.
 
-    A level with coordinates has a position for each of them. Any other has as many positions as the level below has
-    parents, and the last one has a position for each slot.
+    A level with coordinates has a position for each coordinate. Any other level has as many positions as the level
+    below has parents. The last level has a position for each slot if it has no coordinates.
     """
     given = iter(arrays)
     levels = type_.format.levels
@@ -72,7 +72,7 @@ def read_levels(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[Stored
 
 
 def _parents_below(kind: LevelKind, size: int, arrays: dict[str, jax.Array], positions: int) -> int:
-    """The number of parents that a level's arrays can store; without arrays, that `positions` positions need."""
+    """Return the number of parents that a level's arrays can store; without arrays, the parents of `positions`."""
     if kind.has_pointers:
         parents = arrays["pointers"].shape[0] - 1
         return min(parents, arrays["starts"].shape[0]) if kind.stores_runs else parents
@@ -85,9 +85,9 @@ def parents_of(pointers: jax.Array, parents: int, count: int) -> jax.Array:
     """The parent of each position p < count, or -1 if it has none. Only the first `parents` segments count.
 
     Segment q is [pointers[q], pointers[q + 1]). Pointers may be anything. If segments overlap, a position belongs to
-    the first one that contains it, provided that no earlier one ends behind it. With e[q] the largest end up to
-    segment q, that can only be the first q for which p < e[q]. Its number is the number of ends e[q] <= p: a running
-    sum of how many ends are at each position.
+    the first segment that contains it, provided that no earlier segment ends after the position. With e[q] the largest
+    end up to segment q, that can only be the first q for which p < e[q]. This q equals the number of ends e[q] <= p,
+    which is a running sum over the numbers of ends at each position.
     """
     dtype = pointers.dtype
     if parents == 0 or count == 0:

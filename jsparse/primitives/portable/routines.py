@@ -26,7 +26,7 @@ Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 def run_portable(
     *operands: jax.Array, routine: Routine, results: tuple[Result, ...], keepalive: tuple[object, ...] = ()
 ) -> list[jax.Array]:
-    """The results of a routine, for operands and results as `routine_p` has them.
+    """Compute the results of a routine. `operands` and `results` are as for the primitive `routine_p`.
 
     Raises NotYetSupportedError for `check`: only the extension can make a program fail.
     """
@@ -77,23 +77,23 @@ def _assemble(coords: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
 
 
 def _starts(slots: jax.Array, nse: int) -> jax.Array:
-    """For each slot, and for the end, the number of sorted inputs that have a slot before it."""
+    """Return, for each slot and for the end, the number of inputs in earlier slots."""
     behind = jnp.where(slots >= 0, slots + 1, nse + 1)
     return lax.cumsum(jnp.zeros(nse + 1, slots.dtype).at[behind].add(1, mode="drop"))
 
 
 def _expand(arrays: tuple[jax.Array, ...], type_: DynamicType) -> jax.Array:
-    """The coordinates of every slot, shape (ndim, nse). In padding they are the dimensions' sizes."""
+    """Compute the coordinates (ndim, nse) of every slot. In padding, they equal the sizes of the dimensions."""
     columns, live = expand(arrays, type_)
     by_dim = {level.dim: column for level, column in zip(type_.format.levels, columns, strict=True)}
     return jnp.stack([jnp.where(live, by_dim[dim], size) for dim, size in enumerate(type_.shape)])
 
 
 def _nonzero(x: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
-    """The index arrays of a pattern with an entry for each nonzero element, and the number of each slot's element in
-    row-major order. In padding that is the number of all elements.
+    """Compute the index arrays of a pattern with an entry for each nonzero element, and the element index of each slot.
 
-    In an array that is transposed to the storage order, the elements are in order, so there is nothing to sort.
+    Element indices are in row-major order. In padding, the index is the number of all elements. The array is transposed
+    to the storage order, so its elements are in order and need no sort.
     """
     order, sizes = type_.format.order, [type_.shape[dim] for dim in type_.format.order]
     dtype = np.promote_types(slots_dtype(type_, x.size), type_.index_dtype)
@@ -121,8 +121,10 @@ def _element_numbers(made: Assembly, type_: DynamicType, dtype: np.dtype) -> jax
 
 
 def _is_nonzero(x: jax.Array) -> jax.Array:
-    """Which elements are not zero: NaN is not, and neither is the least denormal number, which a comparison may flush
-    to zero. So the bits are compared, without the sign of floating numbers."""
+    """Return which elements are not zero.
+
+    NaN and denormal numbers are nonzero, but a comparison may flush denormal numbers to zero. So the bits of floats are
+    compared, without the sign."""
     if x.dtype == np.bool_:
         return x
     if jnp.issubdtype(x.dtype, jnp.complexfloating):

@@ -2,7 +2,7 @@
 
 A loop nest walks entries one by one, which is what accelerators do worst. Here an einsum over patterns becomes arrays
 instead: the coordinates of the entries, by which dense factors are gathered, and the positions of the entries, by which
-values are.
+values on patterns are gathered.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from jsparse.primitives.spec import PatternAccess
 class Stream:
     """Rows, each for one combination of stored entries of some patterns.
 
-    Arrays are numpy's if they are known while a program is traced.
+    Arrays that are known while a program is traced are numpy arrays.
 
     Attributes:
         rows: the number of rows.
         coordinates: for each index variable of the patterns, its value in each row.
-        positions: for the number of each pattern, the position of the row's entry. None: they are `start`, `start + 1`,
-            and so on, since the rows are these entries in storage order.
-        live: whether each row counts; None if all do. Rows of padding do not.
-        start: the number of the first row in the stream that this is a part of.
-        order: the index variables by which the rows that count are sorted, the slowest one first.
+        positions: by the index of each pattern, the position of each row's entry. None means `start`, `start + 1`, and
+            so on: the rows are the entries of that pattern in storage order.
+        live: whether each row counts; None if all rows count. Rows of padding do not count.
+        start: the index of the first row in the full stream, if this stream is a part.
+        order: the index variables by which the rows that count are sorted, the slowest variable first.
     """
 
     rows: int
@@ -54,24 +54,24 @@ class Stream:
         return not any(isinstance(x, jax.Array) for x in found)
 
     def position(self, number: int) -> Array:
-        """The position of each row's entry in the pattern with that number."""
+        """Return the position of each row's entry in pattern `number`."""
         found = self.positions[number]
         return self.numbers if found is None else found
 
     @property
     def numbers(self) -> Array:
-        """The number of each row."""
+        """The index of each row in the full stream."""
         return (np if self.is_known else jnp).arange(self.rows, dtype=np.int32) + self.start
 
     def flat(self, variables: Sequence[IndexVar], sizes: Mapping[IndexVar, int], dtype: type = np.int32) -> Array:
-        """The coordinates of each row in some index variables as one number, the position in a dense array of them."""
+        """Return each row's position in a dense array over some index variables."""
         number: Array = np.zeros(self.rows, dtype)
         for v in variables:
             number = number * dtype(sizes[v]) + self.coordinates[v].astype(dtype)
         return number
 
     def taken(self, index: Array, increasing: bool = False) -> Stream:
-        """The rows with these numbers. `increasing` says that no number is less than the one before it."""
+        """Return the rows at these indices. `increasing` says that no index is less than the previous index."""
         return replace(
             self,
             order=self.order if increasing else (),
@@ -82,7 +82,7 @@ class Stream:
         )
 
     def part(self, start: Array, rows: int) -> Stream:
-        """The rows from the one at `start` on."""
+        """Return the `rows` rows that begin at row `start`."""
 
         def cut(x: Array) -> Array:
             return jax.lax.dynamic_slice_in_dim(jnp.asarray(x), start, rows)
@@ -99,8 +99,8 @@ class Stream:
     def in_parts(self, rows: int, add: Callable[[Any, Stream], Any], total: Any, may_repeat: bool = False) -> Any:
         """Add the rows to a total by `add(total, part)`, in parts of at most `rows` rows.
 
-        All parts have equally many rows, so the last one overlaps with the one before it. Rows of both count in one of
-        them, unless they `may_repeat`.
+        All parts have equally many rows, so the last part may overlap with the previous part. A row in both parts
+        counts in only one of them, unless rows `may_repeat`.
         """
         if self.rows <= rows:
             return add(total, self)
@@ -121,7 +121,7 @@ class Stream:
         return replace(self, live=live if self.live is None else self.live & live)
 
     def with_variables(self, kept: frozenset[IndexVar]) -> Stream:
-        """The stream without the coordinates of other index variables."""
+        """Return the stream with the coordinates of the index variables `kept` only."""
         return replace(self, coordinates={v: x for v, x in self.coordinates.items() if v in kept})
 
 
@@ -130,10 +130,10 @@ def _rows(x: Array, index: Array) -> Array:
 
 
 def stream_of(walk: PatternAccess, number: int, arrays: Sequence[Array]) -> Stream:
-    """A row for each entry of one pattern, in storage order.
+    """Return a stream with a row for each entry of one pattern, in storage order.
 
     Args:
-        number: the number by which the rows hold positions of this pattern.
+        number: the key of this pattern in `Stream.positions`.
         arrays: the index arrays of a dynamic pattern; none for a static one.
     """
     pattern = walk.pattern

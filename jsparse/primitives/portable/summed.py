@@ -6,8 +6,9 @@ A row is one combination of stored entries. Its factors are arrays over the *den
 has. The number of rows in a chunk is chosen so that the factors gathered for it take a stated number of bytes. No array
 has an element for each row of all chunks and each dense variable.
 
-How a chunk is added depends on the result. If the rows are the slots of its pattern, in order, the chunk is a slice of
-the result. If it has no index variable of a pattern, the chunk is reduced. Otherwise the rows are scattered.
+How a chunk is added depends on the result. If the rows are the slots of the result's pattern, in order, the chunk is a
+slice of the result. If the result has no index variable of a pattern, the chunk is reduced. Otherwise the rows are
+scattered.
 
 Sums of many float32 numbers are made in two levels, in the chunk and over the chunks: a running sum of ones stops
 growing at 2²⁴. Absent rows are dropped, not multiplied by 0, since 0 times NaN is NaN.
@@ -34,10 +35,10 @@ from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.spec import ArrayAccess, Spec
 
 LONG = 1 << 18
-"""The terms of a sum from which on it is made in two levels."""
+"""The number of terms above which a sum is made in two levels."""
 
 Label = IndexVar | int
-"""An axis that rows index: an index variable of a pattern, or the positions of the pattern with that number."""
+"""An axis that rows index: an index variable of a pattern, or the positions of the pattern with that index."""
 
 _ADD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "+": (jnp.add, jnp.sum, jax.lax.scatter_add),
@@ -50,7 +51,7 @@ _MULTIPLY: dict[str, Callable[..., Any]] = {"*": jnp.multiply, "+": jnp.add, "&"
 
 @dataclass(frozen=True)
 class Machine:
-    """What is fast on a platform.
+    """The performance characteristics of a platform.
 
     Attributes:
         chunk: the bytes of the factors that are gathered at a time.
@@ -67,18 +68,18 @@ CPU = Machine(2 << 20, sums_by_products=True, uses_order=False)
 """A chunk lies in the cache. XLA does not vectorize sums of float numbers over the last axis."""
 
 ACCELERATOR = Machine(4 << 30, sums_by_products=False, uses_order=True)
-"""XLA fuses gathers with the sums of their rows, and in a loop over chunks it does not. Sums of sorted rows are kept in
-registers, where others need atomic additions."""
+"""XLA fuses gathers with the sums of their rows, but not in a loop over chunks. Sums of sorted rows are kept in
+registers, while sums of other rows need atomic additions."""
 
 
 @dataclass(frozen=True)
 class AxisOrder:
-    """The axes of an array, once those that rows index stand in front.
+    """The axes of an array in an order in which the axes that rows index come first.
 
     Attributes:
         indexed: the axes that rows index.
-        dense: the others.
-        axes: their numbers in the array with an axis for each index variable and one for the slots.
+        dense: the other axes.
+        axes: the indices of all these axes in the array with an axis for each index variable and one for the slots.
     """
 
     indexed: tuple[Label, ...]
@@ -97,13 +98,13 @@ class AxisOrder:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A factor with its indexed axes in front."""
+    """A factor whose array has the axes that rows index in front."""
 
     array: Any
     layout: AxisOrder
 
     def of_rows(self, rows: Stream) -> Any:
-        """Its elements for each row, with shape (rows, dense…); (dense…) if rows do not index it."""
+        """Return the factor's elements for each row, with shape (rows, dense…); (dense…) if no axis is indexed."""
         labels = self.layout.indexed
         if not labels:
             return self.array
@@ -128,7 +129,7 @@ class Sum:
         dense: all index variables that no pattern has.
         in_order: whether the rows of the stream are the slots of the result's pattern, in order.
         may_be_long: whether one element may be the sum of more than LONG terms.
-        machine: what is fast.
+        machine: the characteristics of the platform.
     """
 
     spec: Spec
@@ -224,8 +225,9 @@ class Sum:
 
     @cached_property
     def _is_contraction(self) -> bool:
-        """Whether a summed dense variable stands in two factors, beside another one in at least one of them: then the
-        product of a row is a product of matrices, for which some platforms have units of their own."""
+        """Whether the product of a row is a product of matrices, for which some platforms have special units.
+
+        This holds if two factors share a summed dense variable, and at least one of them has another dense variable."""
         if self._is_broadcast:
             return False
         for v in self.dense:
@@ -251,7 +253,7 @@ class Sum:
         return reduce(_MULTIPLY[multiply], aligned) if aligned else jnp.full([1] * (1 + len(self.dense)), one)
 
     def _aligned(self, x: Any, number: int, rows: Stream) -> Any:
-        """A factor with an axis for the rows and one for each dense index variable, of size 1 where it lacks that."""
+        """Return a factor with axes for the rows and for each dense index variable; missing axes have size 1."""
         layout = self.factors[number].layout
         x = x if layout.indexed else x[None]
         own = sorted(layout.dense, key=self.dense.index)
@@ -302,7 +304,7 @@ class Sum:
         return _scatter(jax.lax.scatter, total, keys, self._combine(before, sums))
 
     def result(self, total: jax.Array, live: Array | None) -> jax.Array:
-        """The result in the layout of its term. `live` says which slots of its pattern are in use."""
+        """Convert a total to the layout of the result's term. `live` tells which slots of its pattern are in use."""
         if live is not None:
             (at,) = (n for n, label in enumerate(self.target.indexed) if isinstance(label, int))
             shape = [-1 if n == at else 1 for n in range(total.ndim)]
@@ -333,7 +335,7 @@ def _scatter(
 
 
 def reduced(x: jax.Array, axes: Sequence[int], add: Add, machine: Machine) -> jax.Array:
-    """The ⊕ over some axes, in the dtype of the array."""
+    """Reduce an array by ⊕ over some axes, in the dtype of the array."""
     if not axes:
         return x
     if add == "|":
@@ -347,7 +349,7 @@ def reduced(x: jax.Array, axes: Sequence[int], add: Add, machine: Machine) -> ja
 
 
 def unflattened(x: Any, term: ArrayAccess, spec: Spec) -> Any:
-    """A term's array with an axis for the slots and one for each dense level behind them."""
+    """Reshape a term's array to have one axis for the slots and one for each dense level after them."""
     if term.on is None:
         return x
     sizes = dict(spec.sizes)
@@ -362,7 +364,7 @@ def sum_of(
     may_be_long: bool = False,
     rows: frozenset[IndexVar] = frozenset(),
 ) -> Sum:
-    """The sum that a spec states. `arrays` are the factors, `rows` further index variables that rows have."""
+    """Return the sum that a spec describes. `arrays` are the factors, `rows` additional index variables of rows."""
     sparse = rows.union(*(walk.indices for walk in spec.walks))
     factors = tuple(_factor(x, term, spec, sparse) for x, term in zip(arrays, spec.factors, strict=True))
     used = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}

@@ -1,6 +1,6 @@
-"""This machine's CPU, for which LLVM generates code, and which instructions it has.
+"""The name of this machine's CPU and the instructions that the CPU has. LLVM generates code for this CPU.
 
-Without an instruction for an operation on floats, LLVM would call libm, which no kernel is linked with.
+For an operation on floats that has no instruction, LLVM would call libm, and kernels are not linked with libm.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from functools import cache
 from llvmlite import binding as llvm
 
 SLOW_GATHERS = ("skylake", "cascadelake", "cooperlake", "cannonlake", "icelake", "tigerlake", "rocketlake")
-"""CPUs with AVX-512 on which a gather takes longer than its loads, since Gather Data Sampling was mitigated."""
+"""CPUs with AVX-512 on which a gather takes longer than separate loads, due to mitigations of Gather Data Sampling."""
 
 
 @cache
 def features() -> Mapping[str, bool]:
-    """LLVM's names of features, and whether this CPU has them. They are empty where LLVM cannot list them.
+    """Map LLVM's names of CPU features to whether this CPU has the feature. Empty if LLVM cannot list features.
 
-    Older releases of LLVM list none on macOS. The name of the CPU, such as apple-m1, then implies its features.
+    Older releases of LLVM list no features on macOS. The name of the CPU, such as apple-m1, then implies its features.
     """
     try:
         found: Mapping[str, bool] = llvm.get_host_cpu_features()
@@ -30,41 +30,41 @@ def features() -> Mapping[str, bool]:
 
 @cache
 def host_cpu() -> tuple[str, str]:
-    """The name and the features of this CPU, for which LLVM generates code: "+avx2,-avx512f" has the first only."""
+    """The name of this CPU, and its features as text: "+avx2,-avx512f" means with AVX2 and without AVX-512."""
     shown = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features().items()))
     return llvm.get_host_cpu_name(), shown
 
 
 @cache
 def has_rounding() -> bool:
-    """Whether floats are rounded to integers by an instruction."""
+    """Whether the CPU has an instruction that rounds floats to integers."""
     return _has("sse4.1")
 
 
 @cache
 def has_fused_multiply_add() -> bool:
-    """Whether x · y + z is rounded once by an instruction."""
+    """Whether the CPU has an instruction that computes x · y + z with one rounding."""
     return _has("fma")
 
 
 @cache
 def has_half_instructions() -> bool:
-    """Whether instructions convert between float16 and float32."""
+    """Whether the CPU has instructions that convert between float16 and float32."""
     return _has("f16c")
 
 
 @cache
 def has_fast_gathers() -> bool:
-    """Whether vectors of 64 bytes are gathered and packed by instructions that take less time than loads."""
+    """Whether the CPU gathers and packs vectors of 64 bytes in less time than separate loads take."""
     return bool(features().get("avx512f")) and not llvm.get_host_cpu_name().startswith(SLOW_GATHERS)
 
 
 @cache
 def has_many_registers() -> bool:
-    """Whether there are 32 vector registers of 64 bytes, rather than 16 of 32 bytes or 32 of 16 bytes."""
+    """Whether the CPU has 32 vector registers of 64 bytes. Other CPUs have 16 of 32 bytes, or 32 of 16 bytes."""
     return bool(features().get("avx512f"))
 
 
 def _has(feature: str) -> bool:
-    """Whether an x86 CPU has a feature; ARM's 64-bit CPUs have all that are asked for here."""
+    """Whether the CPU has a feature (by its x86 name). 64-bit ARM CPUs have every feature that is queried here."""
     return platform.machine() in ("aarch64", "arm64") or bool(features().get(feature))

@@ -1,7 +1,7 @@
 """KernelIR → an LLVM module that exports one function, `kernel`, with the ABI of `csrc/kernel/abi.h`.
 
-The body of a parallel loop becomes a function of its own, `run`. It loads the values that it reads from outside from a
-struct on the caller's stack. So nothing is left to inline, and LLVM needs no passes over the whole module.
+The body of a parallel loop becomes a separate function, `run`. The values that the body reads from outside are passed
+in a struct on the caller's stack. So nothing is left to inline, and LLVM needs no passes over the whole module.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ NUMBERS = ir.Constant(ir.VectorType(I32, FILTER_LANES), [ir.Constant(I32, n) for
 
 
 def append_kept(expr: ExprEmitter, stmt: Filter, first: Var) -> None:
-    """Test the `FILTER_LANES` numbers from `first` on, or fewer at the end of the filter's range.
+    """Test `FILTER_LANES` positions from `first` on (fewer at the end of the range), and append those that pass.
 
-    Coordinates are loaded and marks gathered under a mask of the numbers that are left. The numbers that are kept are
-    packed in a register. So a segment that is shorter than a vector costs no more than one test.
+    A mask disables the lanes after the end of the range: it applies to the loads of coordinates and to the gather of
+    marks. The positions that pass are packed in a register. So a segment shorter than a vector costs only one test.
     """
     builder = expr.builder
     before, left = (builder.trunc(x, I32) for x in _distances(expr, stmt, first))
@@ -47,13 +47,13 @@ def append_kept(expr: ExprEmitter, stmt: Filter, first: Var) -> None:
 
 
 def _distances(expr: ExprEmitter, stmt: Filter, first: Var) -> tuple[Any, Any]:
-    """How far a number is from both ends of the filter's range."""
+    """The distances of the position `first` from the start and from the end of the filter's range."""
     here = expr.value(first)
     return expr.builder.sub(here, expr.value(stmt.start)), expr.builder.sub(expr.value(stmt.stop), here)
 
 
 class _Masked(ExprEmitter):
-    """Emits vectors, and reads memory only in the lanes of a mask. The other lanes are 0."""
+    """Emits vector expressions that read memory only in the lanes of a mask. The other lanes are 0."""
 
     def __init__(self, outer: ExprEmitter, mask: Any) -> None:
         super().__init__(outer.builder, outer.names, outer.buffers, outer.context, outer.dims, outer.scopes)
@@ -67,7 +67,7 @@ class _Masked(ExprEmitter):
         return super().value(expr)
 
     def gathered(self, expr: Gather) -> Any:
-        """One instruction for all lanes."""
+        """Emit a masked gather, one instruction for all lanes."""
         addresses = self.address(expr.buffer, self.value(expr.index))
         addresses.type = ir.VectorType(POINTER, expr.type.lanes)  # llvmlite takes it for one address
         is_byte = bytes_of(expr.type) == 1  # no instruction gathers bytes
@@ -76,7 +76,7 @@ class _Masked(ExprEmitter):
         return self.of_memory(self.builder.trunc(found, BYTES), expr.type) if is_byte else found
 
     def read(self, kind: str, type_: Type, buffer: Buffer, address: Any, addresses: ir.Type) -> Any:
-        """Load or gather the lanes of the mask."""
+        """Emit a load or a gather of the lanes in the mask."""
         result = llvm_type(type_)
         suffix = f"{_name(type_)}.{f'v{type_.lanes}p0' if kind == 'gather' else 'p0'}"
         function = _intrinsic(self.builder, f"llvm.masked.{kind}.{suffix}", result, [addresses, I32, MASK, result])
@@ -93,7 +93,7 @@ def _packed(builder: ir.IRBuilder, value: Any, keep: Any) -> Any:
 
 
 def _name(type_: Type) -> str:
-    """The name of a vector's type in names of intrinsics."""
+    """The suffix that stands for a vector type in the names of intrinsics."""
     return f"v{type_.lanes}i{8 * bytes_of(type_)}"
 
 
@@ -107,7 +107,7 @@ JAMMED_BYTES = 768  # of sums that stay in registers, on CPUs with 2,048 bytes o
 
 
 def emit_module(kernel: Kernel) -> ir.Module:
-    """The module of a kernel. It is verified later, when LLVM parses it."""
+    """Emit the module of a kernel. LLVM verifies the module later, when it parses the module."""
     kernel = in_pieces(with_jams(kernel, JAMMED_BYTES if has_many_registers() else JAMMED_BYTES // 2))
     module = ir.Module(name="jsparse")
     entry = ir.Function(module, ir.FunctionType(I32, [POINTER] * 3), ENTRY)
@@ -124,19 +124,19 @@ def emit_module(kernel: Kernel) -> ir.Module:
 
 
 def _place(builder: ir.IRBuilder, struct: Any, type_: ir.Type, field: int) -> Any:
-    """The address of a field."""
+    """The address of a field of a struct."""
     return builder.gep(struct, [ir.Constant(I32, 0), ir.Constant(I32, field)], source_etype=type_)
 
 
 def _field_of(builder: ir.IRBuilder, struct: Any, type_: ir.Type, field: int) -> Any:
-    """The value of a field."""
+    """The value of a field of a struct."""
     return builder.load(_place(builder, struct, type_, field), typ=type_.elements[field])
 
 
 class _Body:
     """Emits statements into a function at the builder's position, which starts in the entry block.
 
-    `buffers` are the addresses of the buffers in scope, `names` the values of variables.
+    `buffers` maps the buffers in scope to their addresses; `names` maps variables to their values.
     """
 
     def __init__(
@@ -188,10 +188,10 @@ class _Body:
                 memory.align = CACHE_LINE
 
     def on_stack(self, type_: ir.Type, name: str) -> Any:
-        """Stack memory, at a fixed position in the function's frame.
+        """Allocate stack memory at a fixed position in the function's frame.
 
-        LLVM gives a fixed position only to allocations in the entry block. An integer division splits that block, so
-        allocations come before all other instructions.
+        LLVM gives a fixed position only to allocations in the entry block. An integer division splits the entry block,
+        so allocations come before all other instructions.
         """
         with self.builder.goto_block(self.entry):
             self.builder.position_at_start(self.entry)
@@ -211,7 +211,7 @@ class _Body:
         self.each(loop.var, loop.start, loop.stop, loop.step, lambda: self.stmt(loop.body))
 
     def each(self, var: nodes.Var, first: nodes.Expr, last: nodes.Expr, step: int, inner: Callable[[], None]) -> None:
-        """A loop over every `step`-th number."""
+        """Emit a loop in which `var` goes from `first` to below `last` in steps of `step`."""
         start, stop = self.expr.value(first), self.expr.value(last)
         before = self.builder.block
         head, body, done = (self.builder.append_basic_block(n) for n in ("head", "body", "done"))
@@ -229,7 +229,7 @@ class _Body:
         self.builder.position_at_end(done)
 
     def filter(self, stmt: nodes.Filter) -> None:
-        """A few numbers are tested in lanes. For many numbers, an unrolled loop is no slower."""
+        """Emit a filter. Short ranges are tested in vector lanes; for long ranges, an unrolled loop is no slower."""
         if not has_fast_gathers():
             self.stmt(one_by_one(stmt))
             return
@@ -241,7 +241,7 @@ class _Body:
                 self.stmt(unrolled(stmt))
 
     def repeat(self, head: ir.Block, innermost: bool) -> None:
-        """Branch back to the head of a loop."""
+        """Emit the branch back to the head of a loop."""
         self.loops += 1
         branch = self.builder.branch(head)
         if innermost:
@@ -271,7 +271,7 @@ class _Body:
                 self.stmt(branch.otherwise)
 
     def prefetch(self, stmt: nodes.Prefetch) -> None:
-        """Prefetch each cache line for reading, into every level of cache, or into all but the nearest."""
+        """Prefetch each cache line for reading: into every level of cache, or into every level but the nearest one."""
         type_ = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
         intrinsic = self.module.globals.get("llvm.prefetch.p0") or ir.Function(self.module, type_, "llvm.prefetch.p0")
         first = self.expr.value(stmt.index)
@@ -280,10 +280,10 @@ class _Body:
             self.builder.call(intrinsic, [address, *(ir.Constant(I32, flag) for flag in (0, 3 if stmt.near else 2, 1))])
 
     def borrow(self, stmt: nodes.Borrow) -> None:
-        """data = context->borrow(context, bytes, zeros); unless data is null: the body, then
-        context->give_back(context, data, bytes, zeros)
+        """Emit data = context->borrow(context, bytes, zeros) and, unless data is null, the body followed by
+        context->give_back(context, data, bytes, zeros).
 
-        If the number of bytes exceeds 64 bits, the code asks for -1 bytes, and that request fails.
+        If the number of bytes does not fit 64 bits, the code requests -1 bytes, and that request fails.
         """
         length = self.expr.value(stmt.length)
         bytes_ = self.builder.mul(length, ir.Constant(I64, bytes_of(stmt.buffer.type)))
@@ -296,14 +296,14 @@ class _Body:
             self.call_context(5, [self.context, data, bytes_, ir.Constant(I64, int(stmt.stays_empty))])
 
     def call_context(self, field: int, arguments: list[Any]) -> Any:
-        """Call a function that the context points to."""
+        """Emit a call of the function to which a field of the context points."""
         function = _LoadedFunction(self.builder.block, _place(self.builder, self.context, CONTEXT, field), typ=POINTER)
         function.function_type = _CONTEXT_FUNCTIONS[field]
         self.builder._insert(function)
         return self.builder.call(function, arguments)
 
     def parallel(self, loop: nodes.Parallel) -> None:
-        """context->parallel_for(context, count, run, &captured): `void run(captured*, chunk)` does one chunk."""
+        """Emit context->parallel_for(context, count, run, &captured); `void run(captured*, chunk)` runs one chunk."""
         type_ = ir.FunctionType(ir.VoidType(), [POINTER, I64])
         run = ir.Function(self.module, type_, self.module.get_unique_name("run"))
         run.linkage = "internal"
@@ -321,16 +321,16 @@ class _Body:
         self.call_context(2, [self.context, self.expr.value(loop.count), run, frame])
 
     def current(self, name: str) -> Any:
-        """The current value of a name; a register is loaded."""
+        """The current value of a variable, which is loaded if the variable has a stack slot."""
         found = self.names[name]
         return self.builder.load(found, typ=found.allocated_type) if isinstance(found, ir.AllocaInstr) else found
 
 
 def _aligned(module: ir.Module) -> values.MDValue:
-    """The metadata of one loop whose code starts at a multiple of 32 bytes.
+    """Return metadata that aligns the code of one loop to 32 bytes.
 
-    CPUs fetch code in pieces of that size. A loop of a few instructions takes a fifth longer if it crosses from one
-    piece to the next, and LLVM aligns loops to 16 bytes only.
+    CPUs fetch code in blocks of 32 bytes. A loop of a few instructions takes a fifth longer if its code crosses from
+    one block to the next, and LLVM aligns loops to 16 bytes only.
     """
     align = module.add_metadata(["llvm.loop.align", ir.Constant(I32, 32)])
     loop = values.MDValue(module, [], name=str(len(module.metadata)))
@@ -339,14 +339,14 @@ def _aligned(module: ir.Module) -> values.MDValue:
 
 
 class _Captured:
-    """The values that the body of a parallel loop reads from outside: a struct that grows while the body is emitted."""
+    """A struct of the values that a parallel body reads from outside. The struct grows while the body is emitted."""
 
     def __init__(self, builder: ir.IRBuilder, frame: Any) -> None:
         self.builder, self.entry, self.frame = builder, builder.block, frame
         self.struct, self.values = ir.LiteralStructType([]), []  # type: ignore[var-annotated]
 
     def taken(self, value: Any) -> Any:
-        """The caller's value, which the function loads where it starts."""
+        """Add a value of the caller to the struct, and return the value that `run` loads from there on entry."""
         self.values.append(value)
         self.struct.elements = tuple(value.type for value in self.values)
         with self.builder.goto_block(self.entry):
@@ -354,7 +354,7 @@ class _Captured:
 
 
 class _Found(dict[str, Any]):
-    """Values by name; a missing value is found when it is first asked for."""
+    """A map from names to values that calls `find` for a name at its first use."""
 
     def __init__(self, find: Callable[[str], Any]) -> None:
         super().__init__()
@@ -366,7 +366,7 @@ class _Found(dict[str, Any]):
 
 
 class _LoadedFunction(ir.LoadInstr):  # type: ignore[misc]
-    """A function loaded from the context. llvmlite asks callees for a signature, which an opaque pointer lacks."""
+    """A function pointer loaded from the context. llvmlite needs the signature, which an opaque pointer lacks."""
 
     function_type: ir.FunctionType | None = None
 

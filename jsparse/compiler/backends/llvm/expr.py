@@ -1,4 +1,4 @@
-"""Expressions of KernelIR in LLVM."""
+"""Emits expressions of KernelIR as LLVM instructions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from jsparse.errors import ScheduleError
 
 
 class Scopes:
-    """The alias scopes of one kernel's buffers: LLVM may assume that no two overlap, and that shapes never change.
+    """The alias scopes of one kernel's buffers: LLVM may assume that buffers do not overlap and shapes never change.
 
-    Only arguments can be declared `noalias`, and a parallel body finds its buffers in memory. Therefore every access
-    names its buffer. (See `alias.scope`, `noalias` and `invariant.load` in LLVM's language reference.)
+    LLVM can declare only arguments as `noalias`, but the body of a parallel loop loads the addresses of its buffers
+    from memory. Therefore the metadata of every access names the buffer. (See `alias.scope`, `noalias` and
+    `invariant.load` in LLVM's language reference.)
     """
 
     def __init__(self, module: ir.Module, kernel: Kernel) -> None:
@@ -45,19 +46,19 @@ class Scopes:
         self._nothing = module.add_metadata([])
 
     def of_buffer(self, access: Any, name: str) -> Any:
-        """Mark a load or store as touching the named buffer only."""
+        """Mark a load or store as an access to the named buffer only."""
         access.set_metadata("alias.scope", self._scopes[name])
         access.set_metadata("noalias", self._others[name])
         return access
 
     def constant(self, load: Any) -> Any:
-        """Mark a load from memory that nothing writes while the kernel runs."""
+        """Mark a load as invariant: nothing writes its memory while the kernel runs."""
         load.set_metadata("invariant.load", self._nothing)
         return load
 
 
 def _made_by(stmt: nodes.Stmt | None) -> Iterator[str]:
-    """The names of the arrays that a statement makes."""
+    """Yield the names of the arrays that a statement allocates or borrows."""
     match stmt:
         case nodes.LocalArray(buffer=buffer):
             yield buffer.name
@@ -144,7 +145,7 @@ class ExprEmitter:
                 return self.scopes.constant(self.builder.load(place, typ=I64))
 
     def compared(self, compare: nodes.Compare) -> Any:
-        """A comparison; of floats, "!=" alone holds for NaN."""
+        """Emit a comparison. If a float is NaN, "!=" is true and all other comparisons are false."""
         values = self.value(compare.left), self.value(compare.right)
         if compare.left.type.is_float:
             unordered = compare.op == "!="
@@ -152,13 +153,13 @@ class ExprEmitter:
         return integer_comparison(self.builder, compare.left.type)(compare.op, *values)
 
     def extent(self, extent: nodes.Extent) -> Any:
-        """The size of a buffer along an axis, which the call passes."""
+        """The size of a buffer along an axis, loaded from the table of shapes that the caller passes."""
         shape = self.builder.load(self.offset(self.dims, extent.buffer.slot, POINTER), typ=POINTER)
         place = self.offset(self.scopes.constant(shape), extent.axis, I64)
         return self.scopes.constant(self.builder.load(place, typ=I64))
 
     def offset(self, base: Any, index: Any, element: ir.Type) -> Any:
-        """base + index elements."""
+        """The address `base` plus `index` elements."""
         index = ir.Constant(I64, index) if isinstance(index, int) else index
         return self.builder.gep(base, [index], source_etype=element)
 
@@ -167,21 +168,21 @@ class ExprEmitter:
         return self.offset(self.buffers[buffer.name], index, memory_type(buffer.type.scalar))
 
     def loaded(self, type_: Type, buffer: nodes.Buffer, address: Any) -> Any:
-        """The value at an address in a buffer."""
+        """Load a value from an address in a buffer."""
         return self.of_memory(self.bytes_at(type_, buffer, address), type_)
 
     def bytes_at(self, type_: Type, buffer: nodes.Buffer, address: Any) -> Any:
-        """The bytes in memory at an address in a buffer."""
+        """Load a value from an address in a buffer in its form in memory, where a bool is a byte."""
         load = self.builder.load(address, align=bytes_of(type_), typ=memory_type(type_))
         return self.scopes.of_buffer(load, buffer.name)
 
     def of_memory(self, found: Any, type_: Type) -> Any:
-        """A value that was loaded, converted to its form in registers."""
+        """Convert a loaded value from its form in memory to its form in registers."""
         is_bool = type_.dtype == "bool"
         return self.builder.icmp_unsigned("!=", found, ir.Constant(found.type, None)) if is_bool else found
 
     def gathered(self, expr: nodes.Gather) -> Any:
-        """A load for each lane. On Cascade Lake, gather instructions were measured to take up to 2.6 times as long."""
+        """Emit one load for each lane. Gather instructions took up to 2.6 times as long, measured on Cascade Lake."""
         element = expr.buffer.type
         vector = ir.Constant(memory_type(expr.type), ir.Undefined)
         for n in range(expr.type.lanes):
@@ -211,7 +212,7 @@ class ExprEmitter:
         return self.combine(expr.op, expr.type, self.value(expr.left), self.value(expr.right))
 
     def combine(self, op: str, type_: Type, left: Any, right: Any) -> Any:
-        """`left op right` of values of a type."""
+        """Emit `left op right` for two values of a type."""
         if op in ("min", "max"):
             return self.extreme("<" if op == "min" else ">", type_, left, right)
         if type_.is_float:
@@ -219,7 +220,7 @@ class ExprEmitter:
         return self.integer_operators()[op](left, right)
 
     def extreme(self, order: str, type_: Type, left: Any, right: Any) -> Any:
-        """The smaller or larger value; NaN if one is NaN."""
+        """The smaller value (order "<") or the larger value (order ">"); NaN if a value is NaN."""
         if type_.dtype == "bool":
             return self.builder.and_(left, right) if order == "<" else self.builder.or_(left, right)
         if not type_.is_float:
@@ -252,7 +253,7 @@ class ExprEmitter:
         return self.shuffle(first, first, [0] * lanes)
 
     def numbers(self, lanes: int) -> ir.Constant:
-        """0, 1, … in lanes."""
+        """The vector 0, 1, …, lanes - 1."""
         return ir.Constant(ir.VectorType(I64, lanes), [ir.Constant(I64, n) for n in range(lanes)])
 
     def shuffle(self, left: Any, right: Any, mask: list[int]) -> Any:
@@ -263,7 +264,7 @@ class ExprEmitter:
         return self.shuffle(value, filled, [min(n, type_.lanes) for n in range(lanes)])
 
     def fold(self, value: Any, type_: Type, op: Add, left: int) -> Any:
-        """The vector, halved by `op` until `left` lanes are left, or a scalar."""
+        """Combine the halves of a vector by `op` until `left` lanes are left; `left` = 0 gives a scalar."""
         lanes = 1 << (type_.lanes - 1).bit_length()
         if lanes != type_.lanes:
             fill = identity(op, type_.dtype)
@@ -276,7 +277,7 @@ class ExprEmitter:
         return value if left else self.builder.extract_element(value, ir.Constant(I32, 0))
 
     def vector(self, values: Sequence[nodes.Expr]) -> Any:
-        """Scalars in the lanes of a vector."""
+        """Build a vector from scalars, one in each lane."""
         folds = [x for x in values if isinstance(x, nodes.HorizontalReduce) and not x.lanes]
         alike = len(folds) == len(values) and len({(x.op, x.value.type) for x in folds}) == 1
         powers = not any(n & (n - 1) for n in (len(values), folds[0].value.type.lanes)) if alike else False
@@ -289,11 +290,11 @@ class ExprEmitter:
         return found
 
     def fold_together(self, vectors: list[Any], type_: Type, op: Add) -> Any:
-        """Each vector folded to one lane of the result, as `fold` does.
+        """Fold each vector to one lane of the result, as `fold` does.
 
-        While vectors have more lanes than there are vectors, each is folded by itself. Then pairs of vectors are folded
-        into one, with the upper halves of both in one operand and the lower halves in the other, so that no lane is
-        idle.
+        While the vectors have more lanes than there are vectors, each vector is folded separately. Then two vectors are
+        folded into one: one operand has the lower halves of the two vectors, and the other operand has the upper
+        halves, so that no lane is idle.
         """
         lanes, held = type_.lanes, 1  # of each vector that is left; the number of vectors that each one holds
         while lanes > max(len(vectors), 1):

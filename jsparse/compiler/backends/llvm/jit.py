@@ -72,20 +72,20 @@ def _optimize(module: ir.Module, level: int = OPTIMIZED) -> llvm.ModuleRef:
 
 
 def _emitted(kernel: Kernel) -> ir.Module:
-    """The LLVM module of a kernel. Kernels from disk need no code generator, which is slow to load."""
+    """Emit the LLVM module of a kernel. The emitter is imported here: it loads slowly, and stored kernels need none."""
     from jsparse.compiler.backends.llvm.emit import emit_module  # noqa: PLC0415
 
     return emit_module(kernel)
 
 
 def compile_kernel(kernel: Kernel, level: int = OPTIMIZED) -> CompiledKernel:
-    """Compile a kernel for this machine in about 10 to 40 ms. Level 0, for tests, takes a fifth of that."""
+    """Compile a kernel for this machine in about 10 to 40 ms. Level 0, for tests, takes a fifth of that time."""
     with _lock:
         return link_object(_target_machine(level).emit_object(_optimize(_emitted(kernel), level)))
 
 
 def link_object(object_code: bytes) -> CompiledKernel:
-    """Link object code that `compile_kernel` made on a machine of this kind, in under 1 ms."""
+    """Link object code that `compile_kernel` made for the same target. Linking takes less than 1 ms."""
     with _lock:
         builder = llvm.JITLibraryBuilder().add_object_img(object_code).export_symbol(ENTRY).add_current_process()
         library = builder.link(_linker(), f"kernel{next(_names)}")

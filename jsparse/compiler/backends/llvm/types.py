@@ -72,7 +72,7 @@ def bytes_of(type_: Type) -> int:
 
 
 def integer_comparison(builder: ir.IRBuilder, type_: Type) -> Callable[..., Any]:
-    """The builder's comparison of integers of a type: signed or unsigned, which LLVM's integer types do not say."""
+    """The builder's method that compares integers of a type as signed or unsigned: LLVM's integers have no sign."""
     compare: Callable[..., Any] = builder.icmp_signed if type_.is_signed else builder.icmp_unsigned
     return compare
 
@@ -120,7 +120,7 @@ class Caster:
         return self.builder.sext(value, into) if source.is_signed else self.builder.zext(value, into)
 
     def widened(self, value: Any, source: Type) -> Any:
-        """A narrow float as float32, which is exact."""
+        """Convert a narrow float to float32. The conversion is exact."""
         if source.dtype == "bfloat16":
             bits = self.builder.zext(value, self.words(source))
             return self.floats(self.builder.shl(bits, self.word(source, 16)), source)
@@ -130,7 +130,7 @@ class Caster:
         return self.half_widened(value, source)
 
     def narrowed(self, value: Any, target: Type) -> Any:
-        """A float32 as a narrow float, rounded to nearest, ties to even."""
+        """Convert a float32 to a narrow float, rounded to nearest, ties to even."""
         if target.dtype == "float16" and self.half_instructions:
             return self.builder.bitcast(self.builder.fptrunc(value, _halves(target)), llvm_type(target))
         bits = self.builder.bitcast(value, self.words(target))
@@ -138,7 +138,7 @@ class Caster:
         return self.builder.trunc(narrow, llvm_type(target))
 
     def brain_bits(self, bits: Any, target: Type) -> Any:
-        """The upper half of a float32, rounded; a NaN stays a NaN."""
+        """float32 → bfloat16: the upper half of the bits, rounded; a NaN stays a NaN."""
         build, word = self.builder, lambda value: self.word(target, value)
         upper = build.lshr(bits, word(16))
         # Adding 0x7FFF + (the last bit that stays) carries exactly when rounding to nearest even goes up.
@@ -184,7 +184,7 @@ class Caster:
         return build.or_(build.select(large, special, finite), build.lshr(sign, word(16)))
 
     def words(self, like: Type) -> ir.Type:
-        """The type of 32-bit integers with as many lanes as `like`."""
+        """The LLVM type of 32-bit integers with as many lanes as `like`."""
         return llvm_type(Type("int32", like.lanes))
 
     def word(self, like: Type, value: int) -> ir.Constant:

@@ -1,4 +1,4 @@
-"""Helpers of transformations: reasons why they are illegal, and the loops that they change."""
+"""Helpers of transformations: reasons why steps are illegal, and the loops that steps change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OF_LOOPS = ("unroll_and_jam", "unroll", "prefetch", "parallelize", "merge_by", "
 
 
 def no_loop(name: str, nest: Summary) -> str:
-    """The reason that the nest has no loop of that name."""
+    """Return the message that the nest has no loop of that name."""
     loops = ", ".join(nest.loops) or "none"
     if name == nest.vector:
         return f"{name} runs in lanes, and no loop over it is left; the loops are {loops}"
@@ -20,7 +20,7 @@ def no_loop(name: str, nest: Summary) -> str:
 
 
 def structure_reason(nest: Summary, *loops: str) -> str | None:
-    """Why the structure of some loops cannot be changed any more; None if it can.
+    """Why the structure of some loops can no longer be changed; None if it can.
 
     A workspace fixes the structure of all loops around it, and a step about one loop fixes that loop.
     """
@@ -33,7 +33,7 @@ def structure_reason(nest: Summary, *loops: str) -> str | None:
 
 
 def lanes_reason(nest: Summary, loop: str) -> str | None:
-    """Why a loop is not open for steps about single iterations; None if it is."""
+    """Why steps that work on single iterations cannot change a loop; None if they can."""
     for step in nest.found("vectorize"):
         if step.loop == loop and step.lanes:
             return f"'{step}' works on several positions of {loop} at a time"
@@ -41,7 +41,7 @@ def lanes_reason(nest: Summary, loop: str) -> str | None:
 
 
 def with_loops(nest: LoopNest, loops: Stmt) -> LoopNest:
-    """The nest with other loops; they run after the target is cleared, as before."""
+    """Replace the loops of a nest. The new loops run after the target is cleared, as before."""
     body = nest.body
     if isinstance(body, Sequence) and isinstance(body.stmts[0], Clear):
         loops = Sequence((body.stmts[0], loops))

@@ -78,7 +78,7 @@ class CacheRead(Transformation):
 
 
 def _reading(stmt: Stmt, source: Access, copy: Access) -> Stmt:
-    """The statement that reads the copy in place of the tensor."""
+    """Replace the reads of the tensor in a statement by reads of the copy."""
     if isinstance(stmt, Assign):
         reads = stmt.value is not None and source in accesses_of(stmt.value)
         return replace(stmt, value=replaced(stmt.value, {source: copy})) if reads and stmt.value is not None else stmt

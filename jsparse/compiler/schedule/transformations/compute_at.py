@@ -55,5 +55,5 @@ class ComputeAt(Transformation):
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest as it is: `loops.fusion` joins it to the next statement's nest when both are complete."""
+        """Return the nest unchanged: `loops.fusion` joins it to the next statement's nest when both are complete."""
         return nest

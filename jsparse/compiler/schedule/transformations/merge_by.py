@@ -42,7 +42,7 @@ class MergeBy(Transformation):
 
     @property
     def pattern(self) -> int:
-        """The number of the leader; -1 if `leader` names no pattern."""
+        """The index of the leading pattern; -1 if `leader` names no pattern."""
         numbers = pattern_numbers(self.leader)
         return numbers[0] if len(numbers) == 1 else -1
 
@@ -63,7 +63,7 @@ class MergeBy(Transformation):
         return None
 
     def renumbered(self, numbers: Sequence[int]) -> MergeBy:
-        """The step where pattern n is called `numbers[n]`."""
+        """Return the step with pattern n renamed to pattern `numbers[n]`."""
         return replace(self, leader=f"P{numbers[self.pattern]}")
 
     def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
@@ -80,7 +80,7 @@ class MergeBy(Transformation):
 
 
 def _led(stmt: Stmt, var: IndexVar, leader: int, nest: LoopNest) -> Stmt:
-    """The statement in which the leader's level is walked, and the level that was walked is looked up."""
+    """Exchange two levels in a statement: walk the leader's level, and look up the level that was walked."""
     walks = isinstance(stmt, Forall) and stmt.var == var and not stmt.is_lookup
     if not (walks and isinstance(stmt, Forall) and isinstance(stmt.domain, LevelIteration)):
         return with_children(stmt, lambda inner: _led(inner, var, leader, nest))
@@ -106,7 +106,7 @@ def _is_located(problem: Problem, pattern: int, level: int) -> int:
 
 
 def _number(loop: Forall) -> tuple[int, int]:
-    """The place of a lookup among others: derived variables first, then by pattern and level."""
+    """Return the sort key of a lookup: derived variables come first, then levels by pattern and level."""
     domain = loop.domain
     assert isinstance(domain, LevelIteration | Derivation)
     return (-1, 0) if isinstance(domain, Derivation) else (domain.pattern, domain.level)

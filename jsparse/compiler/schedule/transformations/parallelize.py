@@ -20,7 +20,7 @@ Race = Literal["owned", "split", "reduced"]
 
 @dataclass(frozen=True, slots=True)
 class Parallelize(Transformation):
-    """Divide a loop over threads, in chunks that depend on the pattern alone: results do not depend on threads.
+    """Divide a loop over threads. Chunks depend on the pattern alone, so results do not depend on the threads.
 
     Attributes:
         loop: the name of the loop.
@@ -82,7 +82,7 @@ class Parallelize(Transformation):
 
     def _reduced_reason(self, nest: Summary) -> str | None:
         """Why chunks cannot have sums of their own; None if they can. Whether statements that share the loop may sum
-        over it is known when their nests are joined (`loops.fusion`)."""
+        over it is checked when their nests are joined (`loops.fusion`)."""
         if len(nest.problem.statements) > 1:
             return None
         if self.loop in nest.outer or self.loop in nest.fused or self.loop in nest.splits:
@@ -105,7 +105,7 @@ class Parallelize(Transformation):
 
 
 def _unchecked(stmt: Stmt) -> Stmt:
-    """The statement without marks of workspaces: a chunk does not know whether other chunks added terms to the sum."""
+    """Clear `checked` of all workspaces: a chunk does not know whether other chunks have added terms to the sum."""
     if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
         stmt = replace(stmt, workspace=replace(stmt.workspace, checked=False))
     return with_children(stmt, _unchecked)

@@ -25,15 +25,15 @@ from jsparse.notation.assignment import Access, IndexVar
 
 @dataclass(frozen=True, slots=True)
 class Precompute(Transformation):
-    """Sum the factors that depend on some loops over these loops first: Σ (a·b) = (Σ a)·b if b depends on none of them.
+    """Sum over some loops before multiplying by factors b that do not depend on these loops: Σ (a·b) = (Σ a)·b.
 
     The sum is held in the workspace `sub` (Kjolstad et al., 2019), in lanes if one of the summed factors runs in lanes.
     A sum over stored entries is marked when a term is added to it, since a sum without terms contributes nothing, even
     if b is infinite.
 
     Attributes:
-        loops: the names of the loops, neighbours in the nest: all of them over stored entries, or all over dense
-            indices.
+        loops: the names of the loops, which are neighbours in the nest. Either all run over stored entries, or all
+            run over dense indices.
     """
 
     loops: tuple[str, ...]
@@ -119,7 +119,7 @@ class Precompute(Transformation):
 
 
 def _workspace(nest: LoopNest, loops: list[Forall], lanes: Forall | None, checked: bool) -> Workspace:
-    """The workspace of the sum, in lanes if the loop over lanes is given. `checked`: the sum may have no terms."""
+    """Make the workspace of the sum, in lanes if the loop over lanes is given. `checked`: the sum may have no terms."""
     problem, statement = nest.problem, nest.statement
     dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
     if lanes is None:
@@ -138,7 +138,7 @@ def _assign(nest: LoopNest, target: Access, value: object) -> Stmt:
 
 
 def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
-    """The innermost reductions that only factors without dense indices carry: summing these first always pays."""
+    """Find the innermost reductions that only factors without dense indices have. Summing them first always pays."""
     if not nest.sums_first or not nest.dense:
         return ()
     chosen: tuple[IndexVar, ...] = ()
@@ -153,7 +153,7 @@ def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
 
 
 def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
-    """The reductions over dense indices that some factor lacks: summing these first saves its product in each step."""
+    """Find the reductions over dense indices that some factor lacks. Summing first saves products with that factor."""
     if not nest.sums_first or nest.vector not in nest.free_vars or not nest.contracted:
         return ()
     names = set(nest.contracted)
@@ -163,7 +163,7 @@ def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
 
 
 def tiles_among_sums(nest: Summary) -> Literal["outside", "inside"] | None:
-    """Where the loop over register tiles stands if only the inner part of the sums over stored entries comes first.
+    """Where the loop over tiles stands if only the inner part of the sums over entries is computed first; else None.
 
     If the loop stands outside of that part, each tile computes the part again. If it stands inside of the sums around
     the part, each of these sums adds to the target in memory.

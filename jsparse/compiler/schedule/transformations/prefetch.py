@@ -18,7 +18,7 @@ FARTHEST = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Transformation):
-    """Request the rows that a stored entry selects some entries ahead (see `lower.prefetch`).
+    """Request the rows that a stored entry selects, some entries before they are read (see `lower.prefetch`).
 
     Attributes:
         loop: the name of a loop over stored entries, or of a loop over panels of their positions.

@@ -91,7 +91,7 @@ def _promoted(nest: LoopNest, stmt: Stmt) -> Where:
 
 
 def _lanes(stmt: Stmt) -> tuple[str | None, int]:
-    """The variable in lanes and their number; (None, 0) if nothing runs in lanes."""
+    """The variable in lanes and the number of lanes; (None, 0) if nothing runs in lanes."""
     match stmt:
         case Forall(var=var, domain=Tiles(lanes=lanes)):
             return var, lanes
@@ -104,7 +104,7 @@ def _lanes(stmt: Stmt) -> tuple[str | None, int]:
 
 
 def _into(stmt: Stmt, target: Access, workspace: Access) -> Stmt:
-    """The statement that adds to the workspace in place of the target."""
+    """Make a statement add to the workspace in place of the target."""
     match stmt:
         case Assign():
             return replace(stmt, target=workspace) if stmt.target == target else stmt

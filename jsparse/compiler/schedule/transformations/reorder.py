@@ -27,7 +27,7 @@ class Reorder(Transformation):
 
     Attributes:
         loops: the names of all loops.
-        term: the number of a term of an assembly; None for the shared loops, or if there is no assembly.
+        term: the index of a term of an assembly; None for the shared loops, or if there is no assembly.
     """
 
     loops: tuple[str, ...]

@@ -29,7 +29,7 @@ class ScatterSegment(Transformation):
     pattern samples, and algorithms that count triangles do so, too (Schank and Wagner, 2005).
 
     Attributes:
-        level: the pattern and the number of its level, as in `P1.1`.
+        level: the pattern and the index of its level, as in `P1.1`.
     """
 
     level: str
@@ -49,7 +49,7 @@ class ScatterSegment(Transformation):
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The numbers of the pattern and of its level; each is -1 if `level` lacks it."""
+        """The indices of the pattern and of its level; each is -1 if `level` lacks it."""
         pattern, level = (*pattern_numbers(self.level), -1, -1)[:2]
         return pattern, level
 
@@ -78,7 +78,7 @@ class ScatterSegment(Transformation):
         return None
 
     def renumbered(self, numbers: Sequence[int]) -> ScatterSegment:
-        """The step where pattern n is called `numbers[n]`."""
+        """Return the step with pattern n renamed to pattern `numbers[n]`."""
         pattern, level = self.numbers
         return ScatterSegment(f"P{numbers[pattern]}.{level}")
 
@@ -130,7 +130,7 @@ def _reads_positions(problem: Problem, pattern: int, level: int) -> bool:
 
 
 def _in_map(stmt: Stmt, pattern: int, level: int) -> Stmt:
-    """The statement that looks coordinates of the level up in the map."""
+    """Replace the lookups in the level by lookups in the map."""
     inner = with_children(stmt, lambda child: _in_map(child, pattern, level))
     if not (isinstance(inner, Forall) and isinstance(inner.domain, LevelIteration)):
         return inner
@@ -139,8 +139,8 @@ def _in_map(stmt: Stmt, pattern: int, level: int) -> Stmt:
 
 
 def _placed(stmt: Stmt, map_: Scatter, left: set[str]) -> Stmt:
-    """The statement with the map directly inside of the loops that bind the position of the level above and the
-    variables `left`."""
+    """Put the map directly inside of the loops that bind the position of the level above and the variables
+    `left`."""
     above = (map_.domain.pattern, map_.domain.level - 1)
     if not left and not loops_over(stmt, *above):
         return replace(map_, body=stmt)

@@ -23,7 +23,7 @@ class Specialize(Transformation):
     """Compile for a known property of the operands or of the machine.
 
     Attributes:
-        to: `threads`: tiles of the loop `what` have `lanes` lanes where there are enough of them for all threads.
+        to: `threads`: tiles of the loop `what` have `lanes` lanes if there are enough such tiles for all threads.
             `pattern`: the entries of the static pattern `what`, as in `P0`, are constants of the kernel. `segments`:
             the segments of the level `what`, as in `P0.1`, have at most 64 entries, so that sums need no blocks.
         what: the loop, the pattern or the level.
@@ -52,16 +52,16 @@ class Specialize(Transformation):
 
     @property
     def pattern(self) -> int:
-        """The number of the pattern; -1 if there is none."""
+        """The index of the pattern; -1 if there is none."""
         return next(iter(pattern_numbers(self.what)), -1) if self.to != "threads" else -1
 
     @property
     def level(self) -> int:
-        """The number of the level; -1 if there is none."""
+        """The index of the level; -1 if there is none."""
         return next(iter(pattern_numbers(self.what)[1:]), -1)
 
     def renumbered(self, numbers: Sequence[int]) -> Specialize:
-        """The step where pattern n is called `numbers[n]`."""
+        """Return the step with pattern n renamed to pattern `numbers[n]`."""
         if self.to == "threads":
             return self
         _, dot, level = self.what.partition(".")

@@ -17,7 +17,7 @@ from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
 
 @dataclass(frozen=True, slots=True)
 class Unroll(Transformation):
-    """Write out all iterations of a loop, with constants in place of its coordinates, and of its positions.
+    """Write out all iterations of a loop, with constants in place of its coordinates and its positions.
 
     To write out a loop over a level, the entries of its pattern must be known (`specialize pattern`), and the loops
     over the levels above must be written out, too. Dense loops need a known size.

@@ -8,8 +8,8 @@ consecutive positions are worked on at a time, with an accumulator for each (`Le
         acc += A[i, j] * x[j]            acc += A[i, j] * x[j]
 
 Values on the pattern are contiguous, and so are coordinates. Elements that a coordinate locates are gathered. All other
-values that the body reads are the same in all lanes. A body that stores a value on the pattern stores one for each lane
-at a time.
+values that the body reads are the same in all lanes. A body that stores a value on the pattern stores the values of
+all lanes at a time.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Vectorize(Transformation):
 
 
 def _lies_innermost(problem: Problem, target: Access, pattern: int) -> bool:
-    """Whether a tensor has one element at each position of a pattern, in the order of positions."""
+    """Whether the innermost storage axis of the target runs over the positions of a pattern."""
     type_ = problem.type_of.get(target.tensor)
     last = type_.axes[-1:] if type_ is not None else ()
     return any(isinstance(axis, Positions) and axis.pattern == pattern for axis in last)

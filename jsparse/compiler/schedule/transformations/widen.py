@@ -13,7 +13,7 @@ from jsparse.compiler.schedule.transformations.base import loops_of
 
 @dataclass(frozen=True, slots=True)
 class Widen(Transformation):
-    """Accumulate long sums that are scattered into the target in a float64 copy of it, and round each sum once."""
+    """Accumulate long scattered sums in a float64 copy of the target, and round each sum once."""
 
     keyword: ClassVar[str] = "widen"
     keeps_loops = True

@@ -15,7 +15,7 @@ from jsparse.compiler.schedule.summary import Summary, Transformation
 
 @dataclass(frozen=True, slots=True)
 class MakeWorkspace(Transformation):
-    """Give each term of an assembly its own loop over the target's innermost index, in which it adds to a row.
+    """Give each term of an assembly its own loop over the target's innermost index, in which the term adds to a row.
 
     The row is a sparse workspace (Gustavson, 1978; Kjolstad et al., 2019). Without it, all terms share that loop.
 

@@ -1,4 +1,4 @@
-"""Functions of KernelIR in LLVM: our own, on vectors of any length, without branches and without calls.
+"""Implementations of KernelIR's functions in LLVM, for vectors of any length, without branches and without calls.
 
 Each family has a file. Error bounds are in ulp of the result, over all arguments; the measured errors are in
 `docs/internals/functions.md`. The reductions are taken from Cephes and SLEEF (Shibata and Petrogalli, 2020), the
@@ -63,5 +63,5 @@ FUNCTIONS: dict[str, Callable[..., Vector]] = {
 
 
 def emit_function(builder: ir.IRBuilder, name: str, arguments: Sequence[tuple[Any, Type]]) -> Any:
-    """The LLVM value of a function at the builder's position; arguments are values with their types."""
+    """Emit a function at the builder's position and return its LLVM value; arguments are values with their types."""
     return FUNCTIONS[name](*(Vector(builder, value, type_) for value, type_ in arguments)).value

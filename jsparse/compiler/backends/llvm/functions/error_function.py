@@ -1,4 +1,4 @@
-"""erf and erfc = 1 - erf, which is not 0 where erf is 1.
+"""erf and erfc = 1 - erf. The function erfc has its own formula, so it is not 0 where erf rounds to 1.
 
     |x| < 1       erf(x) = x + x p(x²)
     1 ≤ |x|       erf(x) = ± (1 - exp(-x²) q(1 / (1 + |x| / 2)))
@@ -6,9 +6,9 @@
     |x| < 0.8     erfc(x) = 1 - erf(x)
     0.8 ≤ x       erfc(x) = exp(-x²) t(1 / (1 + x / 3) - ½) / (1 + 7/4 x), and erfc(-x) = 2 - erfc(x)
 
-In the last formula x² has twice as many digits. All values of t are near 1, so its argument's error does not matter.
-The polynomials are minimax (`tools/minimax.py`): p within 2⁻²⁹ and 2⁻⁶², q such that erf is within 2⁻³⁴ and 2⁻⁶², and t
-within 2⁻²⁸ and 2⁻⁵⁷ of its values.
+In the last formula x² has twice as many digits. All values of t are near 1, so an error of t's argument does not
+matter. The polynomials are minimax (`tools/minimax.py`), with errors for float32 and for float64: p within 2⁻²⁹ and
+2⁻⁶², q such that erf is within 2⁻³⁴ and 2⁻⁶², and t within 2⁻²⁸ and 2⁻⁵⁷ of its values.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def erf(x: Vector) -> Vector:
 
 
 def erfc(x: Vector) -> Vector:
-    """The complementary error function, within 4.5 ulp: each factor has an error of about one."""
+    """The complementary error function, within 4.5 ulp: each factor has an error of about one ulp."""
     dtype = x.type.dtype
     size = x.magnitude()
     inner = 1 - muladd(x, horner(x * x, _INNER[dtype]), x)

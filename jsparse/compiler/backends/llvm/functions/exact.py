@@ -22,7 +22,7 @@ def absolute(x: Vector) -> Vector:
 
 
 def sign(x: Vector) -> Vector:
-    """-1 or 1; numbers equal to 0, and NaN, stay unchanged."""
+    """-1 or 1; zeros and NaN stay unchanged."""
     return select(x > 0, 1, select(x < 0, x.constant(-1), x))
 
 
@@ -62,11 +62,11 @@ def trunc(x: Vector) -> Vector:
 
 
 def round_to_even(x: Vector) -> Vector:
-    """The nearest integer; of two, the even one."""
+    """The nearest integer; a tie goes to the even integer."""
     return intrinsic("rint", x) if cpu.has_rounding() else _nearest(x)
 
 
 def _nearest(x: Vector) -> Vector:
-    """Round a small number: floats from 2^mantissa on are integers, so adding 2^mantissa to it rounds it."""
+    """Round to the nearest integer by adding 2^mantissa, since all floats from 2^mantissa on are integers."""
     size, whole = x.magnitude(), 2.0**x.layout.mantissa
     return select(size < whole, (size + whole) - whole, size).with_sign_of(x)

@@ -6,8 +6,8 @@ Exponentials:
 
 ln 2 has two parts (Cody and Waite, Software Manual for the Elementary Functions, 1980). The product of n and the first
 part is exact, so r is as accurate as x. 2ⁿ is multiplied in two steps, so that subnormal results are rounded once and
-too large ones are inf. The polynomials q are minimax (`tools/minimax.py`): their errors are below 2⁻²⁶ and 2⁻⁶¹ of
-expm1(r).
+too large results are inf. The polynomials q are minimax (`tools/minimax.py`): their errors, relative to expm1(r), are
+below 2⁻²⁶ in float32 and 2⁻⁶¹ in float64.
 
 Logarithms:
 
@@ -15,8 +15,8 @@ Logarithms:
     s = f / (2 + f)                        log(1 + f) = 2 atanh(s) = f - f²/2 + s (f²/2 + R),  R = s² p(s²)
 
 The sum is ordered such that errors of the small terms vanish in the large one (Muller, Elementary Functions, chapter
-11; fdlibm). ln 2 has two parts, as in exponentials. The polynomials p are minimax (`tools/minimax.py`): their errors
-are below 2⁻³⁰ and 2⁻⁵⁹ of log(1 + f).
+11; fdlibm). ln 2 has two parts, as in exponentials. The polynomials p are minimax (`tools/minimax.py`): their errors,
+relative to log(1 + f), are below 2⁻³⁰ in float32 and 2⁻⁵⁹ in float64.
 
 tanh and the logistic function are made of exponentials of arguments that cannot overflow.
 """
@@ -106,12 +106,12 @@ def expm1(x: Vector) -> Vector:
 
 
 def _expm1_between(x: Vector) -> Vector:
-    """eˣ - 1 of numbers between 0 and 40."""
+    """eˣ - 1 for 0 ≤ x ≤ 40."""
     return _expm1_scaled(*_reduced(x))
 
 
 def _expm1_scaled(r: Vector, n: Vector) -> Vector:
-    """2ⁿ exp(r) - 1. The product is exact."""
+    """2ⁿ exp(r) - 1. The multiplication by 2ⁿ is exact."""
     scale = r.power_of_two(n)
     return muladd(scale, _expm1_near_0(r), scale - 1)
 
@@ -121,7 +121,7 @@ def _expm1_near_0(r: Vector) -> Vector:
 
 
 def _reduced(x: Vector) -> tuple[Vector, Vector]:
-    """r and the integer n."""
+    """Reduce x = n ln 2 + r. Returns r and the integer n."""
     first, second = _LN2[x.type.dtype]
     shifted = muladd(x, 1 / math.log(2), x.layout.shifter)
     n = shifted - x.layout.shifter
@@ -129,7 +129,7 @@ def _reduced(x: Vector) -> tuple[Vector, Vector]:
 
 
 def _integer(shifted: Vector) -> Vector:
-    """The integer in the last bits of an integer + `shifter`."""
+    """Recover an integer n from the last bits of the float n + `shifter`."""
     return shifted.bits() - shifted.constant(shifted.layout.shifter).bits()
 
 
@@ -148,7 +148,7 @@ def log(x: Vector) -> Vector:
 def log1p(x: Vector) -> Vector:
     """log(1 + x), within 1.5 ulp.
 
-    1 + x is u + e, where u is rounded, and e is exact (Knuth's TwoSum): 1 + f = 2⁻ᵏ u + 2⁻ᵏ e.
+    1 + x = u + e, where u is the rounded sum and e is its exact error (Knuth's TwoSum): 1 + f = 2⁻ᵏ u + 2⁻ᵏ e.
     """
     u = 1 + x
     added = u - 1
@@ -161,7 +161,7 @@ def log1p(x: Vector) -> Vector:
 
 
 def split(x: Vector) -> tuple[Vector, Vector]:
-    """m between √½ and √2 and the integer k with x = 2ᵏ m, of a finite number above 0."""
+    """Split a finite x > 0 as x = 2ᵏ m. Returns m between √½ and √2, and the integer k."""
     layout = x.layout
     raised = layout.mantissa + 2
     is_subnormal = x < 2.0 ** (1 - layout.bias)
@@ -174,7 +174,7 @@ def split(x: Vector) -> tuple[Vector, Vector]:
 
 
 def as_float(k: Vector, like: Vector) -> Vector:
-    """A small integer as a float, by an addition: not every CPU converts vectors of 64-bit integers."""
+    """Convert a small integer to a float by an addition: not every CPU converts vectors of 64-bit integers."""
     shifter = like.constant(like.layout.shifter)
     return like.floats(k + shifter.bits()) - shifter
 
@@ -191,7 +191,7 @@ def _sum(f: Vector, k: Vector) -> Vector:
 
 
 def _with_edges(x: Vector, pole: float, found: Vector) -> Vector:
-    """The result, or -inf at the pole, NaN below it, inf at inf."""
+    """Return `found`, but -inf where x is the pole, NaN where x is below the pole, and inf where x is inf."""
     found = select(x < math.inf, found, x)
     return select(x > pole, found, select(x.equals(pole), x.constant(-math.inf), math.nan))
 
@@ -204,6 +204,9 @@ def tanh(x: Vector) -> Vector:
 
 
 def logistic(x: Vector) -> Vector:
-    """1 / (1 + exp(-x)), within 2.5 ulp: 1 / (1 + e) or e / (1 + e) with e = exp(-|x|), which is small and not 0."""
+    """1 / (1 + exp(-x)), within 2.5 ulp.
+
+    With e = exp(-|x|), the result is 1 / (1 + e) for x ≥ 0, and e / (1 + e) for x < 0, which is small and not 0.
+    """
     e = exp(-x.magnitude())
     return select(x < 0.0, e, 1.0) / (1 + e)

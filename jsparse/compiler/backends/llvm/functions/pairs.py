@@ -17,16 +17,16 @@ class Pair:
     low: Vector
 
     def plus(self, small: Vector | float) -> Pair:
-        """The sum with a number that is small beside this one."""
+        """The sum of this pair and a much smaller number."""
         return sum_of_ordered(self.high, self.low + small)
 
     def plus_pair(self, other: Pair) -> Pair:
-        """The sum with another pair."""
+        """The sum of two pairs."""
         whole = sum_of(self.high, other.high)
         return sum_of_ordered(whole.high, whole.low + (self.low + other.low))
 
     def times(self, other: Pair) -> Pair:
-        """The product with another pair."""
+        """The product of two pairs."""
         whole = product(self.high, other.high)
         return sum_of_ordered(whole.high, whole.low + (self.high * other.low + self.low * other.high))
 
@@ -39,13 +39,13 @@ def sum_of(x: Vector, y: Vector) -> Pair:
 
 
 def sum_of_ordered(x: Vector, y: Vector) -> Pair:
-    """The exact sum of two floats. The first one is the larger one, or 0."""
+    """The exact sum of x and y, where |x| ≥ |y| or x is 0."""
     high = x + y
     return Pair(high, y - (high - x))
 
 
 def product(x: Vector, y: Vector) -> Pair:
-    """The exact product of two floats, if nothing overflows: with and without a fused multiply-add."""
+    """The exact product of two floats if nothing overflows, on CPUs with and without a fused multiply-add."""
     high = x * y
     if cpu.has_fused_multiply_add():
         return Pair(high, intrinsic("fma", x, y, -high))
@@ -54,7 +54,7 @@ def product(x: Vector, y: Vector) -> Pair:
 
 
 def _cut(x: Vector) -> tuple[Vector, Vector]:
-    """Two floats of half as many bits, whose sum is x (Veltkamp)."""
+    """Split x into two floats with half as many bits, whose sum is x (Veltkamp)."""
     scaled = _SPLITTER[x.type.dtype] * x
     high = scaled - (scaled - x)
     return high, x - high

@@ -1,8 +1,8 @@
 """Powers and roots: pow, sqrt, rsqrt and cbrt.
 
-pow is exp(y log|x|). In float32 both are computed in float64, whose digits are enough. In float64 the logarithm has
-twice as many digits as its argument, in two floats (Dekker, 1971): log|x| = k ln 2 + 2 s + s³ (2/3 + s² t(s²)) with s
-as in `exponentials`. The polynomial t is minimax (`tools/minimax.py`), with an error of 2⁻⁷³ of the logarithm.
+pow is exp(y log|x|). For float32, exp and log are computed in float64, which has enough digits. For float64, the
+logarithm is a pair of floats with twice as many digits as x (Dekker, 1971): log|x| = k ln 2 + 2 s + s³ (2/3 + s² t(s²))
+with s as in `exponentials`. The polynomial t is minimax (`tools/minimax.py`), with an error of 2⁻⁷³ of the logarithm.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _narrow_power(x: Vector, y: Vector) -> Vector:
 
 
 def _wide_power(x: Vector, y: Vector) -> Vector:
-    """The power: `simple` = y log(x) decides between 0 and infinity if log(x) is infinite or a product overflows."""
+    """x to the power y. If log(x) is infinite or a product overflows, `simple` = y log(x) gives 0 or infinity."""
     logarithm = _log_pair(x)
     whole = product(y, logarithm.high)
     low = whole.low + y * logarithm.low
@@ -86,7 +86,7 @@ def rsqrt(x: Vector) -> Vector:
 
 
 def cbrt(x: Vector) -> Vector:
-    """The cube root, within 1.5 ulp: one step of Newton's method from exp(log(x) / 3) doubles its right digits."""
+    """The cube root, within 1.5 ulp: a step of Newton's method doubles the correct digits of exp(log(x) / 3)."""
     size = x.magnitude()
     near = exp(log(size) * (1 / 3))
     found = near - (near - size / (near * near)) * (1 / 3)

@@ -2,7 +2,7 @@
 
     x / 2π = n / 4 + t up to whole turns, |t| ≤ 1/8        sin(x) = sin(2π t), cos(2π t) or one of their negatives
 
-1 / 2π is a sum of pieces with 29 bits. The product of a float32 with one of them is exact in float64, and so is the
+1 / 2π is a sum of pieces with 29 bits. The product of a float32 and one piece is exact in float64, and so is the
 product modulo whole turns. For numbers up to 2⁵² the first four pieces leave an error of 2⁻⁶⁴ turns; for larger numbers
 the first piece gives whole turns only, and later pieces count (Payne and Hanek, Radian Reduction for Trigonometric
 Functions, 1983). No float32 is closer than 2⁻³² turns to a multiple of π / 2, so t has the digits of a float32
@@ -60,7 +60,7 @@ def tan(x: Vector) -> Vector:
 
 
 def _reduced(x: Vector) -> tuple[Vector, Vector, Vector]:
-    """The integer n in its last bits, and sine and cosine of 2π t, in float64."""
+    """Return an integer whose last bits are n, and the sine and cosine of 2π t in float64."""
     if x.type.dtype != "float32":
         raise ValueError(f"expected float32 for sin, cos and tan, but got {x.type.dtype}")
     wide = x.cast("float64")
@@ -77,7 +77,7 @@ def _reduced(x: Vector) -> tuple[Vector, Vector, Vector]:
 
 
 def _pieces(x: Vector) -> list[Vector]:
-    """The pieces of 1 / 2π that count for each number."""
+    """Choose the pieces of 1 / 2π that the size of each number requires."""
     size = x.magnitude()
     is_large, is_huge = (size > bound for bound in _FROM)
     numbers = [[0.0 if n is None else _PIECES[n] for n in row] for row in _COLUMNS]

@@ -1,7 +1,7 @@
-"""Numbers and vectors of LLVM with Python's operators, so that emitted formulas read like mathematics.
+"""Scalars and vectors of LLVM with Python's operators, so that emitted formulas read like mathematics.
 
-`x * y` and `x + y` are always rounded, each by itself. Only `muladd` and `horner` may fuse, as multiply-adds elsewhere
-in kernels do: on CPUs with and without such an instruction, their results may differ in the last bit.
+`x * y` and `x + y` are always rounded separately. Only `muladd` and `horner` may fuse, as multiply-adds elsewhere in
+kernels do: their results on CPUs with and without a fused multiply-add may differ in the last bit.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Layout:
 
     Attributes:
         integer: the dtype of integers with as many bits.
-        mantissa: the bits of the mantissa.
-        bias: the exponent of 1.0, as it is stored.
+        mantissa: the number of bits of the mantissa.
+        bias: the stored exponent of 1.0.
     """
 
     integer: str
@@ -32,12 +32,12 @@ class Layout:
 
     @property
     def sign(self) -> int:
-        """The integer that has the bit of the sign only."""
+        """The integer in which only the sign bit is 1."""
         return -1 << (self.mantissa + self.bias.bit_length() + 1)
 
     @property
     def shifter(self) -> float:
-        """1.5 · 2^mantissa: adding it to a small number rounds that to an integer, ties to even, in the last bits."""
+        """1.5 · 2^mantissa. Adding a small number rounds the number to an integer in the last bits, ties to even."""
         return 1.5 * 2.0**self.mantissa
 
 
@@ -47,7 +47,7 @@ Operand: TypeAlias = "Vector | float"
 
 
 class Vector:
-    """A value of LLVM with its type in KernelIR; numbers are constants in all of its lanes."""
+    """An LLVM value with its KernelIR type. In operations, a Python number is a constant in all lanes."""
 
     __slots__ = ("builder", "type", "value")
 
@@ -55,11 +55,11 @@ class Vector:
         self.builder, self.value, self.type = builder, value, type_
 
     def like(self, value: Any, type_: Type | None = None) -> Vector:
-        """A value with this type, or with `type_`, which has as many lanes."""
+        """Wrap an LLVM value that has the type of this vector, or `type_`, which has as many lanes."""
         return Vector(self.builder, value, type_ or self.type)
 
     def constant(self, number: Operand) -> Vector:
-        """A number in all lanes."""
+        """A vector with a number in all lanes; a vector is returned as it is."""
         if isinstance(number, Vector):
             return number
         scalar = ir.Constant(llvm_type(self.type.scalar), float(number) if self.type.is_float else int(number))
@@ -107,7 +107,7 @@ class Vector:
         return self.like(self.builder.shl(self.value, self.constant(count).value))
 
     def __rshift__(self, count: int) -> Vector:
-        """A shift that repeats the sign."""
+        """Shift to the right and repeat the sign bit (an arithmetic shift)."""
         return self.like(self.builder.ashr(self.value, self.constant(count).value))
 
     def _compared(self, order: str, right: Operand) -> Vector:
@@ -131,12 +131,12 @@ class Vector:
         return _LAYOUTS[self.type.dtype]
 
     def bits(self) -> Vector:
-        """A float's bits, as an integer."""
+        """The bits of a float, as an integer."""
         type_ = Type(self.layout.integer, self.type.lanes)
         return self.like(self.builder.bitcast(self.value, llvm_type(type_)), type_)
 
     def floats(self, bits: Vector) -> Vector:
-        """The float with these bits, of the type of this vector."""
+        """Reinterpret integers as the bits of floats of this vector's type."""
         return self.like(self.builder.bitcast(bits.value, llvm_type(self.type)))
 
     def magnitude(self) -> Vector:
@@ -144,23 +144,23 @@ class Vector:
         return self.floats(self.bits() & ~self.layout.sign)
 
     def with_sign_of(self, other: Vector) -> Vector:
-        """A float that is not negative, with the sign of another."""
+        """This float, which is not negative, with the sign of `other`."""
         return self.floats(self.bits() | (other.bits() & self.layout.sign))
 
     def power_of_two(self, exponent: Vector) -> Vector:
-        """2ⁿ for integers within the range of exponents, as a float of this vector's type."""
+        """2ⁿ as a float of this vector's type, for an integer n within the range of exponents."""
         return self.floats((exponent + self.layout.bias) << self.layout.mantissa)
 
     def at_most(self, bound: float) -> Vector:
-        """The smaller of this and a bound; NaN stays NaN."""
+        """The smaller of this vector and a bound; NaN stays NaN."""
         return select(self > bound, self.constant(bound), self)
 
     def at_least(self, bound: float) -> Vector:
-        """The larger of this and a bound; NaN stays NaN."""
+        """The larger of this vector and a bound; NaN stays NaN."""
         return select(self < bound, self.constant(bound), self)
 
     def cast(self, dtype: str) -> Vector:
-        """A float as float64 or float32."""
+        """Convert a float to float64 or float32."""
         if dtype == self.type.dtype:
             return self
         type_ = Type(dtype, self.type.lanes)
@@ -169,7 +169,7 @@ class Vector:
 
 
 def select(condition: Vector, then: Operand, otherwise: Operand) -> Vector:
-    """One of two values, lane by lane. At least one is a vector."""
+    """Select one of two values in each lane. At least one of the values is a vector."""
     like = then if isinstance(then, Vector) else otherwise
     assert isinstance(like, Vector)
     return like.like(
@@ -185,7 +185,7 @@ def muladd(x: Vector, y: Operand, z: Operand) -> Vector:
 
 
 def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
-    """The polynomial with these coefficients, the highest power's first."""
+    """The polynomial in x with these coefficients, from the highest power to the constant."""
     first, *rest = coefficients
     total = x.constant(first)
     for coefficient in rest:
@@ -194,7 +194,7 @@ def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
 
 
 def intrinsic(name: str, *arguments: Vector) -> Vector:
-    """An intrinsic of LLVM that becomes one instruction."""
+    """Call an intrinsic of LLVM that becomes one instruction."""
     first = arguments[0]
     lanes, width = first.type.lanes, first.type.dtype.removeprefix("float")
     full = f"llvm.{name}.{f'v{lanes}' if lanes else ''}f{width}"
