@@ -84,7 +84,7 @@ class DynamicType:
         return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
 
     def slots_below(self, array: int) -> int:
-        """The number of slots below each position that an array of pointers counts."""
+        """An array of pointers counts positions. Return the number of slots below each of these positions."""
         inner = self.format.levels[self.format.arrays[array][0] + 1 :]
         return prod(self.shape[level.dim] for level in inner if level.kind.is_full)
 

@@ -26,7 +26,8 @@ def add_self_loops(A: Graph, weight: ArrayLike = 1) -> SparseTensor:
         weight: a number, or an array (nodes,) of one number for each node. The result is differentiable in the weight.
 
     Returns a tensor. If the graph is dynamic, so is the tensor, with room for all self-loops. The dtype promotes as in
-    a sum. Raises ShapeError unless the graph is square and for the shape of the weight, DTypeError for dense arrays.
+    a sum. Raises ShapeError if the graph is not square or the weight has another shape, DTypeError if the graph is a
+    dense array.
     """
     graph = as_graph(A, "add_self_loops")
     by = jax_array(weight, "a number as the weight of jsparse.graph.add_self_loops")

@@ -181,7 +181,7 @@ IN_PLACE = (einsum_p, fused_p, routine_p)
 
 
 def _by_platform(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> Any:
-    """Lower a primitive in place by the rule of its platform. JAX has no table of platforms for such primitives."""
+    """Lower a primitive of `IN_PLACE` by the rule for the platform. JAX looks up the rules of other primitives only."""
     return _compat.lower_by_platform(ctx, primitive, _rules(primitive), *operands, **params)
 
 

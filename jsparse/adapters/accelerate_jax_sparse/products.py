@@ -159,7 +159,7 @@ def _product(
 def sampled_product(
     lhs: Any, rhs: Any, indices: Any, *, dimension_numbers: DimensionNumbers, shape: Sequence[int], dtype: np.dtype
 ) -> jax.Array:
-    """Compute the product of two dense arrays at the indices of a BCOO, as data of shape `shape` of this BCOO."""
+    """Compute the product of two dense arrays at the indices of a BCOO, whose data have the shape `shape`."""
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
     names = product_names(tuple(f"l{dim}" for dim in range(lhs.ndim)), rhs.ndim, dimension_numbers)
     sizes = _sizes(names, lhs.shape, rhs.shape, indices.shape[-2])

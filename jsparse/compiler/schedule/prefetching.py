@@ -105,7 +105,7 @@ def rows_from_memory(nest: Summary) -> list[Rows]:
 
 
 def _selected(nest: Summary, access: Access) -> Rows | None:
-    """The rows of a tensor that stored coordinates select; None unless the tensor is dense and exceeds the cache.
+    """Find the rows that stored coordinates select in a tensor; None unless it is dense and exceeds the cache.
 
     Rows in a second-level cache arrive in time without requests, since a core looks a few hundred instructions ahead.
     """

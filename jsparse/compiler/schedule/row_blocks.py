@@ -95,7 +95,7 @@ class RowBlocks:
 
 
 def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -> tuple[Problem, tuple[Stored, ...]]:
-    """The problem in which the relation has the block of each entry as one more index, with the problem's patterns."""
+    """Add the block of each entry to the relation, as another index. Returns the new problem and its patterns."""
     n, used = blocks.pattern, list(patterns)
     table, rows = used[n], used[blocks.rows]
     assert isinstance(table, Pattern)
@@ -194,7 +194,7 @@ def _size(nest: Summary, row_variable: IndexVar) -> int:
 
 
 def _saved(nest: Summary, patterns: Sequence[Stored], blocks: RowBlocks, matrix: IndexVar) -> float:
-    """The cost of the target's cache lines that blocks save, less the added cost of shorter segments of each matrix."""
+    """The cost of cache lines of the target, which blocks save, less the cost of shorter segments, which blocks add."""
     problem, entries = nest.problem, patterns[blocks.pattern].nse
     rows, matrices = problem.size[blocks.row] or 1, problem.size[matrix] or 1
     if blocks.size >= rows:

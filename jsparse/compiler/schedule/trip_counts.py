@@ -150,7 +150,8 @@ class _Selection:
     def narrow(self, leader: int, bound: set[IndexVar]) -> None:
         """Register that a loop has walked the leader's entries, which select coordinates of the bound variables.
 
-        A pattern that was walked before keeps selecting a variable's coordinates if it leaves far fewer coordinates.
+        If a pattern that was walked before has far fewer coordinates of a variable than the leader, it goes on
+        selecting the coordinates of this variable.
         """
         for var in self.levels[leader].keys() & bound:
             before = self.by.get(var)

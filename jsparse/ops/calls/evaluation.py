@@ -32,7 +32,7 @@ class Points:
         calls: all calls of the statement, among them the calls in the arguments of `call`.
         operands: the accesses whose values are given.
         keys: the index of each access's pattern.
-        flags: the indices of the patterns for which an array is passed that tells where the pattern stores an entry.
+        flags: the indices of the patterns that come with an array of flags, which are set where entries are stored.
         bare: the accesses to patterns without values. Their entries count as 1.
         numbers: the operands that are known numbers.
     """

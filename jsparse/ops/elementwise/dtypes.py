@@ -1,4 +1,4 @@
-"""`astype`, `result_type` and `can_cast`, as the array API has them, also of tensors."""
+"""`astype`, `result_type` and `can_cast` of the array API, which also accept tensors here."""
 
 from __future__ import annotations
 

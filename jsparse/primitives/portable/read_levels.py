@@ -82,12 +82,12 @@ def _parents_below(kind: LevelKind, size: int, arrays: dict[str, jax.Array], pos
 
 
 def parents_of(pointers: jax.Array, parents: int, count: int) -> jax.Array:
-    """The parent of each position p < count, or -1 if it has none. Only the first `parents` segments count.
+    """The parent of each position p < count, or -1 if it has none. Only the first `parents` segments are read.
 
     Segment q is [pointers[q], pointers[q + 1]). Pointers may be anything. If segments overlap, a position belongs to
-    the first segment that contains it, provided that no earlier segment ends after the position. With e[q] the largest
-    end up to segment q, that can only be the first q for which p < e[q]. This q equals the number of ends e[q] <= p,
-    which is a running sum over the numbers of ends at each position.
+    the first segment that contains it, provided that no earlier segment ends after the position. Let e[q] be the
+    largest end of the segments 0 to q. Then the parent of p, if there is one, is the first q for which p < e[q]. This q
+    equals the number of ends e[q] <= p, which is a running sum over the numbers of ends at each position.
     """
     dtype = pointers.dtype
     if parents == 0 or count == 0:
