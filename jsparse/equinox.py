@@ -42,7 +42,7 @@ def tree_serialise_leaves(
         >>> jsparse.equinox.tree_serialise_leaves("model.eqx", model)
 
     The only leaf of a static tensor is its values. The digest identifies the pattern to which the values belong, so
-    that they are not read into a tensor on another pattern with as many entries. For a dynamic pattern, the digest
+    that they are not read into a tensor on a different pattern of equal size. For a dynamic pattern, the digest
     covers shape, format and capacity, since the index arrays are leaves in the file.
 
     Args:
@@ -72,7 +72,7 @@ def tree_deserialise_leaves(
         filter_spec, is_leaf: as in `equinox.tree_deserialise_leaves`.
 
     Raises PatternError for a tensor whose pattern (if dynamic: whose shape, format or capacity) differs from the saved
-    one, and for a file without digests, such as `equinox.tree_serialise_leaves` writes; RuntimeError as Equinox does
+    one, and for a file without digests, as `equinox.tree_serialise_leaves` writes it; RuntimeError as Equinox does
     for leaves of other shapes and dtypes.
     """
     try:
@@ -96,7 +96,7 @@ class _Mark:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True)
 class _Marked:
-    """A tensor with a mark, which is read and written before its leaves."""
+    """A tensor with a mark. The mark is read and written before the leaves of the tensor."""
 
     mark: _Mark
     tensor: Any
@@ -114,14 +114,14 @@ def _marked(tree: Any) -> Any:
 
 
 def _digest(tensor: SparseTensor) -> str:
-    """A digest of the static part of a pattern: all of a static pattern, or the types of a dynamic pattern."""
+    """The digest of a static pattern, or the digests of the types of a dynamic pattern and its transposed indices."""
     pattern = tensor.pattern
     derived = [other.type.digest for other in pattern.derived] if isinstance(pattern, DynamicPattern) else []
     return "-".join([pattern.digest, *derived])
 
 
 def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """Return a function that writes the digests of marks, and writes other leaves by `write`."""
+    """Return a function that writes a leaf: the digest of a mark, or any other leaf by `write`."""
 
     def written(file: Any, x: Any) -> None:
         if isinstance(x, _Mark):
@@ -133,7 +133,7 @@ def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
 
 
 def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a function that reads a leaf. It compares a digest with the tensor's, and reads other leaves by `read`."""
+    """Return a function that reads a leaf: it checks a digest against the mark, and reads other leaves by `read`."""
 
     def loaded(file: Any, x: Any) -> Any:
         if not isinstance(x, _Mark):
@@ -157,7 +157,7 @@ def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _root(error: BaseException) -> BaseException:
-    """Return the original error, from which Equinox raised a chain of errors that name a path."""
+    """Return the original error of a chain of errors. Equinox raises the later errors to name a path."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

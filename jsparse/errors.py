@@ -60,7 +60,7 @@ def pointed(text: str, start: int, length: int = 1) -> str:
 
 
 class JsparseError(Exception):
-    """The root of jsparse's errors. A message says what was expected, what came, in which expression, and what to do.
+    """The root of jsparse's errors. A message states the expectation, the actual input, the expression, and a remedy.
 
         >>> try:
         ...     A @ jnp.ones(3)
@@ -179,7 +179,7 @@ class SemiringError(JsparseError, ValueError):
 
 
 class ScheduleError(JsparseError, ValueError):
-    """The text of a schedule has a line that is no step, or a step is illegal on the loops to which it is applied.
+    """A line in the text of a schedule is not a step, or a step is illegal on the loops to which it is applied.
 
     >>> jsparse.einsum("ij,j->i", A, x, schedule=jsparse.Schedule().vectorize("k"))
     Traceback (most recent call last):

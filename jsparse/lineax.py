@@ -44,8 +44,8 @@ class SparseLinearOperator(lx.AbstractLinearOperator):  # type: ignore[misc]  # 
         tags: one of Lineax's tags, such as `lineax.positive_semidefinite_tag`, or a collection of them. They are not
             checked against the entries: a wrong tag gives wrong solutions and gradients.
 
-    Raises DTypeError unless `matrix` is a SparseTensor, ShapeError unless it has two dimensions, ValueError for a tag
-    of symmetric or definite matrices on a matrix that is not square.
+    Raises DTypeError if `matrix` is not a SparseTensor, ShapeError if it does not have two dimensions, ValueError if it
+    is not square but has a tag of symmetric or definite matrices.
     """
 
     matrix: SparseTensor
@@ -98,7 +98,7 @@ def _off_diagonal(matrix: SparseTensor, offset: int) -> jax.Array:
 
 
 def _itself(operator: SparseLinearOperator) -> SparseLinearOperator:
-    """The operator itself, for `linearise` and `materialise`: a sparse matrix is linear and materialised already."""
+    """Return the operator for `linearise` and `materialise`: a sparse matrix is linear and materialised already."""
     return operator
 
 

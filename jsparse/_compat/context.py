@@ -78,9 +78,9 @@ def varying_like(x: jax.Array, shape: Sequence[int], dtype: np.dtype) -> jax.Sha
 
 
 def function_of_jax_numpy() -> str | None:
-    """The name of the jax.numpy function whose check of operands has called the caller of this function.
+    """Find the jax.numpy function that is checking its operands, if this check called our caller. Returns its name.
 
-    The result is "" if the name is not known, and None if no check of jax.numpy has made that call.
+    The result is "" if the name is not known, and None if the caller was not called by such a check.
     """
     frame: FrameType | None = sys._getframe(2)
     found = None
@@ -97,12 +97,12 @@ def trace_state() -> Any:
 
 
 def is_eager() -> bool:
-    """Whether operations on known arrays are computed now, rather than traced."""
+    """Whether JAX computes operations on known arrays immediately, instead of tracing them."""
     return trace_state_clean() or eager_constant_folding.value
 
 
 def handed_over(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | None) -> list[jax.Array]:
-    """Put arrays on a device like `jax.device_put`. Nothing else may refer to them, since JAX may share their memory.
+    """Put arrays on a device, as `jax.device_put` does. Nothing else may refer to them: JAX may share their memory.
 
     Args:
         sharding: the sharding to which the results are committed; None for the default device.

@@ -1,4 +1,4 @@
-"""Operations on jaxprs: evaluate them, split them, and find the source lines that were traced."""
+"""Operations on jaxprs: evaluate or split a jaxpr, and find the source lines from which an equation was traced."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def jaxprs_in(params: dict[str, Any]) -> Iterable[Jaxpr]:
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """The number of constants and the number of carries of a scan. These are the first operands of the scan."""
+    """Return how many constants and carries a scan has. The constants, then the carries, are its first operands."""
     if "num_consts" in params:  # up to JAX 0.10
         return params["num_consts"], params["num_carry"]
     constants, carries, _ = params["ft_in"].unpack()
@@ -52,13 +52,13 @@ def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
 
 
 def live_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
-    """The jaxpr of a closed jaxpr without dead equations: no result depends on them, and XLA does not run them."""
+    """The jaxpr of a closed jaxpr, without equations on which no result depends. XLA does not run such equations."""
     live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     return live
 
 
 def without_dead_equations(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Remove dead equations from a closed jaxpr: equations on which no result depends."""
+    """Remove dead equations from a closed jaxpr. An equation is dead if no result depends on it."""
     live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     return closed.replace(jaxpr=live)
 
@@ -96,6 +96,6 @@ def literal(v: Any) -> np.generic | np.ndarray:
 
 
 def traceback_frames(equation: JaxprEqn) -> list[tuple[str, int, str]]:
-    """The file, line and function of each call that was active when an equation was traced, the innermost first."""
+    """The file, line and function of each active call at the time when an equation was traced, innermost call first."""
     traceback = equation.source_info.traceback
     return [(x.file_name, x.line_num, x.function_name) for x in traceback.frames] if traceback else []

@@ -73,8 +73,9 @@ def keep_alive(ctx: mlir.LoweringRuleContext, kept: object) -> None:
 def named_operation(name: str) -> AbstractContextManager[object]:
     """Name the operations of the block: `name` follows the names of the scopes around the block.
 
-    XLA derives the name of an instruction from it, which profilers show: `_` replaces each character that instruction
-    names cannot have. XLA keeps the full text as the operation's `op_name`, where `/` separates scopes.
+    XLA derives the name of an instruction, which profilers show, from the operation's name. `_` replaces each
+    character that instruction names cannot have. XLA keeps the full text as the operation's `op_name`, where `/`
+    separates scopes.
     """
     text = name.translate(_NAMES)
     text = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."

@@ -47,7 +47,7 @@ _once: dict[Primitive, Callable[..., Any]] = {}
 
 
 def run_once(primitive: Primitive, function: Callable[..., Any]) -> None:
-    """Outside of any transformation, run the first call with given parameters by `function`, without a program.
+    """Outside of transformations, the first call for each set of parameters runs `function` instead of a program.
 
     If `function` returns None, a program is compiled and runs instead. Later calls use a program.
     """
@@ -55,7 +55,7 @@ def run_once(primitive: Primitive, function: Callable[..., Any]) -> None:
 
 
 def run_directly(primitive: Primitive, function: Callable[..., Any]) -> None:
-    """Outside of any transformation, run every call by `function`. If `function` returns None, a program runs."""
+    """Outside of transformations, every call runs `function`. If `function` returns None, a program runs instead."""
     compiled = primitive.impl
 
     def run(*operands: Any, **params: Any) -> Any:
@@ -72,7 +72,7 @@ def cache_weakly(*types: type) -> None:
 
 @dataclass(slots=True)
 class _EagerProgram:
-    """A program that is compiled at its first call, and a flag: whether a call has asked for the program before."""
+    """A program that is compiled at its first call, with a flag: whether an earlier call asked for the program."""
 
     program: Callable[..., Any]
     again: bool = False
@@ -121,8 +121,8 @@ def apply_compiled(primitive: Primitive) -> Callable[[], None]:
 def with_checkpoint_name(x: jax.Array, name: str) -> jax.Array:
     """Attach a checkpoint name, as `jax.ad_checkpoint.checkpoint_name` does, and allow transposition.
 
-    JAX has no transpose rule for names, which linear functions need, such as the derivative of a primitive. The rule
-    that is added here gives the cotangent no name.
+    JAX has no transpose rule for names. Linear functions, such as the derivative of a primitive, need this rule.
+    The rule that is added here gives the cotangent no name.
     """
     _transpose_names()
     return checkpoint_name(x, name)

@@ -66,12 +66,12 @@ def is_number(dtype: Any) -> bool:
 
 
 def _is_wide(dtype: np.dtype, bits: int) -> bool:
-    """Whether a number of a dtype has at least `bits` bits. An int4 has 4 bits, although it takes a byte in memory."""
+    """Whether numbers of a dtype have at least `bits` bits. An int4 has 4 bits, although it takes a byte in memory."""
     return int((jnp.iinfo if is_integer(dtype) else jnp.finfo)(dtype).bits) >= bits
 
 
 def check_numbers(dtype: Any, expected: str) -> None:
-    """Raise DTypeError, with `expected` in its message, unless tensors may have the dtype."""
+    """Raise DTypeError, with `expected` in its message, if tensors cannot have the dtype."""
     if not is_number(dtype):
         if isinstance(dtype, np.dtype) and (is_integer(dtype) or jnp.issubdtype(dtype, jnp.floating)):
             wide = "int8" if is_integer(dtype) else "bfloat16"
@@ -90,7 +90,7 @@ def check_numbers(dtype: Any, expected: str) -> None:
 def host_array(x: Any, expected: str, dtype: np.dtype | None = None) -> np.ndarray:
     """Convert `x` to a numpy array, which `cast` can then convert to a requested `dtype`.
 
-    Raises DTypeError, with `expected` in its message, unless `x` holds numbers, and for masked arrays, since masked
+    Raises DTypeError, with `expected` in its message, if `x` does not hold numbers or is a masked array, whose masked
     elements are no numbers. Raises IntegerRangeError for Python numbers out of the range of a requested integer dtype.
     """
     _check_readable(x, expected)
@@ -151,7 +151,7 @@ def device_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None, fr
     Args:
         fresh: whether nothing else refers to the memory, so that jax may share it.
 
-    Raises IntegerRangeError if 32 bits do not hold an integer for which no narrower dtype is requested.
+    Raises IntegerRangeError if x64 is off and an integer of the result does not fit 32 bits.
     """
     target = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype if dtype is None else dtype))
     whole = cast(x, x.dtype if dtype is None else dtype)
@@ -160,7 +160,7 @@ def device_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None, fr
 
 
 def checked_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
-    """Return the array. Raises IntegerRangeError unless all of its integers fit the integer dtype `target`."""
+    """Return the array. Raises IntegerRangeError if one of its integers does not fit the integer dtype `target`."""
     if x.dtype != target and x.dtype.kind in "iu" and target.kind in "iu" and x.size:
         found, range_ = (int(x.min()), int(x.max())), np.iinfo(target)
         if found[0] < range_.min or found[1] > range_.max:
@@ -172,7 +172,7 @@ def checked_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
 
 
 def check_python_int(x: Any, expected: str) -> Any:
-    """Return `x`. Raises IntegerRangeError, as jnp does, for a Python int that JAX's widest integers do not hold."""
+    """Return `x`. Raises IntegerRangeError, as jnp does, for a Python int that does not fit JAX's widest integers."""
     widest = np.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
     if type(x) is int and not widest.min <= x <= widest.max:
         raise IntegerRangeError(f"Expected {expected}, but {represented(x)} does not fit {widest.dtype}. Pass a float.")
@@ -207,7 +207,7 @@ def is_masked(x: Any) -> bool:
 
 
 def _check_readable(x: Any, expected: str) -> None:
-    """Raise DTypeError for a masked array of numpy, also in a list, and DeletedArrayError for a deleted one."""
+    """Raise DTypeError for a masked numpy array or a list with one, and DeletedArrayError for a deleted array."""
     check_alive(x, expected)
     if is_masked(x):
         raise DTypeError(
@@ -224,7 +224,7 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
         shared: whether the result may share memory with `x`, as jnp.asarray decides. Otherwise the result is a copy,
             and no program is compiled for the shape of a numpy array.
 
-    Raises DTypeError unless `x` holds numbers, NotYetSupportedError for a symbolic shape.
+    Raises DTypeError if `x` does not hold numbers, NotYetSupportedError for a symbolic shape.
     """
     array = x
     if isinstance(x, jax.Array):

@@ -31,7 +31,7 @@ def _dataclass(
     slots: bool = False,
     **options: bool,
 ) -> type | Callable[[type], type]:
-    """Make a class a dataclass, with the options of `dataclasses.dataclass`, to which it leaves mutable classes."""
+    """Make a class a dataclass, with the options of `dataclasses.dataclass`, which handles mutable classes."""
 
     def made(class_: type) -> type:
         if not frozen or order:

@@ -30,7 +30,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def checked_nse(nse: Any, what: str) -> int | None:
-    """Convert an argument `nse=` to int or None. Raises ShapeError unless it is a concrete integer >= 0."""
+    """Convert an argument `nse=` to int or None. Raises ShapeError if it is not a concrete integer >= 0."""
     if nse is None:
         return None
     try:
@@ -66,7 +66,7 @@ def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: 
 
     XLA reports an array that it cannot allocate as an error. But if no call waits for the result at that time, the
     process is aborted when numpy reads the result. The message calls the array `what` and ends in `advice`. For an
-    array without elements the product of its nonzero sizes counts.
+    array without elements, the check uses the product of its nonzero sizes.
     """
     check_constant(shape, what)
     count = prod(size or 1 for size in shape) * np.dtype(dtype).itemsize

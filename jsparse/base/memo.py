@@ -26,7 +26,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 
 def held_over_forks(lock: L) -> L:
-    """Let a fork wait for a lock. Otherwise the new process might inherit a held lock without the holding thread."""
+    """Make forks wait for a lock. Otherwise a new process might inherit a held lock, but not the thread holding it."""
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
     return lock
 
@@ -86,7 +86,7 @@ class Owned:
         raise NotImplementedError
 
     def owner(self) -> Owner:
-        """Return the owner, and make it if there is none. A tensor refers to the owner as long as the tensor lives."""
+        """Return the owner, a new one if there is none. A tensor refers to its owner as long as the tensor lives."""
         found = self.living_owner()
         if found is None:
             found = _owners.setdefault(self.identity(), Owner())

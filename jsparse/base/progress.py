@@ -40,7 +40,7 @@ _own = _Progress()
 
 @contextmanager
 def working(what: str, total: int | None = None, is_long: bool = False) -> Iterator[Callable[[int], None]]:
-    """Show, if the block takes long, that it does `what`. Yields a function that takes how much of `total` is done.
+    """Show `what` if the block takes long. Yields a function that records how much of `total` is done so far.
 
     Args:
         is_long: the block may take seconds without a step.
@@ -67,7 +67,7 @@ def working(what: str, total: int | None = None, is_long: bool = False) -> Itera
 
 
 def _ignored(done: int) -> None:
-    """Take a step of work that is not shown."""
+    """Ignore a step of work that is not shown."""
 
 
 def _is_terminal() -> bool:

@@ -42,7 +42,7 @@ DTYPES = (*_WIDENED, *_COMPUTED, *_PARTS)
 
 @cache
 def accumulator(*dtypes: str) -> str:
-    """The dtype in which a product of real tensors with these dtypes is computed."""
+    """Return the dtype in which to compute a product of real tensors with these dtypes."""
     return max((_WIDENED.get(dtype, dtype) for dtype in dtypes), key=_COMPUTED.index)
 
 

@@ -1,4 +1,4 @@
-"""Level functions: for each kind of level, the functions with which loops and interpreters walk such a level.
+"""Level functions: for each kind of level, the functions with which loops and interpreters walk levels of that kind.
 
 See Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). Loops run
 over the positions of a level, and `segment` gives the coordinate of each position. Over a full level they run over
@@ -21,10 +21,10 @@ from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON, LevelKin
 
 @dataclass(frozen=True, slots=True)
 class PositionRange:
-    """The positions `first <= p < stop` of a level at the current coordinates; only `first` if `stop` is None.
+    """The positions `first <= p < stop` of a level at the current coordinates. If `stop` is None, only `first`.
 
-    `present` is the condition under which such positions exist; None if they always exist. If a level has none, all
-    levels below it have none.
+    `present` is the condition under which these positions exist; None if they always exist. If a level has no positions
+    at the current coordinates, the levels below it have no positions either.
     """
 
     first: Expr
@@ -85,7 +85,7 @@ class LevelFunctions(ABC):
 
     @abstractmethod
     def below(self, level: LevelView, position: Expr) -> Expr:
-        """Count the positions of this level that lie below the positions of the level above before `position`."""
+        """Return how many positions of this level lie below the positions 0, ..., `position` - 1 of the level above."""
 
 
 def pointed_segment(
@@ -198,5 +198,5 @@ _FUNCTIONS: dict[LevelKind, LevelFunctions] = {
 
 
 def functions_of(kind: LevelKind) -> LevelFunctions:
-    """The functions of levels of that kind."""
+    """Return the level functions of the level kind `kind`."""
     return _FUNCTIONS[kind]

@@ -7,8 +7,8 @@
       P0: (dense, compressed) int32
       i < 40, k < 16, j < 30
 
-Most problems have one statement. Statements of a longer program run one after the other, and a later one may read the
-targets of those before it. A target that is no result of the program is a temporary.
+Most problems have one statement. Statements of a longer program run one after the other, and a statement may read the
+targets of earlier statements. A target that is no result of the program is a temporary.
 
 A value array is an ordinary dense array in which one axis may run over the *positions* of a pattern. A tensor's storage
 is a tuple of storage axes, outermost first:
@@ -58,7 +58,7 @@ class Compute:
 class Count:
     """The output is the number of entries that each chunk of the outermost loop reaches, an int64.
 
-    If not `exact`, it is an upper bound, computed without a workspace.
+    If not `exact`, the output is an upper bound of this number, computed without a workspace.
     """
 
     exact: bool = True
@@ -162,10 +162,10 @@ class PatternType:
     Attributes:
         levels: the levels.
         index_dtype: the name of the index arrays' dtype.
-        dynamic: the content of the index arrays is only known at run time. Loops stop at the
-            count in use or at the capacity, and skip coordinates out of range. The entries in use are sorted, as in
+        dynamic: whether the content of the index arrays is only known at run time. Loops then stop at the number of
+            entries in use or at the capacity, and skip coordinates out of range. The entries in use are sorted, as in
             every pattern. Whatever the arrays hold, nothing outside them is read or written.
-        batch_axes: the number of leading axes of the index arrays, for a batch of patterns that are walked alike.
+        batch_axes: the number of leading axes of the index arrays, for a batch of patterns with the same loops.
         constant_indices: the index arrays themselves, for a small pattern whose loops are written out entry by entry.
         capacities: the number of positions of each level (the capacity of a dynamic one), if the lengths of index
             arrays do not determine all of these numbers; else empty.
@@ -202,7 +202,7 @@ class PatternType:
         return self.capacities[level] if self.capacities else None
 
     def arrays_of(self, level: int, arrays: Sequence[T]) -> Sequence[T]:
-        """Select the items for this level's index arrays; `arrays` has one item for each index array of the pattern."""
+        """Select the items for this level's index arrays. `arrays` has one item for each index array of the pattern."""
         before = sum(len(above.kind.arrays) for above in self.levels[:level])
         return arrays[before : before + len(self.levels[level].kind.arrays)]
 
@@ -211,7 +211,7 @@ class PatternType:
 class TensorType:
     """The storage of a tensor: the dtype of its elements and its storage axes.
 
-    Dimension n of an axis stands for the index `indices[n]` of an access to the tensor.
+    Axes name dimensions by number: dimension n stands for the index `indices[n]` of an access to the tensor.
     """
 
     name: str
@@ -254,9 +254,10 @@ class Problem:
         derived: the index variables that other variables determine. Each is determined by variables before it.
         temporaries: the targets that are no results.
 
-    Raises ValueError if patterns are not walked as the tensors on them are accessed, if several statements have one
-    target, if a statement reads a target that is not complete, or accesses a tensor on a pattern that it does not walk,
-    if a temporary is no target, or if derived variables do not give each coordinate of a target once.
+    Raises ValueError if the variables of a pattern differ from the indices of a tensor on it, if several statements
+    have one target, if a statement reads a target before it is complete, if a statement accesses a tensor on a pattern
+    that the statement does not walk, if a temporary is no target, or if derived variables do not give each coordinate
+    of a target once.
     """
 
     statements: tuple[Statement, ...]
@@ -321,7 +322,7 @@ class Problem:
 
     @lazy
     def target(self) -> Access:
-        """The target of the first statement. An assembly has no other target."""
+        """The target of the first statement. All statements of an assembly have this target."""
         return self.statements[0].target
 
     @property
@@ -464,9 +465,9 @@ class Problem:
         )
 
     def _walked(self) -> tuple[tuple[IndexVar, ...], ...]:
-        """For each pattern, the index variables by which the tensors on it are accessed, () if no tensor lies on it.
+        """For each pattern, the index variables in accesses to the tensors on the pattern; () if no tensor lies on it.
 
-        Raises ValueError if two tensors on one pattern are accessed by different variables.
+        Raises ValueError if accesses to two tensors on one pattern have different variables.
         """
         found: dict[int, tuple[IndexVar, ...]] = {}
         for access in self.accesses:
@@ -481,7 +482,7 @@ class Problem:
     def size_source(self, var: IndexVar) -> tuple[str, int]:
         """Find a dense storage axis whose extent is the size of `var`. Returns the tensor's name and the axis index.
 
-        Temporaries do not count. Raises ValueError if there is no such axis.
+        Axes of temporaries are skipped. Raises ValueError if no other tensor has such an axis.
         """
         for access in (*self.accesses, *(inner for outer in self.accesses for inner in outer.nested())):
             for number, axis in enumerate(self.type_of[access.tensor].axes):

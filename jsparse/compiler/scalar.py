@@ -80,7 +80,7 @@ class Rounded:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """The value of `body`, where the name `name` stands for `value`. An inner `Let` may give the name another value."""
+    """The value of `body`, in which `name` stands for `value`. An inner `Let` may give the same name another value."""
 
     name: str
     value: Scalar
@@ -92,7 +92,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A name that stands for the value that an enclosing `Let` gives it."""
+    """The name of a value. The innermost enclosing `Let` with this name defines the value."""
 
     name: str
 
@@ -120,7 +120,7 @@ def accesses_of(*values: Scalar | None) -> tuple[Access, ...]:
 
 
 def operations_of(value: Scalar) -> frozenset[str]:
-    """The names of the operations in an expression."""
+    """Return the names of the operations in an expression."""
     match value:
         case Apply(operation=operation, arguments=arguments):
             return frozenset({operation}).union(*map(operations_of, arguments))
@@ -132,7 +132,7 @@ def operations_of(value: Scalar) -> frozenset[str]:
 
 
 def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The local names in an expression that no `Let` around them binds."""
+    """Return the local names in an expression that no enclosing `Let` binds."""
     match value:
         case Local(name=name):
             return frozenset({name}) - bound
@@ -168,7 +168,7 @@ def product_of(multiply: str, factors: tuple[Scalar, ...], one: float = 1) -> Sc
 
 
 def power_of(value: Scalar, exponent: int, name: str) -> Scalar:
-    """An integer power by repeated squaring. The local names of the squares are `name` followed by a number.
+    """Return an integer power by repeated squaring. The local names of the squares are `name` followed by a number.
 
     x⁻ⁿ is 1 / xⁿ, and x⁰ is 1.
     """
@@ -184,7 +184,7 @@ def power_of(value: Scalar, exponent: int, name: str) -> Scalar:
 
 
 def factors_of(value: Scalar) -> tuple[Access, ...] | None:
-    """The factors of a product of accesses; None for any other expression."""
+    """Return the factors if the expression is a product of accesses; else None."""
     match value:
         case Access():
             return (value,)

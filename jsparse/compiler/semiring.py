@@ -67,7 +67,7 @@ class Semiring:
 
     @property
     def distributes(self) -> bool:
-        """Whether a nonempty sum over an index variable of only one factor may be computed before the product."""
+        """Whether a nonempty sum over an index variable that only one factor has may be computed before the product."""
         return (self.add, self.multiply) in _DISTRIBUTIVE
 
     @property
@@ -107,9 +107,9 @@ SEMIRINGS = {
 
 @dataclass(frozen=True, slots=True)
 class EqualityMask:
-    """A mask: the first `count` factors, combined by `multiply` in their order, must give the next factor.
+    """A mask: the product of the first `count` factors, by `multiply` in their order, must equal the next factor.
 
-    Only the factors after these are multiplied into the result.
+    Only the factors after that factor are multiplied into the result.
     """
 
     multiply: Multiply
@@ -126,7 +126,7 @@ class EqualityMask:
 
 
 def identity(operation: Add | Multiply, dtype: str) -> float:
-    """The identity element of an operation on a dtype: a float, or an int for integers and bool."""
+    """Return the identity element of an operation on a dtype: a float, or an int for integer dtypes and bool."""
     if operation in ("min", "max"):
         return _extreme(dtype, largest=operation == "min")
     if operation == "&":
@@ -143,7 +143,7 @@ def _extreme(dtype: str, largest: bool) -> float:
 
 
 def semiring_named(name: object, text: str) -> Semiring:
-    """The semiring of that name. Raises SemiringError, with the known names and the expression, for an unknown one."""
+    """Return the semiring `name`. For an unknown name, raise SemiringError with the known names and the expression."""
     if isinstance(name, Semiring):
         return name
     if not isinstance(name, str) or name not in SEMIRINGS:

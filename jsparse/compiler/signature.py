@@ -1,9 +1,9 @@
 """Signatures of kernels: the element type and the extents of each buffer.
 
-The extension checks every buffer before a kernel gets its pointer: bound arrays when they are bound, operands and
-results when a program is lowered and at each of its calls, host arrays when a kernel runs on them
-(`csrc/kernel/signature.h`). An extent is a number, or `factor * symbol + constant` with a symbol that has one value in
-all buffers. So the lengths of index arrays follow the formulas of their format for any number of entries.
+The extension checks every buffer before a kernel receives the buffer's pointer (`csrc/kernel/signature.h`). It checks
+bound arrays when they are bound, operands and results when a program is lowered and at each of its calls, and host
+arrays when a kernel runs on them. An extent is a number, or `factor * symbol + constant` with a symbol that has the
+same value in all buffers. So the lengths of index arrays follow the formulas of their format for any number of entries.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Length:
     factor: int = 1
 
     def times(self, size: int) -> Length:
-        """This length times `size`."""
+        """Return this length multiplied by `size`."""
         return Length(self.constant * size, self.symbol, self.factor * size)
 
     def __add__(self, count: int) -> Length:
-        """This length plus `count`."""
+        """Return this length plus `count`."""
         return replace(self, constant=self.constant + count)
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class BufferType:
-    """The axis lengths and the dtype of a buffer. A size in bytes as the dtype allows every dtype of that size."""
+    """The axis lengths and the dtype of a buffer. If `dtype` is a size in bytes, any dtype of this size is allowed."""
 
     dtype: str | int
     shape: tuple[Length, ...]

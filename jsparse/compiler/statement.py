@@ -24,7 +24,7 @@ class Statement:
         value: the value at a point; None if no values are computed.
         add: the operation ⊕.
         patterns: the indices of the patterns that restrict the points.
-        condition: a comparison; None if every point counts.
+        condition: a comparison; None if no point is left out.
 
     Raises ValueError for a local name that no `Let` binds.
     """
@@ -52,7 +52,7 @@ class Statement:
 
     @lazy
     def assignment(self) -> Assignment:
-        """The target and all reads as index notation of a product. Most of the scheduler needs no more."""
+        """The target and all reads, in the form of a product. Most of the scheduler reads nothing else."""
         return Assignment(self.target, self.reads)
 
     @lazy
@@ -62,7 +62,7 @@ class Statement:
 
     @lazy
     def sums_first(self) -> bool:
-        """Whether the value is a product whose operation distributes over ⊕, and the zero of ⊕ is absorbing."""
+        """Whether the value is a product by a ⊗ that distributes over ⊕, and the zero of ⊕ is absorbing for ⊗."""
         if self.factors is None:
             return False
         multiply = self.value.operation if isinstance(self.value, Apply) else PLUS_TIMES.multiply
@@ -73,7 +73,7 @@ class Statement:
 class DerivedVar:
     """An index variable that other variables determine: `var = Σ stride · part`, such as `k = 64·k₀ + k₁`.
 
-    Points where the sum reaches the variable's size do not count: they are the ragged end of a split.
+    Points where the sum is not below the variable's size are left out: they are the ragged end of a split.
 
     Raises ValueError for a stride below 1.
     """

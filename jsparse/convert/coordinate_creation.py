@@ -105,7 +105,7 @@ def _layout(format: Format | str | None, ndim: int, inner: int, dynamic: bool) -
 
 
 def _check_values(values: Array, count: tuple[int, ...], sizes: tuple[int, ...]) -> None:
-    """Raise ShapeError unless values have the shape `count`, followed by the last dimensions in the case of blocks."""
+    """Raise ShapeError if values do not have the shape `count`, followed by the last dimensions for blocks."""
     axes = values.ndim - 1
     fits = axes < max(len(sizes), 1)
     expected = (*count, *sizes[len(sizes) - axes :]) if fits else f"{shortened(count)} or with fewer axes than {sizes}"

@@ -60,7 +60,7 @@ def asarray(
             with `n_batch`, is always dynamic (see `jsparse.convert.jax_sparse.from_jax_sparse`). A tensor whose levels
             are all dense is never dynamic, because it has no index arrays.
         nse: the capacity of a dynamic pattern, by default the number of stored entries; a traced dense array requires
-            it. For a static pattern, an upper bound, which is checked.
+            it. For a static pattern, `nse` is an upper bound, which is checked.
 
     Raises PatternError (more than `nse` entries; a traced array without `dynamic=True` and `nse=`), FormatError and
     SubscriptError (format), DTypeError (no numbers, a masked array; int64 indices are needed, but x64 is off),
@@ -84,7 +84,7 @@ def asarray(
 
 
 def _check_is_dense(x: object) -> None:
-    """Raise DTypeError, which says what to write instead, for lists of tensors and other libraries' sparse tensors."""
+    """Raise DTypeError, which names an alternative, for lists of tensors and for sparse tensors of other libraries."""
     if isinstance(x, list | tuple) and any(isinstance(one, SparseTensor) for one in x):
         raise DTypeError(
             "Expected an array for jsparse.asarray, but got a sequence of SparseTensors. Join them by jsparse.stack or "
@@ -124,7 +124,7 @@ def as_sparse_operand(x: Any, text: str) -> Any:
 def of_any_array(
     name: str, of_arrays: Callable[..., Any], patterns: bool = False
 ) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[TensorLike, P], R]]:
-    """Extend a function of a SparseTensor, `jsparse.name`, to sparse arrays of other libraries and to dense arrays.
+    """Extend the function `jsparse.name` of a SparseTensor to sparse arrays of other libraries and to dense arrays.
 
     Args:
         of_arrays: the function of dense arrays, which takes the same arguments.
@@ -198,7 +198,7 @@ def _dense_above(layout: Format) -> bool:
 
 
 def _kind(dtype: np.dtype) -> str:
-    """Return the kind of dtype, which tells the extension how to compare with zero: -0.0 is zero, NaN is not."""
+    """Return the kind of a dtype. It tells the extension how to compare with zero: -0.0 is zero, NaN is not."""
     if dtype == np.bool_ or jnp.issubdtype(dtype, jnp.integer):
         return "integer"
     return "complex" if jnp.issubdtype(dtype, jnp.complexfloating) else "floating"

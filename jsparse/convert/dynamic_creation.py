@@ -67,7 +67,7 @@ def from_coordinate_blocks(
 
 
 def _within(coords: Array, blocks: jax.Array, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
-    """Drop the entries outside of a tensor of these sizes. Returns blocks, and a row of coordinates per dimension.
+    """Drop the entries outside of a tensor of these sizes. Returns the blocks and one row of coordinates per dimension.
 
     Traced entries outside are kept, but each of their coordinates becomes the size of its dimension.
     """
@@ -100,8 +100,8 @@ def given_coordinates(coords: npt.ArrayLike) -> Array:
 def index_like(coords: npt.ArrayLike, sizes: tuple[int, ...], n: int | None = None) -> Array:
     """Convert coordinates to int32 or int64 without wrapping: numbers out of range stay out of range.
 
-    Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError unless
-    there are `n` entries. If `n` is None, any number of entries is accepted.
+    Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError if
+    the number of entries is not `n`. If `n` is None, any number of entries is accepted.
     """
     coords = given_coordinates(coords)
     check_constant(coords.shape, "coordinates")
@@ -120,7 +120,7 @@ def index_like(coords: npt.ArrayLike, sizes: tuple[int, ...], n: int | None = No
 
 
 def index_numbers(x: Any, size: int) -> Array:
-    """Convert integers to int32 or int64 such that integers outside of [0, size) stay outside.
+    """Convert integers to int32 or int64. Integers outside of [0, size) stay outside of it.
 
     A jax array stays a jax array, and becomes int64 only if its integers have 64 bits. A numpy array becomes int32
     unless `size` requires int64.
@@ -228,7 +228,7 @@ def converted_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPat
 
 
 def _whole(pattern: DynamicPattern, format: Format) -> Stored | None:
-    """Return the entries in use; None unless the host can read them now, they are valid and `format` can store them."""
+    """Return the entries in use; None if they are invalid, the host cannot read them, or `format` cannot store them."""
     if not pattern.is_whole or not stores_any(format):
         return None
     try:
@@ -238,7 +238,7 @@ def _whole(pattern: DynamicPattern, format: Format) -> Stored | None:
 
 
 def with_derived(pattern: DynamicPattern) -> DynamicPattern:
-    """Add a transposed index to a pattern. It stores the entries of the core with the order of the levels reversed."""
+    """Add a transposed index to a pattern. The index stores the core's entries, with the order of levels reversed."""
     if pattern.derived:
         return pattern
     core = core_type(pattern.type)
@@ -254,7 +254,7 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
 
 
 def _derived(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -> Derived:
-    """Make on the host the transposed index of entries that are known. `assemble` would make the same index."""
+    """Make the transposed index of known entries on the host. `assemble` would make the same index."""
     arrays, moved = reordered(whole, type_.format)
     count, dtype = whole.nse, slots_dtype(type_, type_.nse)
     gather, scatter = np.arange(type_.nse, dtype=dtype), np.full(type_.nse, -1, dtype)
@@ -323,7 +323,7 @@ def assembled_on_host(
 
 
 def stores_any(format: Format) -> bool:
-    """Whether a format can store any set of entries. A unique level above a singleton has one entry per coordinate."""
+    """Whether a format can store any set of entries: a unique level above a singleton holds a coordinate only once."""
     return not any(
         level.unique and below.kind.is_branchless
         for level, below in zip(format.levels, format.levels[1:], strict=False)

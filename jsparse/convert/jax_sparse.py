@@ -86,7 +86,7 @@ def _check_structure(x: Any, compressed: bool) -> None:
 
     Coordinates out of range are legal, and so are entries after a BCSR's last pointer.
 
-    Raises PatternError with the array that is wrong, and where.
+    Raises PatternError, which names and locates the wrong array.
     """
     kind, sizes = f"{type(x).__name__} of shape {shortened(x.shape)}", sizes_of(x.shape)
     index = ("indices", "indptr") if compressed else ("indices",)
@@ -194,7 +194,7 @@ def to_bcoo(tensor: SparseTensor) -> BCOO:
 
 
 def _block_dims(format: Format) -> int:
-    """Count the last dimensions that trailing dense levels store in the order of the dimensions."""
+    """Return how many of the last dimensions the trailing dense levels store in the order of the dimensions."""
     inner = 0
     while inner < format.trailing_dense and format.order[format.ndim - 1 - inner] == format.ndim - 1 - inner:
         inner += 1

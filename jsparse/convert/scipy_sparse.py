@@ -26,7 +26,7 @@ def from_scipy(x: Any, format: Format) -> tuple[Pattern, np.ndarray, bool]:
     Returns (pattern, values, fresh); `fresh` says that the values are a copy. Unsorted and repeated entries are legal,
     and duplicates are summed.
 
-    Raises PatternError, with the part that is wrong and where, if the parts do not fit each other; DTypeError if the
+    Raises PatternError if the parts do not fit each other, and names and locates the wrong part; DTypeError if the
     values are no numbers.
     """
     shape = checked_shape(x.shape, format)

@@ -56,7 +56,7 @@ class Compressed:
         `data` has `ndim` dimensions: 1, or 3 for blocks. One pass detects faults; other passes locate them, if there
         are any.
 
-        Raises PatternError with the part that is wrong, and where.
+        Raises PatternError, which names and locates the wrong part.
         """
         pointers, coordinates = _integers(x, "indptr"), _integers(x, "indices")
         values = _numbers(x, ndim)

@@ -26,7 +26,7 @@ def grad(
     rows: PyTree = None,
     **options: Any,
 ) -> Callable[..., Any]:
-    """Differentiate a function as `jax.grad` does, with respect to the values only of tensors with dynamic patterns.
+    """Differentiate as `jax.grad` does. A tensor with a dynamic pattern is differentiated in its values only.
 
     `jax.grad` itself refuses such tensors, because their index arrays are integer leaves.
 
@@ -54,7 +54,7 @@ def grad(
         fun: a function that returns a scalar, or with `has_aux` a pair of a scalar and auxiliary results.
         argnums: the indices of the positional arguments to differentiate.
         has_aux: as in `jax.grad`.
-        rows: which leaves of the argument are tables (rows, ...) whose gradients have rows: a tree of bools that is a
+        rows: which leaves, of shape (rows, ...), are tables that get gradients of rows: a tree of bools that is a
             prefix of the argument, or a function of the argument that returns such a tree, like a mask of Optax. For a
             sequence of `argnums` it is a prefix, or a function, of the tuple of these arguments.
         options: `holomorphic` and `allow_int` of `jax.grad`.

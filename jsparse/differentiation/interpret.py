@@ -112,7 +112,7 @@ def scanned(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
 
 
 def branched(equation: Equation, reader: Reader, which: Value, *inputs: Value) -> list[Value]:
-    """Run one branch in `jax.lax.switch`. For lookups of the other branches, note indices out of range: no rows."""
+    """Run one branch in `jax.lax.switch`. Lookups in other branches note indices out of range, which read no rows."""
     branches = equation.params["branches"]
     tables: list[list[int]] = [[] for _ in branches]
     functions = [_inside(equation, closed, reader, own) for closed, own in zip(branches, tables, strict=True)]

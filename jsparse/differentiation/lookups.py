@@ -2,7 +2,8 @@
 
 The reader tells a rule the place of each row in `table.rows`. So the same rules serve two passes: the first pass
 records which rows of the complete table are read, and the second pass evaluates on these rows alone, where a row's
-place is its index among them. Places have the order of row indices, so sorted and distinct coordinates remain so.
+place is its index among the recorded rows. Places have the order of row indices, so sorted and distinct coordinates
+remain sorted and distinct.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def gathered(equation: Equation, reader: Reader, table: Value, indices: Value) -
 
 
 def sliced_at(equation: Equation, reader: Reader, table: Value, *starts: Value) -> jax.Array:
-    """Take one row, or a part of the row, at an index that is clipped to the table."""
+    """Take one row, or a part of one row. The index is clipped to the table."""
     first, *others = starts
     if not isinstance(table, Table) or isinstance(first, Table) or equation.params["slice_sizes"][0] != 1:
         whole(equation)
@@ -77,7 +78,7 @@ def sliced(equation: Equation, reader: Reader, table: Table) -> Table | jax.Arra
 
 
 def of_each_row(equation: Equation, _: Reader, *inputs: Value) -> Table:
-    """Apply an elementwise function of a table and scalars to each row of the table, since it commutes with lookups."""
+    """Apply an elementwise function of a table and scalars to each row. Such a function commutes with lookups."""
     tables = [x for x in inputs if isinstance(x, Table)]
     if any(not isinstance(x, Table) and np.ndim(x) for x in inputs) or len({x.number for x in tables}) > 1:
         whole(equation)
@@ -92,7 +93,7 @@ def reshaped(equation: Equation, _: Reader, table: Table) -> Table:
 
 
 def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
-    """Multiply the rows that coordinates of patterns select: embedding bags, indirect accesses, sparse times table."""
+    """Multiply by rows that coordinates of a pattern select: embedding bags, indirect accesses, sparse times table."""
     spec: Spec = equation.params["spec"]
     given, index = spec.split(inputs)
     factors, arrays = list(given), list(index)
@@ -109,7 +110,7 @@ def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
 def _on_places(
     equation: Equation, reader: Reader, spec: Spec, n: int, table: Table, arrays: list[Sequence[jax.Array]]
 ) -> Spec:
-    """Return the spec in which factor `n` is `table.rows`. Coordinates of rows in `arrays` are replaced by places."""
+    """Return the spec with `table.rows` as factor `n`. Replace the coordinates of rows in `arrays` by places."""
     if spec.factors[n].on is not None:
         whole(equation)
     row, *features = spec.factors[n].before
@@ -127,7 +128,7 @@ def _on_places(
 def _walk_of_places(
     equation: Equation, reader: Reader, walk: PatternAccess, row: str, table: Table, arrays: Sequence[jax.Array]
 ) -> tuple[PatternAccess, list[jax.Array]]:
-    """Return the access to a pattern in which places replace the coordinates of the variable `row`, and its arrays."""
+    """Replace the coordinates of the variable `row` in a pattern by places. Returns the new access and its arrays."""
     pattern, format = walk.pattern, walk.pattern.format
     found = [n for n, (level, role) in enumerate(format.arrays) if walk.indices[level] == row and role == "coordinates"]
     if len(found) != walk.indices.count(row) or row in walk.lead:

@@ -1,4 +1,4 @@
-"""Gradients of tables as rows: tensors with a compressed level of rows, in which all other levels are dense."""
+"""Gradients of tables as rows: tensors with a compressed level for rows and dense levels for all other dimensions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pattern_of_rows(ids: Sequence[jax.Array], shape: Sequence[int]) -> DynamicPa
     Args:
         ids: arrays of row indices, of any shape. A repeated index adds one row, an index out of range adds no row.
 
-    The pattern has a capacity for as many rows as there are indices, or for all rows if these are fewer.
+    The pattern has a capacity for one row per index, but at most for all rows of the tensor.
     """
     size, *features = shape
     if 0 in shape:

@@ -42,7 +42,7 @@ class Table:
         return self.rows.astype(self.dtype)
 
     def with_rows(self, rows: jax.Array) -> Table:
-        """Return the table with rows that a function of each row computed."""
+        """Return the table with new `rows`, which a function computed from each row alone."""
         return Table.of(self.number, self.size, rows)
 
 
@@ -66,7 +66,7 @@ class Reader:
         self.ids: list[jax.Array] = []
 
     def inside(self) -> Reader:
-        """Make a reader for the jaxpr of a loop, a branch or a checkpoint, whose values stay inside."""
+        """Make a reader for the jaxpr of a loop, a branch or a checkpoint. Values must not leave this jaxpr."""
         return Reader()
 
     def note(self, tables: Sequence[int], ids: Iterable[jax.Array]) -> None:
@@ -92,7 +92,7 @@ class Places(Reader):
     """Answers lookups in tables that have only the rows that any lookup reads.
 
     Attributes:
-        known: for each table, the sorted indices of these rows. Padding has the table's size.
+        known: for each table, the sorted indices of the rows that lookups read. Padding has the table's size.
     """
 
     is_first = False

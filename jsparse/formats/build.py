@@ -123,7 +123,7 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 
 def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:
-    """Return `nse`. Raises PatternError if the extension cannot count that many positions."""
+    """Return `nse`. Raises PatternError if `nse` is 2**62 or larger, too large for the extension."""
     if nse >= _FAR:
         raise PatternError(
             f"Expected fewer than 2**62 positions, but {format.name} of shape {tuple(shape)} needs {nse:.3g}, because "
@@ -133,7 +133,7 @@ def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:
 
 
 def level_tuples(shape: Sequence[int], format: Format) -> list[tuple[int, int, int, int]]:
-    """A tuple (kind, dimension, unique, size) for each level: the form in which the extension takes a format."""
+    """Convert a format for the extension: a tuple (kind, dimension, unique, size) for each level."""
     return [(level.kind.code, level.dim, int(level.unique), shape[level.dim]) for level in format.levels]
 
 
@@ -195,7 +195,7 @@ def build_summed(
     """Compute the index arrays of `build` and the values of `Built.summed` in one pass.
 
     This works for common formats and many unsorted entries. The result is None for other inputs, and for invalid
-    inputs, for which `build` raises the error.
+    inputs: `build` then raises the error.
     """
     if not coords or len(values) != len(coords[0]):
         return None
@@ -212,7 +212,7 @@ def build_summed(
 
 
 def _sorted_suffix(format: Format, sorted_by: Sequence[int]) -> int:
-    """Count the innermost levels whose order is right after a stable sort by the levels above them."""
+    """Return how many innermost levels need no sort: a stable sort by the levels above leaves them in order."""
     order = list(format.order)
     for known in range(len(order)):
         if [dim for dim in sorted_by if dim not in order[:known]] == order[known:]:
@@ -308,7 +308,7 @@ def build_sorted(
 
 
 class _Positions:
-    """The position of each entry in a level. If `numbers` is None: 0, or with `is_entry`, n for entry n."""
+    """The positions of the entries in a level: `numbers`. None means 0 for all or, if `is_entry`, n for entry n."""
 
     def __init__(self, numbers: np.ndarray | None, is_entry: bool = False) -> None:
         self.numbers, self.is_entry = numbers, is_entry
@@ -321,7 +321,7 @@ class _Positions:
         return _Positions(column if self.numbers is None else self.numbers.astype(np.int64) * size + column)
 
     def starts(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """Whether each entry is the first at its position in a level below this level, given the coordinates there."""
+        """Whether each entry is the first at its position in the level below, where `columns` are its coordinates."""
         start = np.zeros(len(columns[0]), np.bool_)
         start[:1] = True
         for key in (*columns, *(() if self.numbers is None else (self.numbers,))):
@@ -329,7 +329,7 @@ class _Positions:
         return start
 
     def pointers(self, parents: int, start: np.ndarray | None, count: int, dtype: np.dtype) -> np.ndarray:
-        """Return the pointers from `parents` positions to the level below. `start` marks where each position begins."""
+        """Return the pointers from `parents` positions to the level below. `start` is the result of `starts`."""
         if self.numbers is None:
             return np.array([0, count if start is None else np.count_nonzero(start)], dtype)
         numbers = self.numbers if start is None else self.numbers[start]
@@ -363,7 +363,7 @@ def coordinate_rows(
 
 
 def _stored_rows(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-    """Map each dimension of the last chain of levels to its index array, which has a coordinate for each slot."""
+    """Map each dimension of the last chain to its array of coordinates, one per slot; {} if there is no such array."""
     last = format.chains[-1]
     if not format.levels[last[0]].kind.has_coordinates:
         return {}

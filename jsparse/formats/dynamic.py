@@ -1,7 +1,7 @@
 """The types of dynamic patterns: shape, format and capacity, which are static.
 
-The last three functions return another type for the same index arrays. For types, they are the counterparts of
-`core_of`, `Pattern.extended` and `Pattern.transposed`.
+The last three functions return a new type for the same index arrays. They do for types what `core_of`,
+`Pattern.extended` and `Pattern.transposed` do for patterns.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class DynamicType:
         return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
 
     def slots_below(self, array: int) -> int:
-        """An array of pointers counts positions. Return the number of slots below each of these positions."""
+        """Return the number of slots below each position of the level whose pointers are index array `array`."""
         inner = self.format.levels[self.format.arrays[array][0] + 1 :]
         return prod(self.shape[level.dim] for level in inner if level.kind.is_full)
 
@@ -127,15 +127,15 @@ class OfDynamicType:
 
 
 def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
-    """Return the dtype for indices of slots, and for indices of the `inputs` entries that are assigned to slots."""
+    """Return a dtype that holds the index of every slot and of every one of the `inputs` entries of the slots."""
     return np.dtype(np.int64 if max(type_.nse, inputs) >= 2**31 - 1 else np.int32)
 
 
 def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[tuple[str, int, np.dtype], ...]:
     """Return (description, length, dtype) for each index array of a pattern and of its transposed indices.
 
-    Primitives take the arrays in this order. After the index arrays of a transposed index come the slots that gather
-    values into the order of the transposed index, then the slots that scatter them.
+    Primitives take the arrays in this order. The index arrays of a transposed index are followed by its `gather` and
+    its `scatter`, which move values to its order and back.
     """
     found = list(type_.index_leaves)
     for other in derived:
@@ -163,8 +163,8 @@ def padded_arrays(
     """Pad index arrays to the lengths that a type requires.
 
     Args:
-        shared: the arrays to which other objects refer, by default all arrays. They are copied. Other arrays are used
-            without a copy if they have the right length and dtype.
+        shared: the arrays to which other objects refer, by default all arrays. These are copied. The remaining arrays
+            are used without a copy if they have the right length and dtype.
     """
     padded = []
     for (_, role), array, length in zip(type_.format.arrays, arrays, type_.array_lengths, strict=True):

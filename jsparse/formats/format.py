@@ -65,7 +65,7 @@ class Format:
         object.__setattr__(self, "_hash", None)
 
     def check_storable(self) -> None:
-        """Raise FormatError for a singleton below a level with gaps: such a format cannot store every set of entries.
+        """Raise FormatError for a singleton below a level with gaps: this format cannot store every set of entries.
 
         >>> jsparse.Format.of("coo", 3).check_storable()
         """
@@ -81,7 +81,7 @@ class Format:
             '(i, j) -> (i : dense, j : compressed)'
 
         Raises FormatError for an unknown name or a format of another rank, SubscriptError for text that does not follow
-        the notation's grammar, and NotYetSupportedError for formats that later versions will support.
+        the notation's grammar, and NotYetSupportedError for formats that this version does not support yet.
         """
         if isinstance(spec, Format):
             return _of_rank(spec, ndim)
@@ -286,7 +286,7 @@ def _of_rank(format: Format, ndim: int) -> Format:
 
 
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """Convert `axes` to a tuple of non-negative ints. Raises FormatError unless they permute `ndim` dimensions."""
+    """Convert `axes` to a tuple of non-negative ints. Raises FormatError if they do not permute `ndim` dimensions."""
     try:
         found = tuple(operator.index(axis) for axis in axes)
     except TypeError as error:

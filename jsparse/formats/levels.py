@@ -90,7 +90,7 @@ class LevelKind(ABC):
 
     @property
     def counts_positions(self) -> bool:
-        """Whether the lengths of the index arrays, or the dimension, determine the number of positions."""
+        """Whether the number of positions follows from the lengths of the index arrays or from the dimension's size."""
         return self.is_full or self.has_coordinates
 
     @abstractmethod
@@ -104,7 +104,7 @@ class LevelKind(ABC):
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
         """The largest number of positions that `entries` entries below `parents` positions can have.
 
-        If `last`, no sparse level follows, so positions are counted as entries.
+        `last` says that no sparse level follows. Then every position counts as an entry.
         """
 
     @abstractmethod
@@ -125,7 +125,7 @@ class LevelKind(ABC):
 
 
 def array_length(role: str, parents: _Length, positions: _Length) -> _Length:
-    """The length of a level's index array, from its role and the numbers of parents and positions."""
+    """Compute the length of a level's index array from the array's role and the numbers of parents and positions."""
     return parents + 1 if role == "pointers" else parents if role == "starts" else positions
 
 
@@ -272,7 +272,7 @@ MOST_DIMENSIONS = 64  # the limit of numpy's arrays and of the extension's layou
 class Dimension:
     """A dimension expression. So far there is only one kind: the coordinate in dimension `dim` itself.
 
-    MLIR's sparse encodings have others, such as `d0 floordiv 4` and `d0 mod 4`, for blocks.
+    MLIR's sparse encodings also have expressions for blocks, such as `d0 floordiv 4` and `d0 mod 4`.
 
     Raises FormatError for a negative dimension.
     """

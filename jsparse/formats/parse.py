@@ -82,7 +82,7 @@ def read_levels(text: str) -> tuple[Level, ...]:
     """Read the levels of a notation such as '(i, j) -> (j : dense, i : compressed)'.
 
     Raises SubscriptError for wrong grammar, with a caret under the word, FormatError for too many dimensions, and
-    NotYetSupportedError for levels of later versions.
+    NotYetSupportedError for levels that this version does not support yet.
     """
     return _Notation(text).read()
 

@@ -375,7 +375,7 @@ def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple
     """Make a pattern from its pickle, where vectors are bytes (see `jsparse.tensor.pickled_arrays`).
 
     This is a plain function because cloudpickle pickles a class method by value, down to the lock of this module.
-    Raises PatternError if the arrays differ from those that were pickled.
+    Raises PatternError if the arrays differ from the pickled arrays.
     """
     if dtype not in ("int32", "int64"):
         raise PatternError(f"Expected index arrays of int32 or int64 in a pickle, but got {dtype!r}.")

@@ -1,8 +1,8 @@
-"""The coordinates of the last level as arithmetic progressions, from which index arrays are made without a sort.
+"""The coordinates of the last level as arithmetic progressions. Index arrays are made from these without a sort.
 
     parent p has the coordinates starts[n, p] + steps[n] * t, for 0 <= t < counts[n, p]
 
-Bands, causal windows and blocks have few progressions below each parent, however many entries these have.
+Bands, causal windows and blocks have few progressions below each parent, even if a progression has many entries.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Progressions:
         return self._pointers(dtype), self._coordinates(total, dtype)
 
     def runs(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray] | None:
-        """The pointers and starts of a range level; None unless the coordinates below each parent are consecutive."""
+        """The pointers and starts of a range level; None if the coordinates below some parent are not consecutive."""
         if any(step != 1 and (counts > 1).any() for step, counts in zip(self.steps, self.counts, strict=True)):
             return None
         dtype, stops = self._dtype(shape), np.zeros(self.counts.shape[1], np.int64)
@@ -77,7 +77,7 @@ class Progressions:
         return pointers
 
     def _coordinates(self, total: int, dtype: np.dtype) -> np.ndarray:
-        """Compute all coordinates. If entry f is the first of a progression, entry e is at start + step * (e - f)."""
+        """Compute all coordinates: start + step * (e - f) for entry e of a progression whose first entry is f."""
         starts, counts = (_by_parent(x) for x in (self.starts, self.counts))
         steps = np.resize(np.array(self.steps, dtype), len(starts)) if set(self.steps) - {1} else None
         if len(starts) > 1 and not counts.all():

@@ -135,7 +135,7 @@ def relayout_to(pattern: Pattern, format: Format | str) -> Relayout:
 
 
 def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:
-    """Return the transposed index in a storage order (see `derived_format`), or a pattern that is in that order."""
+    """Return the transposed index in a storage order (see `derived_format`), or the pattern if it has that order."""
     order = permutation(order, pattern.ndim)
     if order == pattern.format.order:
         return pattern
@@ -143,7 +143,7 @@ def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:
 
 
 def _made(source: Pattern, format: Format) -> Relayout:
-    """Make the relayout from `source` to a new pattern in `format`, which stores as few entries as possible."""
+    """Make the relayout from `source` to a new pattern in `format`, with as little fill as the format allows."""
     if format == source.format:
         return Relayout(source, source)
     arrays, gather = reordered(source, format)
@@ -177,7 +177,7 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
 
 
 def _nonrepeating(format: Format) -> Format:
-    """Return a format that has the same slots and can store any entries: all but dense levels become compressed."""
+    """Return a format with the same slots that can store any set of entries: non-dense levels become compressed."""
     levels = (level if level.kind.is_full else Level(COMPRESSED, level.dim) for level in format.levels)
     return Format(tuple(levels))
 
@@ -200,7 +200,7 @@ def reordered(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarra
 
 
 def _is_transposition(source: Format, target: Format) -> bool:
-    """Whether a conversion groups a matrix's entries by coordinates in the last level, and makes that level dense."""
+    """Whether a conversion reverses a matrix's levels, from coordinates in the last level to (dense, compressed)."""
     kinds = tuple(level.kind for level in target.levels)
     return (
         kinds == (DENSE, COMPRESSED) and source.order == target.order[::-1] and source.levels[-1].kind.has_coordinates

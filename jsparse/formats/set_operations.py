@@ -31,7 +31,7 @@ from jsparse.formats.progressions import Progressions
 
 
 class Kept(NamedTuple):
-    """Which entries a set operation keeps: of the first operand alone, of both operands, of the second alone."""
+    """Three flags: whether a set operation keeps entries of the first operand alone, of both, of the second alone."""
 
     first: bool
     both: bool
@@ -89,7 +89,7 @@ class Stored:
 def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
     """Apply a set operation to two patterns of the same shape.
 
-    Raises PatternError if the result of patterns without dimensions is empty: such a pattern always has an entry.
+    Raises PatternError if the result is empty and has no dimensions, since a pattern without dimensions has one entry.
     """
     if not first.shape:
         if kept.both:
@@ -106,7 +106,7 @@ def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
 
 
 def _shared_blocks(first: Stored, second: Stored) -> int:
-    """Count the dense levels at the end of both patterns. The operation then keeps or drops entire blocks."""
+    """Return how many dense levels both patterns end in. The operation then keeps or drops entire blocks."""
     if first.format.order != second.format.order:
         return 0
     return min(first.format.trailing_dense, second.format.trailing_dense, first.format.ndim - 1)
@@ -140,7 +140,7 @@ def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
 
 
 def _filtered(kept: Kept, first: Stored, second: Stored) -> Stored | None:
-    """Compute the result if an operand with runs selects entries of the other one, or contains them all; else None.
+    """Compute the result by testing the entries of one operand against the runs of the other; None if impossible.
 
     Whether an element lies in a run is found without writing out the run's entries.
     """
@@ -169,7 +169,7 @@ def _inside(stored: Stored, rows: Rows) -> np.ndarray:
 
 
 def _by_rows(kept: Kept, first: Stored, second: Stored) -> Stored | None:
-    """Merge two matrices row by row (or column by column). Returns None for other ranks, and if rows are too many."""
+    """Merge two matrices row by row (or column by column). Returns None for tensors of rank != 2 or with many rows."""
     if len(first.shape) != 2:
         return None
     outer, inner = first.format.order
@@ -209,7 +209,7 @@ def _kept_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
     """Whether each entry of the union is kept.
 
     The first `first_count` inputs are entries of the first operand, the others are entries of the second operand.
-    Entries that both operands store are inputs twice.
+    An entry that both operands store is two inputs.
     """
     inputs = np.arange(union.nse) if union.first is None else union.first
     stays = np.where(inputs < first_count, kept.first, kept.second)
@@ -219,7 +219,7 @@ def _kept_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
 
 
 def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
-    """Store distinct entries, sorted by the dimensions in `order`, in the first of three formats that adds none."""
+    """Store distinct entries, sorted by the dimensions in `order`, in the first of three formats that adds no entry."""
     count = len(rows[0])
     for format in (like.format, without_ranges(like.format), exact_format(like.format)):
         if format.is_dense and prod(like.shape) != count:
@@ -237,8 +237,8 @@ def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
 def exact_format(format: Format) -> Format:
     """Return a similar format that can store any set of entries, and adds no other entries.
 
-    Range levels and the dense levels at the end become compressed, since they also store elements between entries. Only
-    if all levels are dense, and there are several, the outermost level stays dense: a dense matrix becomes csr.
+    Range levels and the dense levels at the end become compressed, since they also store elements between entries. If
+    all levels are dense and there are several, the outermost level stays dense: a dense matrix becomes csr.
     """
     first = 1 if format.is_dense and format.ndim > 1 else format.ndim - format.trailing_dense
     levels = without_ranges(format).levels

@@ -57,7 +57,7 @@ class SetOperators:
 
 
 def check_static(symbol: str, operand: object, kind: type) -> None:
-    """Raise an error unless an operand of a set operation is a static pattern, which is an instance of `kind`."""
+    """Raise an error if an operand of a set operation is not a static pattern, that is, an instance of `kind`."""
     if isinstance(operand, kind):
         return
     if isinstance(operand, SetOperators):

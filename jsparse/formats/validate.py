@@ -46,7 +46,7 @@ def as_coordinates(coords: Any) -> np.ndarray:
 
 
 def checked_rows(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Convert rows to contiguous, aligned int32 or int64, if necessary. Raises PatternError if they are no integers."""
+    """Convert rows to contiguous, aligned int32 or int64, if necessary. Raises PatternError for non-integers."""
     return [_as_index(row) for row in rows]
 
 
@@ -99,7 +99,7 @@ def checked_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:
 
 
 def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> None:
-    """Raise PatternError, which names the first fault, unless `arrays` are index arrays of this shape and format."""
+    """Raise PatternError for the first fault if `arrays` are not valid index arrays for this shape and format."""
     _check_kinds(format, arrays)
     if _well_formed(shape, format, arrays):
         return
@@ -140,7 +140,7 @@ def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
 
 
 def _as_c(array: np.ndarray, dtype: type) -> np.ndarray:
-    """Convert an array to the form of C code. `np.require` alone takes longer than the check of a small array."""
+    """Make an array contiguous and aligned for C code. `np.require` takes longer than the check of a small array."""
     if array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned:
         return array
     return np.require(array, dtype, ["C", "A"])
@@ -174,8 +174,8 @@ def _check_coordinates(level: int, row: np.ndarray, count: int, extent: int) -> 
 
 
 def _check_order(format: Format, chain: range, pointers: np.ndarray, rows: list[np.ndarray]) -> None:
-    """Raise PatternError unless the chain's coordinate tuples increase below each parent, and unique levels do not
-    repeat coordinates."""
+    """Raise PatternError if the coordinate tuples of a chain do not increase below some parent, or if a unique level
+    repeats a coordinate."""
     siblings = np.ones(max(len(rows[0]) - 1, 0), np.bool_)
     starts = pointers[1:-1]
     siblings[starts[(starts > 0) & (starts < len(rows[0]))] - 1] = False

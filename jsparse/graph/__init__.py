@@ -5,7 +5,7 @@
 
 A graph is a matrix, a SparseTensor or a pattern: `A[i, j]` is the weight of the edge that carries the message from node
 j to node i. Rows are targets and columns are sources, so `A @ X` sums the messages of all nodes. A pattern has weights
-of one, and functions that change no weights return a pattern for a pattern. Arrays of scipy.sparse and of
+of one. For a pattern, functions that change no weights return a pattern. Arrays of scipy.sparse and of
 `jax.experimental.sparse` are graphs, too; `jsparse.asarray` converts them.
 """
 

@@ -18,7 +18,7 @@ State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 
 
 class Blocks(NamedTuple):
-    """Blocks of a matrix in which pairs are drawn, and the number of pairs to draw in each; arrays (blocks,)."""
+    """Blocks of a matrix, and the number of pairs to draw in each block. Attributes are arrays (blocks,)."""
 
     first_row: jax.Array
     rows: jax.Array
@@ -28,7 +28,7 @@ class Blocks(NamedTuple):
 
 
 class _Domain(NamedTuple):
-    """The pairs (row, column) of blocks in a random order. Attributes are uint32, one for each block or candidate.
+    """The pairs (row, column) of blocks, in a random order. Attributes are uint32, one for each block or candidate.
 
     A Feistel network permutes pairs of an outer and an inner number. It mixes well if the numbers have similar ranges,
     so the longer side of a block is cut into parts: the outer number encodes a coordinate of the shorter side and a
@@ -53,7 +53,7 @@ class _Domain(NamedTuple):
         return jnp.minimum(self.rows, self.columns) * self.parts
 
     def permuted(self, at: jax.Array, keys: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Return the row and column at a position in the random order, and whether there is such a pair."""
+        """Return the row and the column at a position in the random order, and whether the block has a pair there."""
         outer = jnp.maximum(self.outer, 1)
 
         def rounds(n: int, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -73,7 +73,7 @@ class _Domain(NamedTuple):
 def absent_pairs(
     key: jax.Array, pointers: jax.Array, columns: jax.Array, blocks: Blocks, *, count: int, triangle: bool
 ) -> jax.Array:
-    """Find pairs that are not stored: an array (2, count) of rows and columns, -1 where a block has no more pairs.
+    """Find pairs that are not stored, as an array (2, count) of rows and columns. Missing pairs of a block are -1.
 
     Each iteration of the loop takes the next candidates of each block, some more than wanted, in the order of a random
     permutation, and keeps the candidates that are pairs. With `triangle`, only pairs whose row is greater than their
@@ -92,7 +92,7 @@ def absent_pairs(
     limit = jnp.minimum(blocks.wanted.astype(np.uint32), _number_of_pairs(pointers, blocks) // (1 + triangle))
 
     def is_left(begin: jax.Array) -> jax.Array:
-        """Return whether each block has more candidates, at positions that fit uint32."""
+        """Return whether each block has candidates from position `begin` on, at positions that fit uint32."""
         return (begin // domain.inner < domain.outer) & (begin <= MOST - width)
 
     def goes_on(state: State) -> jax.Array:
@@ -123,7 +123,7 @@ def absent_pairs(
 
 
 def _number_of_pairs(pointers: jax.Array, blocks: Blocks) -> jax.Array:
-    """Count the pairs of each block that are not stored, in uint32. Blocks of 2³² elements get the largest uint32."""
+    """Return the number of pairs in each block that are not stored. For a block of about 2³² elements it is `MOST`."""
     is_small = blocks.rows.astype(np.float32) * blocks.columns.astype(np.float32) < 4.29e9
     stored = pointers[blocks.first_row + blocks.rows] - pointers[blocks.first_row]
     size = blocks.rows.astype(np.uint32) * blocks.columns.astype(np.uint32)  # exact modulo 2³²
@@ -145,7 +145,7 @@ def absent(
     first: jax.Array | int,
     size: jax.Array | int,
 ) -> tuple[jax.Array, jax.Array]:
-    """For each row, find the column of index `rank` among the columns that are not stored, and whether it exists.
+    """Find, in each row, the column with index `rank` among the columns that are not stored, and whether it exists.
 
     There are `size` columns from `first` on. If a row stores the columns c[0] < c[1] < ..., then c[p] - p columns
     before c[p] are not stored. Bisection finds how many stored columns precede the result.

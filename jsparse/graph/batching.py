@@ -61,7 +61,7 @@ def batch(
     (nodes, ...).
 
     Args:
-        graphs: square graphs, tensors or patterns. Static ones outside jit are the quickest.
+        graphs: square graphs, tensors or patterns. Static graphs outside jit are batched fastest.
         nodes: the capacity in nodes, by default the number of all nodes.
         nse: the capacity in edges, by default the capacity of all graphs together.
         size: the capacity in graphs, by default the number of graphs. The remaining graphs of the batch are empty.
@@ -103,7 +103,7 @@ def unbatch(batch: GraphBatch) -> list[Graph]:
 
 
 def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
-    """Split a static csr graph into the subgraphs from each start to the next one. Edges between these are dropped."""
+    """Split a static csr graph into the subgraphs from each start to the next. Drop the edges between subgraphs."""
     pointers, sources = whole.pattern.arrays
     sizes, bounds = np.diff(starts), pointers[starts]
     counts = np.diff(bounds)

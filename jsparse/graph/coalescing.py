@@ -43,8 +43,8 @@ def coalesce(
 
     Returns the graph (targets, sources) in csr, differentiable in the weights, and if there are features, an array of
     the reduced features in the order of the graph's stored entries, differentiable too. Dtypes stay, but means of
-    integers have JAX's float. Dynamic graphs give dynamic results with the same capacity, in which
-    features in padding are 0.
+    integers have JAX's float. For a dynamic graph, the results are dynamic with the same capacity, and features in
+    padding are 0.
 
     Raises ShapeError for another `reduce` and for shapes that do not fit, DTypeError for a dense graph.
     """
@@ -87,7 +87,7 @@ def merged(
 
 
 def _reduced(values: jax.Array, slots: Array, count: int, reduce: str) -> jax.Array:
-    """Reduce numbers (edges, ...) to (count, ...): row n is the reduction of the rows whose slot is n."""
+    """Reduce numbers (edges, ...) to an array (count, ...). Row n is the reduction over the edges with slot n."""
     edges, rest = values.shape[0], values.shape[1:]
     numbers = np.arange(edges) if isinstance(slots, np.ndarray) else jnp.arange(edges, dtype=slots.dtype)
     ends = (np if isinstance(slots, np.ndarray) else jnp).stack([slots, numbers])

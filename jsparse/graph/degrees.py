@@ -18,7 +18,7 @@ KINDS = {"symmetric": "ij,i,j->ij", "row": "ij,i->ij", "column": "ij,j->ij"}
 
 
 def degree(A: Graph, axis: int = 1) -> jax.Array:
-    """Compute the degree of each node: the sum of the weights of its edges, or for a pattern their number.
+    """Compute the degree of each node: the sum of the weights of its edges, or the number of its edges in a pattern.
 
         >>> jsparse.graph.degree(jsparse.eye(3).pattern)
         Array([1, 1, 1], dtype=int32)
@@ -28,8 +28,8 @@ def degree(A: Graph, axis: int = 1) -> jax.Array:
         axis: 1 for the sums of rows, over the edges that end at a node; 0 for the sums of columns, over the edges that
             start at it.
 
-    Returns an array of shape (targets,) or (sources,), of the dtype of a sum of the weights, integers for a pattern.
-    Raises ShapeError for the axis and unless the graph is a matrix, DTypeError for dense arrays.
+    Returns an array of shape (targets,) or (sources,), in the dtype of a sum of the weights (integers for a pattern).
+    Raises ShapeError if the axis is invalid or the graph is not a matrix, DTypeError for dense arrays.
     """
     graph = as_graph(A, "degree", square=False)
     summed = as_axis(axis, 2, "graph.degree")
@@ -38,7 +38,7 @@ def degree(A: Graph, axis: int = 1) -> jax.Array:
 
 
 def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
-    """Divide the weights of a graph by degrees: the entries stay, and the result is differentiable in the weights.
+    """Divide the weights of a graph by degrees. The pattern stays, and the result is differentiable in the weights.
 
         >>> A_hat = jsparse.graph.normalize(jsparse.graph.add_self_loops(S))  # of a graph convolutional network
 
@@ -48,17 +48,17 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
     Args:
         A: the graph, of shape (nodes, nodes), or (targets, sources) for the kinds "row" and "column".
         kind: the normalisation, where D is the diagonal matrix of the sums of rows.
-            "symmetric": D^-1/2 A D^-1/2. On both sides, degrees count the edges that end at a node. So in a directed
+            "symmetric": D^-1/2 A D^-1/2. Both factors use the sums over edges that end at a node. So in a directed
             graph, the messages of a node at which no edge ends are 0. Self-loops avoid this.
             "row": D^-1 A, so that products are means over the neighbours, weighted by A; the rows add up to 1.
             "column": A C^-1, where C is the diagonal matrix of the sums of columns, as in a random walk; the columns
                 add up to 1.
 
-    Degrees of 0 have the inverse 0, so nodes without edges cause no NaN, also not in gradients. With the symmetric
+    Degrees of 0 have the inverse 0, so nodes without edges cause no NaN, in results or in gradients. With the symmetric
     kind, negative degrees give NaN. Degrees of float16 and bfloat16 are sums in float32.
 
     Returns a tensor with the pattern of the graph, of the dtype of the weights, or JAX's float for integers and
-    patterns. Raises ShapeError for another kind and unless the graph has such a shape, DTypeError for dense arrays.
+    patterns. Raises ShapeError if the kind or the shape of the graph is invalid, DTypeError for dense arrays.
     """
     one_of(kind, tuple(KINDS), "the kind of jsparse.graph.normalize")
     graph = as_graph(A, "normalize", square=kind == "symmetric")
@@ -77,7 +77,7 @@ def _is_exact(dtype: np.dtype) -> bool:
 
 
 def inverse(degrees: jax.Array, *, root: bool = False) -> jax.Array:
-    """Return 1 / d, or 1 / √d with `root`, and 0 where d is 0. There the derivative is 0, too, not NaN."""
+    """Return 1 / d, or 1 / √d with `root`. Where d is 0, the result and its derivative are 0."""
     empty = degrees == 0
     safe = jnp.where(empty, 1, degrees)
     return jnp.where(empty, 0, jax.lax.rsqrt(safe) if root else 1 / safe)

@@ -146,7 +146,7 @@ def to_edges(A: Graph) -> Edges:
     Returns `Edges` with an element for each stored entry. The nodes are numpy arrays if the pattern is static. In the
     padding of a dynamic pattern, nodes are out of range (the numbers of sources and of targets), and weights are 0.
 
-    Raises DTypeError for a dense array, ShapeError unless the graph is a matrix.
+    Raises DTypeError for a dense array, and ShapeError if the graph is not a matrix.
     """
     graph = as_graph(A, "to_edges", square=False)
     found: Any = coords(graph)

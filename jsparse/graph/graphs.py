@@ -41,7 +41,7 @@ def of_ones(pattern: Pattern | DynamicPattern) -> SparseTensor:
 def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> SparseTensor:
     """Convert a graph to a tensor. A pattern gets weights of one. With `kept`, the graph may keep repeated edges.
 
-    Raises DTypeError for a dense array, and ShapeError unless the graph is a matrix, which is square if `square`.
+    Raises DTypeError for a dense array, and ShapeError if the graph is not a matrix, or if `square`, not square.
     """
     tensor = of_ones(x) if is_pattern(x) else as_tensor(x, f"graph.{what}")
     rows, *others = tensor.shape or (0,)
@@ -55,7 +55,7 @@ def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> S
 
 
 def like(x: Graph, result: SparseTensor) -> Graph:
-    """Return the result, or its pattern if the graph `x` is a pattern."""
+    """Return `result`, or the pattern of `result` if the graph `x` is a pattern."""
     return result.pattern if is_pattern(x) else result
 
 
@@ -78,7 +78,7 @@ def check_relation(given: object, what: str) -> Relation:
 
 
 def tracing() -> bool:
-    """Return whether operations are traced now, even operations on known operands."""
+    """Return whether JAX traces all operations now, including operations on known operands."""
     return isinstance(jnp.zeros(()), jax.core.Tracer)
 
 

@@ -63,7 +63,8 @@ def hetero_batch(
     Returns a `HeteroBatch`, differentiable in the weights.
 
     Raises ShapeError if there are no graphs, if their relations differ or disagree about the number of nodes of a type,
-    and if nodes or graphs exceed their capacity; PatternError if edges exceed theirs; DTypeError for dense arrays.
+    and if nodes or graphs exceed their capacity; PatternError if edges exceed their capacity; DTypeError for dense
+    arrays.
     """
     given = listed(graphs, "hetero_batch")
     relations = _relations(given)

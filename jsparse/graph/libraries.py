@@ -35,7 +35,7 @@ def from_networkx(
 
     Args:
         G: a graph of any class of networkx.
-        weight: the edge attribute that holds the weight, which is 1 if an edge lacks it. With None, all weights are 1.
+        weight: the edge attribute that holds the weight. If an edge lacks it, or with None, the weight is 1.
         dtype: the dtype of the weights.
         format, duplicates: as in `from_edges`. If repeated edges are kept, edge n is `list(G.edges)[n]`, and the
             reverse directions of undirected edges follow, in the same order.
@@ -99,8 +99,8 @@ def from_jraph(
         nodes: the number of nodes, by default the length of the features `graphs.nodes`, or the sum of `n_node`.
         format, nse, duplicates: as in `from_edges`.
 
-    Returns a tensor of shape (nodes, nodes). Raises DTypeError if an attribute is missing, PatternError if `nodes` is
-    needed because `n_node` is traced, and the errors of `from_edges`.
+    Returns a tensor of shape (nodes, nodes). Raises DTypeError if an attribute is missing, PatternError if neither
+    `nodes` nor features are given and `n_node` is traced, and the errors of `from_edges`.
     """
     missing = [name for name in ("senders", "receivers", "n_node") if not hasattr(graphs, name)]
     if missing:

@@ -61,7 +61,7 @@ def random_link_split(
             edges are kept. `A[i, j]` is the edge j → i.
         num_val, num_test: the numbers of validation edges and of test edges; a float is a fraction of all edges.
         is_undirected: whether A has both directions of all edges. Then both directions stay in one part. Only the
-            direction with the smaller source is in `edge_label_index`, also for pairs without an edge.
+            direction with the smaller source is in `edge_label_index`, for edges and for pairs without an edge.
         neg_sampling_ratio: how many pairs without an edge there are for each edge.
         disjoint_train_ratio: how many training edges are in `edge_label_index` instead of the graph: a number, or a
             float for a fraction. With 0, all training edges are in both.
@@ -71,7 +71,7 @@ def random_link_split(
     Returns three `LinkSplit`, for training, validation and test. Their graphs have the weights of A, or none.
 
     Raises ShapeError for invalid numbers, if no edges are left to train with, if there are too few pairs without an
-    edge, and unless the graph has such a shape; PatternError for a graph that is traced, or not undirected; DTypeError
+    edge, and for a graph of another shape; PatternError for a graph that is traced, or not undirected; DTypeError
     for dense arrays.
     """
     graph = as_graph(A, "random_link_split", square=is_undirected, kept=not is_undirected).static()

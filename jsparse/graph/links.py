@@ -58,7 +58,7 @@ def sample_links(
     num_neg_samples: int | None = None,
     edge_label: ArrayLike = 1.0,
 ) -> LinkSample:
-    """Draw as many pairs without an edge as edges are given, and sample the neighbours of all nodes of edges and pairs.
+    """Draw one pair without an edge for each given edge, and sample the neighbours of the nodes of edges and pairs.
 
         >>> A = S.dynamic()
         >>> @jax.jit

@@ -50,8 +50,8 @@ def remove_self_loops(A: Graph) -> Graph:
     Args:
         A: the graph, of shape (nodes, nodes).
 
-    Returns a graph of the same dtype and format, a pattern for a pattern. A dynamic one keeps its capacity.
-    Raises ShapeError unless the graph is square, DTypeError for dense arrays.
+    Returns a graph of the same dtype and format, a pattern for a pattern. A dynamic graph keeps its capacity.
+    Raises ShapeError if the graph is not square, DTypeError for dense arrays.
     """
     graph = as_graph(A, "remove_self_loops")
     rows, columns = coords(graph)
@@ -59,17 +59,18 @@ def remove_self_loops(A: Graph) -> Graph:
 
 
 def symmetrize(A: Graph, kind: str = "maximum") -> Graph:
-    """Make a graph undirected: the result has an edge in both directions where `A` has one in either.
+    """Make a graph undirected: where `A` has an edge in one direction, the result has edges in both directions.
 
         >>> P = jsparse.graph.symmetrize(jsparse.graph.knn_graph(jnp.eye(4), 2))
 
     Args:
         A: the graph, of shape (nodes, nodes).
         kind: the weight of an edge. "maximum": the greater weight of both directions, so that weights of one stay ones.
-            "mean": half of their sum. "sum": their sum. A missing edge counts as weight 0.
+            "mean": half of their sum. "sum": their sum. A missing edge has the weight 0.
 
-    Returns a graph, a pattern for a pattern. A dynamic one has twice the capacity. The result is differentiable in the
-    weights. Raises ShapeError unless the graph is square and for another kind, DTypeError for dense arrays.
+    Returns a graph, a pattern for a pattern. A dynamic result has twice the capacity of A. The result is
+    differentiable in the weights. Raises ShapeError if the graph is not square or the kind is invalid, DTypeError for
+    dense arrays.
     """
     graph = as_graph(A, "symmetrize")
     one_of(kind, ("maximum", "mean", "sum"), "the kind of jsparse.graph.symmetrize")

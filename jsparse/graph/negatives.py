@@ -53,10 +53,10 @@ def negative_sampling(
             each: first all pairs in one direction, then all in the other.
 
     Returns integers (2, num_neg_samples), row 0 the sources, row 1 the targets, as `from_edge_index` takes them. If
-    there are fewer pairs, all pairs are found. The result is then shorter for a static graph outside jit; otherwise it
-    is filled up with the numbers of sources and of targets, which are out of range.
+    there are fewer pairs without an edge, all are found. For a static graph outside jit, the result is then shorter;
+    otherwise it is filled up with the numbers of sources and of targets, which are out of range.
 
-    Raises ShapeError for invalid numbers and unless the graph is a matrix, PatternError for a large static graph inside
+    Raises ShapeError for invalid numbers and if the graph is no matrix, PatternError for a large static graph inside
     jit, DTypeError for dense arrays.
     """
     graph = as_graph(A, "negative_sampling", square=False)
@@ -98,10 +98,10 @@ def batched_negative_sampling(
             each: first all pairs in one direction, then all in the other.
 
     Returns integers (2, samples), row 0 the sources, row 1 the targets, graph by graph. There are `batch.size` times
-    `num_neg_samples` of them; for a float, the float times the batch's capacity in entries. Where a graph has fewer
-    such pairs, and in padding, both elements are the number of all nodes, which is out of range.
+    `num_neg_samples` of them; for a float, the float times the batch's capacity in entries. Where a graph has too few
+    pairs without an edge, and in padding, both elements are the number of all nodes, which is out of range.
 
-    Raises ShapeError for the number, DTypeError unless `batch` is a batch.
+    Raises ShapeError for an invalid number, DTypeError if `batch` is no batch.
     """
     if not isinstance(batch, GraphBatch):
         raise DTypeError(
@@ -144,7 +144,7 @@ def structured_negative_sampling(
     Returns i, j and k, integers of shape (nse,), in the order of stored entries. All nodes to which i has no edge are
     equally likely. Where i has edges to all nodes, and in padding, k is the number of targets, which is out of range.
 
-    Raises ShapeError unless the graph is a matrix of such a shape, PatternError for a large static graph inside jit,
+    Raises ShapeError for a graph of another shape, PatternError for a large static graph inside jit,
     DTypeError for dense arrays.
     """
     graph = as_graph(A, "structured_negative_sampling", square=not contains_neg_self_loops)
@@ -155,7 +155,7 @@ def structured_negative_sampling(
 
 
 def _count(given: float | None, nse: int, what: str) -> int:
-    """Return the number of pairs to draw. Raises ShapeError unless `given` is None or a number, 0 or more."""
+    """Return the number of pairs to draw. Raises ShapeError if `given` is neither None nor a number of at least 0."""
     if given is None:
         return nse
     is_number = isinstance(given, float | int | np.integer) and type(given) is not bool
@@ -168,13 +168,13 @@ def _count(given: float | None, nse: int, what: str) -> int:
 
 
 def _excluded(graph: SparseTensor, *, loops: bool, both: bool) -> SparseTensor:
-    """Return a graph whose edges are the pairs that must not be drawn."""
+    """Return a graph that stores an edge for each pair that must not be drawn."""
     whole = symmetrize(graph.pattern) if both else graph.pattern
     return add_self_loops(whole) if loops else as_graph(whole, "negative_sampling", square=False)
 
 
 def _overflowed(graph: SparseTensor) -> jax.Array:
-    """Return whether the pattern has overflowed: then it lacks entries, which could be drawn by mistake."""
+    """Return whether the pattern has overflowed. Entries that did not fit could be drawn by mistake."""
     return jnp.asarray(graph.pattern.overflowed if isinstance(graph.pattern, DynamicPattern) else False)
 
 
@@ -183,7 +183,7 @@ def _both(found: jax.Array) -> jax.Array:
 
 
 def _drawn(key: jax.Array, excluded: SparseTensor, blocks: Blocks, count: int, triangle: bool) -> jax.Array:
-    """Draw pairs that are not stored, block by block: an array (2, count) of columns and rows."""
+    """Draw pairs that `excluded` does not store, as an array (2, count) of columns and rows, ordered by block."""
     if not count or 0 in excluded.shape:
         return jnp.broadcast_to(jnp.array(excluded.shape[::-1], np.int32)[:, None], (2, count))
     pointers, columns = index_arrays(excluded, CSR, "negative_sampling")

@@ -38,11 +38,11 @@ class Search:
 def nearest_known(
     x: jax.Array, graph_of: np.ndarray | None, radius: float, search: Search
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find the edges (targets, sources) of known points on the host. Of equally distant points the first are taken.
+    """Find the edges (targets, sources) between known points on the host. Of equally distant points, take the first.
 
     A k-d tree (Bentley, "Multidimensional binary search trees used for associative searching", 1975) finds a few more
-    candidates than k. If the last candidate is as far as the k-th, more points may be as far, too, and the search asks
-    for more candidates.
+    candidates than k. If the last candidate is as far as the k-th one, points at the same distance may be
+    missing, and the search asks for more candidates than before.
     """
     placed = _placed(np.asarray(x, np.float64), graph_of, search.metric)
     if placed is None or x.shape[1] > MOST_DIMENSIONS:
@@ -103,7 +103,7 @@ def _chunks(rows: np.ndarray, candidates: int) -> Iterator[np.ndarray]:
 def _among_candidates(
     tree: cKDTree, points: np.ndarray, rows: np.ndarray, radius: float, others: int, spare: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Find the nearest other points of some rows, their distances (inf for no point), and whether they are final."""
+    """Find the points nearest to each of `rows`, their distances (inf for none), and whether the result is final."""
     n = len(points)
     count = min(others + 1 + spare, n)
     distances, found = tree.query(points[rows], count, distance_upper_bound=_above(radius))
@@ -121,14 +121,14 @@ def _among_candidates(
 
 
 def _above(radius: float) -> float:
-    """Return the bound for a tree, which compares squares and accepts smaller distances. Coordinates are at most 1."""
+    """Return a bound above `radius`, as the tree compares squares and excludes the bound. Coordinates are at most 1."""
     return max(radius * (1 + 1e-12), 1e-150)
 
 
 def _from_blocks(
     x: jax.Array, graph_of: np.ndarray | None, radius: float, search: Search, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find the edges of some rows by distances to all points. The number of rows is rounded up to a power of two."""
+    """Find the edges of some rows by distances to all points. Rows are repeated up to a power of two."""
     room = np.resize(rows, 1 << (len(rows) - 1).bit_length()) if len(rows) < len(x) else rows
     found, exists = nearest_traced(x, graph_of, radius, search, room)[:2]
     exists = np.asarray(exists)[: len(rows)]
@@ -154,7 +154,7 @@ def close_pairs(
 def nearest_traced(
     x: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search, rows: Array | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Find neighbours (n, k) of each point, or of the points `rows`, whether they exist, and measures of distances.
+    """Find the neighbours of each point, or of `rows`. Returns arrays (n, k): points, whether they exist, and measures.
 
     The squared distances |x|² - 2 xy + |y|² of centred points select a few more than k candidates. These are then
     compared by the differences of coordinates.
@@ -175,7 +175,7 @@ def nearest_traced(
     own = -1 if search.loop else jnp.inf
 
     def apart(some: jax.Array, found: jax.Array | np.ndarray) -> jax.Array:
-        """Return whether the found points are in other graphs than their rows."""
+        """Return whether each found point is in another graph than the point to which it was found."""
         return jnp.zeros((), bool) if graph_of is None else jnp.asarray(graph_of)[found] != graph_of[some][:, None]
 
     def among(some: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -25,12 +25,12 @@ def reorder(A: Graph, method: str = "rcm") -> np.ndarray:
         A: the graph, of shape (nodes, nodes). Only its pattern matters, not its weights.
         method: "rcm" for the reverse Cuthill-McKee order of scipy, in which neighbours have close indices (Cuthill and
             McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969). "degree" for the order of
-            descending number of entries in a node's row, so that the nodes that are read most stand together; nodes
-            of equal numbers keep their order.
+            descending number of entries in a node's row, so that the nodes that are read most often are adjacent.
+            Nodes with equal numbers of entries keep their order.
 
     Returns the permutation, an int32 array (nodes,): the node at position i is `permutation[i]`.
 
-    Raises ShapeError for another method and unless the graph is square, PatternError if index arrays are traced,
+    Raises ShapeError if the method is invalid or the graph is not square, PatternError if index arrays are traced,
     DTypeError for dense arrays.
     """
     graph = as_graph(A, "reorder").static()
@@ -58,12 +58,12 @@ def permute(A: Graph, permutation: ArrayLike) -> Graph:
 
     Args:
         A: the graph, of shape (nodes, nodes).
-        permutation: integers of shape (nodes,), each from 0 to nodes - 1 once. If it is traced that is not checked, and
-            the result is dynamic.
+        permutation: integers of shape (nodes,), each from 0 to nodes - 1 once. A traced permutation is not checked, and
+            makes the result dynamic.
 
-    Returns a graph of the same dtype and format, a pattern for a pattern, differentiable in the weights. A dynamic one
-    keeps its capacity. Raises ShapeError if it is no permutation and unless the graph is square, DTypeError for dense
-    arrays.
+    Returns a graph of the same dtype and format, a pattern for a pattern, differentiable in the weights. A dynamic
+    graph keeps its capacity. Raises ShapeError if `permutation` is no permutation or the graph is not square,
+    DTypeError for dense arrays.
     """
     graph = as_graph(A, "permute")
     order = _permutation(permutation, graph.shape[0])

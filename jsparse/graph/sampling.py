@@ -53,8 +53,8 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
     Hamilton et al., "Inductive representation learning on large graphs" (2017), train mini-batches in this way. The
     sources of a sample begin with its targets: a layer that takes `(x_source, x_target)` gets `(x, x[:len(seeds)])`.
     The nodes of a sample are the seeds of the sample for the layer below. Every set of `fanout` edges is equally likely
-    (algorithm F of Bentley and Floyd, "A sample of brilliance", 1987), and rows with fewer edges keep all of them. The
-    time grows with seeds · fanout², whatever the size of the graph.
+    (algorithm F of Bentley and Floyd, "A sample of brilliance", 1987). Rows with at most `fanout` edges keep all edges.
+    The time grows with seeds · fanout², whatever the size of the graph.
 
     Args:
         key: a key of jax.random.
@@ -62,13 +62,13 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
             dynamic graph, `A.dynamic()`, as an argument: the index arrays of a static one become constants of the
             program, which is refused above 2²⁰ edges.
         seeds: integers of shape (seeds,), traced or not. Seeds out of range have no neighbours.
-        fanout: the number of edges for each seed, 1 or more. A larger number than the number of nodes counts as that
-            number.
+        fanout: the number of edges for each seed, 1 or more. A number above the number of nodes has the effect of
+            the number of nodes.
 
     Returns a `NeighborSample` with seeds + min(seeds · fanout, nodes) slots for nodes and seeds · fanout slots for
     edges. Its graph has the weights of A and is differentiable in them. It is a pattern if A is.
 
-    Raises ShapeError for invalid seeds and fanouts and unless the graph is square, PatternError for seeds that are no
+    Raises ShapeError for invalid seeds and fanouts and if the graph is not square, PatternError for seeds that are no
     integers and for a large static graph inside jit, DTypeError for dense arrays.
     """
     graph = as_graph(A, "sample_neighbors")
@@ -125,7 +125,7 @@ def _sampled(
 
 
 def _distinct(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
-    """Draw (n, count) distinct numbers below each of the `sizes` (n,), or take 0, 1, … where a size is too small.
+    """Draw `count` distinct numbers below each of the `sizes` (n,). Where a size is at most `count`, take 0, 1, ….
 
     For j = 0, …, count - 1, a random number t from 0 to u = size - count + j joins the set. If t is in the
     set already, u joins the set instead.
@@ -142,7 +142,7 @@ def _distinct(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
 
 
 def _numbered(seeds: jax.Array, source: jax.Array, nodes: int, slots: int) -> tuple[jax.Array, jax.Array]:
-    """Return each source's slot (-1 for padding), and each slot's node: the seeds, then each other source once."""
+    """Number the seeds, then each other source once. Returns each source's slot (-1 in padding), each slot's node."""
     both = jnp.concatenate([seeds.astype(source.dtype), source])
     own = jnp.arange(both.shape[0])
     # Of equal nodes the first one in a stable order stands for all of them.

@@ -1,4 +1,4 @@
-"""Subgraphs: of given nodes, and of all nodes within some hops of given ones."""
+"""Subgraphs of given nodes, or of all nodes within some hops of given nodes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def subgraph(subset: ArrayLike, A: Graph, relabel_nodes: bool = False) -> Subgra
     Returns a `Subgraph`. Its graph has the dtype of A, is differentiable in the weights, and is a pattern if A is. It
     is static if A is static and the nodes are known. Otherwise it is dynamic, with the capacity of A.
 
-    Raises ShapeError for nodes that are out of range or repeated and unless the graph is square, PatternError for nodes
+    Raises ShapeError if nodes are out of range or repeated, or the graph is not square, PatternError for nodes
     that are no integers, DTypeError for dense arrays.
     """
     graph = _plain(as_graph(A, "subgraph", kept=True))
@@ -119,7 +119,7 @@ def k_hop_subgraph(
     and is a pattern if A is. It is static if A is static and the nodes are known. Otherwise it is dynamic, with the
     capacity of A.
 
-    Raises ShapeError for nodes out of range, for another num_hops or flow, and unless the graph is square, PatternError
+    Raises ShapeError if nodes are out of range, num_hops or flow is invalid, or the graph is not square, PatternError
     for nodes that are no integers, DTypeError for dense arrays.
     """
     graph = _plain(as_graph(A, "k_hop_subgraph", kept=True))
@@ -134,7 +134,7 @@ def k_hop_subgraph(
 
 
 def _nodes(given: ArrayLike, count: int, what: str) -> Array:
-    """Convert nodes to an array (n,), of numpy unless traced. Raises ShapeError and PatternError for anything else."""
+    """Convert nodes to an array (n,), in numpy unless traced. Raises ShapeError and PatternError for other values."""
     expected = f"the nodes of jsparse.graph.{what} to be integers of shape (n,), from 0 to {count - 1}"
     traced = isinstance(given, jax.core.Tracer)
     array = jnp.atleast_1d(given) if traced else np.atleast_1d(host_array(given, expected))
@@ -199,12 +199,12 @@ def _bare(found: Subgraph) -> Subgraph:
 
 
 def _plain(graph: SparseTensor) -> SparseTensor:
-    """Return a graph in a format that stores coordinates of each entry: converted to csr if it has blocks or runs."""
+    """Return a graph in a format that stores the coordinates of each entry. Graphs with blocks or runs become csr."""
     return graph if all(level.kind.has_coordinates for level in graph.format.levels[1:]) else graph.asformat("csr")
 
 
 def _at(x: Array, index: Array, fill: int | bool) -> Array:
-    """Return x[index]. For a JAX array x, the result is `fill` where an index is out of range."""
+    """Return x[index]. If x is a JAX array, elements at indices out of range are `fill`."""
     return x[index] if isinstance(x, np.ndarray) else x.at[index].get(mode="fill", fill_value=fill)
 
 
@@ -218,7 +218,7 @@ def _marked(nodes: Array, count: int) -> Array:
 
 
 def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int) -> tuple[SparseTensor, Array]:
-    """Return a graph of the kept entries, and their slots in the given graph. `number`, if given, relabels nodes."""
+    """Return a graph of the kept entries, and the slots of these entries in `graph`. `number` relabels nodes."""
     rows = list(coords(graph))
     shape = graph.shape if number is None else (count, count, *graph.shape[2:])
     if isinstance(is_kept, np.ndarray):

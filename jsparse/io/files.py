@@ -1,4 +1,4 @@
-"""`jsparse.save` and `jsparse.load`: tensors in files. The suffix of a file names its format."""
+"""The functions `jsparse.save` and `jsparse.load` for tensors in files. The suffix of a file names its format."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def load(
         max_bytes: the most bytes that reading may take, for the unpacked file and for the tensor. The default is 256
             MiB plus 256 bytes for each byte of the file.
 
-    Raises FileFormatError if the file is damaged (for text files the message names the line), has another suffix, or
+    Raises FileFormatError if the file is damaged (the message names the line of a text file), has another suffix, or
     takes more than `max_bytes`; ShapeError if `shape` is not the file's shape, DTypeError if numbers are out of the
     dtype's range, FormatError for an unsuitable format, OSError if the file cannot be read.
     """

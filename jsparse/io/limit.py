@@ -1,4 +1,4 @@
-"""Limits of the memory that reading a file may take: a limit in bytes, and the bytes of a tensor in a format."""
+"""A limit on the memory that reading a file may take, and the number of bytes that a tensor takes in a format."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Limit:
 
     @staticmethod
     def of(path: Path, max_bytes: int | None) -> Limit:
-        """Make the limit that a caller has set, or for None `LEAST` plus `RATIO` times the file's size.
+        """Make the limit of `max_bytes` bytes. For None, the limit is `LEAST` plus `RATIO` times the size of the file.
 
-        Raises ShapeError unless `max_bytes` is a number of bytes, FileFormatError for a folder, a pipe or a device, and
+        Raises ShapeError if `max_bytes` is not a number of bytes, FileFormatError for a folder, a pipe or a device, and
         OSError if there is no file.
         """
         found = path.stat()
@@ -56,7 +56,7 @@ class Limit:
         return Limit(path, most)
 
     def check(self, count: int, what: str, advice: str = "") -> None:
-        """Raise FileFormatError if `count` bytes are too many. The message calls them `what`."""
+        """Raise FileFormatError if `count` bytes exceed the limit. In the message, `what` describes the bytes."""
         if count > self.most:
             raise FileFormatError(
                 f"Expected reading {shortened(str(self.path), 200)} to take at most {self.most:,} bytes, but {what} "
@@ -69,7 +69,7 @@ class Limit:
         """Raise FileFormatError if a tensor of `count` entries in the format `layout` takes too many bytes.
 
         Without `rows` the worst case is assumed, since a dynamic tensor has room for entries anywhere. `held` bytes are
-        allocated already. The message names a format that takes fewer bytes, if there is one.
+        allocated already. The message names a format that fits the limit, if there is one.
         """
         size = np.dtype(dtype).itemsize
         taken = held + _most_bytes(shape, layout, size, count)
@@ -97,9 +97,9 @@ def _most_bytes(shape: Sequence[int], layout: Format, itemsize: int, count: int)
 
 
 def _bytes(shape: Sequence[int], layout: Format, itemsize: int, rows: Sequence[np.ndarray], most: int) -> int:
-    """Compute the bytes of a tensor with these entries, or a smaller number that is more than `most` already.
+    """Compute the bytes of a tensor with these entries. If a lower bound exceeds `most`, return the lower bound.
 
-    The number of positions of a sparse level depends on the entries. To count the positions, the levels down to this
+    The number of positions of a sparse level depends on the entries. To find this number, the levels down to the sparse
     level are built, after a check of the bytes of their index arrays. This is done only for tensors whose upper bound
     is too large.
     """
@@ -117,7 +117,7 @@ def _bytes(shape: Sequence[int], layout: Format, itemsize: int, rows: Sequence[n
 
 
 def _positions(shape: Sequence[int], layout: Format, rows: Sequence[np.ndarray], chain: range) -> int:
-    """Count the positions of a chain of levels by building all levels down to the end of the chain."""
+    """Return the number of positions at the end of a chain of levels, by building all levels down to this end."""
     levels = layout.levels[: chain.stop]
     sizes = tuple(shape[level.dim] for level in levels)
     format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))

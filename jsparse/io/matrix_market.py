@@ -22,7 +22,7 @@ SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 
 @dataclass(frozen=True)
 class _Header:
-    """The header of a file. `entries` is the number of rows of the table, `line` the number of the line with sizes."""
+    """The header of a file. `entries` is the number of table rows. `line` is the number of the line with the sizes."""
 
     layout: str
     field: str
@@ -113,7 +113,7 @@ def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int]
 
 
 def _checked(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarray:
-    """Check the coordinates, and count them from 0. A symmetric matrix may store only one of two mirrored entries."""
+    """Check coordinates, and make them begin at 0. A symmetric matrix may store only one of two mirrored entries."""
     coords = np.stack([column.astype(np.int64, copy=False) - 1 for column in columns])
     faults = [(((coords < 0) | (coords >= np.array(header.shape)[:, None])).any(axis=0), f"from 1 to {header.shape}")]
     if header.symmetry != "general":
@@ -129,7 +129,7 @@ def _checked(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarr
 
 
 def _given_twice(coords: np.ndarray) -> np.ndarray:
-    """Return a mask of the entries above the diagonal whose mirrored entries are stored, too."""
+    """Return a mask that is True for entries above the diagonal if the mirrored entry is stored, too."""
     twice = coords[0] < coords[1]
     below = coords[0] > coords[1]
     if not twice.any() or not below.any():  # nearly every file
@@ -140,7 +140,7 @@ def _given_twice(coords: np.ndarray) -> np.ndarray:
 
 
 def _dense_coordinates(header: _Header) -> np.ndarray:
-    """The coordinates of the elements of a dense matrix, column by column; of a symmetric one, the lower triangle."""
+    """Return the coordinates of a dense matrix, column by column. For a symmetric one, only of the lower triangle."""
     m, n = header.shape
     if not header.entries:  # the other dimension may have any size
         return np.zeros((2, 0), np.int64)

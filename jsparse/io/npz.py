@@ -59,7 +59,7 @@ def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
     """Read a tensor, in `dtype` or by default in the dtype of the file.
 
     Raises FileFormatError if the archive is damaged, holds no valid tensor or takes too many bytes, DTypeError if
-    numbers do not fit the dtype, or if JAX lacks 64 bits for the index arrays.
+    numbers do not fit the dtype, or if the index arrays need 64 bits and JAX has 64 bits switched off.
     """
     path = shortened(str(limit.path), 200)
     try:
@@ -112,7 +112,7 @@ def _array(data: bytes) -> np.ndarray:
 
 
 def _item(entries: Mapping[str, np.ndarray], name: str, kinds: str) -> Any:
-    """Return the only element of an entry. Raises FileFormatError unless its dtype is of one of the `kinds`."""
+    """Return the only element of an entry. Raises FileFormatError if the dtype of the entry is not of these `kinds`."""
     array = entries[name]
     if array.shape or array.dtype.kind not in kinds:
         raise FileFormatError(f"Its {name} is {array.dtype} of shape {shortened(array.shape)}, not one item.")
@@ -148,7 +148,7 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
 
 
 def _values(entries: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the values in their dtype. NumPy's files hold only NumPy's dtypes, so other values are stored as bits."""
+    """Return the values in their dtype. Values of dtypes that NumPy's files cannot hold are stored as bits."""
     values, name = entries["values"], _item(entries, "dtype", "U")
     dtype = jnp.dtype(name)
     if not is_number(dtype) or dtype.name != name or values.dtype != _stored_dtype(dtype):
@@ -161,7 +161,7 @@ def _stored_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def _digest(entries: Mapping[str, np.ndarray]) -> str:
-    """A digest of names, dtypes, shapes and contents."""
+    """Return a digest of the names, dtypes, shapes and contents of arrays."""
     digest = hashlib.sha256()
     for name in sorted(entries):
         array = np.asarray(entries[name])

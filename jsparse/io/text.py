@@ -25,12 +25,12 @@ WORK = 4  # the bytes in use at the peak of reading for each byte of a table
 
 
 class _FaultError(Exception):
-    """The line with this number is not a row of the table."""
+    """An error that carries the number of a line that is not a row of the table."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text file, or the rest of it after some line. A file whose name ends in .gz is decompressed.
+    """A text file, or the rest of a text file after some line. A file is decompressed if its name ends in .gz.
 
     The text is read in blocks of lines. Bytes that are not ASCII become characters of Latin-1.
 
@@ -50,7 +50,7 @@ class Text:
             yield from enumerate(block.split("\n"), first)
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield number and content of each line, except lines that are blank or only a comment."""
+        """Yield the number and the content of each line that is neither blank nor only a comment."""
         return ((number, stripped) for number, line in self.all_lines() if (stripped := self.content(line)))
 
     def content(self, line: str) -> str:
@@ -58,7 +58,7 @@ class Text:
         return line.partition(self.comment)[0].strip()
 
     def line_of(self, row: int) -> int:
-        """Return the line number of row `row` (from 0) of the table. For a row past the end it is the last line."""
+        """Return the line number of row `row` (from 0) of the table, or the last line number for a row past the end."""
         last = self.behind
         for n, (number, _) in enumerate(self.lines()):
             last = number
@@ -73,9 +73,9 @@ class Text:
         raise FileFormatError(f"{what[0].upper()}{what[1:]}, in {shortened(where, 200)}.")
 
     def table(self, kinds: Sequence[type], count: int | None = None, copies: int = 1) -> list[np.ndarray]:
-        """Read the columns of the table: int64 (uint64 if a number is too large) where `kinds` has int, else float64.
+        """Read the columns of the table: int64 (or uint64 for large numbers) for the kind int, float64 for other kinds.
 
-        Raises FileFormatError unless each row has one number of each of these kinds and there are `count` rows, and if
+        Raises FileFormatError if a row is not one number of each of these kinds, if there are not `count` rows, or if
         `copies` copies of the table take too many bytes. The message names the line.
         """
         faults = []
@@ -161,7 +161,7 @@ class Text:
             yield from self._cut(number, rest)
 
     def _cut(self, number: int, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the lines of `text`, which begins at line `number`, without the lines up to line `behind`."""
+        """Yield the lines of `text` after line `behind`. The first line of `text` has the number `number`."""
         dropped = max(self.behind + 1 - number, 0)
         lines = text.split("\n", dropped)
         if len(lines) > dropped:
@@ -200,7 +200,7 @@ def _parse(word: str, kind: Callable[[str], Any]) -> bool:
 
 
 def write_table(path: Path, header: str, coords: np.ndarray, columns: Sequence[np.ndarray]) -> None:
-    """Write a header, and a row for each entry: its coordinates, which count from 1, and its number in each column.
+    """Write a header, and a row for each entry: the coordinates, which begin at 1, then a number of each column.
 
     Floats have as many digits as their dtype needs to be read again exactly.
     """

@@ -1,4 +1,4 @@
-"""Conversion of numbers in files to values of tensors. Apart from rounding to the dtype, no number changes silently."""
+"""Conversion of numbers in files to values of tensors. No number changes silently, except by rounding to the dtype."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jsparse.formats import Format, Pattern
 
 
 def target_dtype(found: Any, wanted: Any) -> np.dtype:
-    """Return the dtype of a tensor: the wanted dtype, by default the file's dtype, in the width that JAX supports."""
+    """Return the dtype of a tensor: the wanted dtype, or by default the file's dtype in a width that JAX supports."""
     return np.dtype(jax.dtypes.canonicalize_dtype(found if wanted is None else wanted))
 
 

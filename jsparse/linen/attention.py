@@ -58,8 +58,8 @@ class SparseAttention(linen.Module):
         param_dtype: the dtype of the parameters.
         kernel_init, bias_init: initializers of the projections.
 
-    Calls raise ShapeError unless num_kv_heads divides num_heads and num_heads divides qkv_features, and for shapes that
-    do not fit.
+    Calls raise ShapeError if num_kv_heads does not divide num_heads, if num_heads does not divide qkv_features, and for
+    shapes that do not fit.
     """
 
     mask: Any
@@ -125,7 +125,7 @@ class SparseAttention(linen.Module):
         )
 
     def _has_cache(self, made: MultiHead, x: ArrayLike, context: ArrayLike, parameters: Parameters) -> bool:
-        """Return whether there is a cache already. If there is none, make one for x (..., length, in)."""
+        """Return whether a KV cache exists already. If no cache exists, make a cache for x (..., length, in)."""
         if context is not x:
             raise ShapeError("Expected x alone in SparseAttention with decode=True, but got a context.")
         found = bool(self.has_variable("cache", "cached_key"))

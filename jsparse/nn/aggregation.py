@@ -39,9 +39,9 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
         >>> jsparse.nn.aggregate(P, jnp.ones((6, 4)), ("mean", "max", "std")).shape
         (6, 3, 4)
 
-    Several reductions at a time are from Corso et al., "Principal neighbourhood aggregation for graph nets", 2020.
-    In a sum, a mean and a standard deviation, a weight of n counts as n repeated edges do. For a pattern, the mean and
-    the standard deviation divide by the number of neighbours.
+    Several reductions in one call are from Corso et al., "Principal neighbourhood aggregation for graph nets", 2020.
+    In a sum, a mean and a standard deviation, a weight of n has the effect of n repeated edges. For a pattern, the mean
+    and the standard deviation divide by the number of neighbours.
 
     Args:
         graph: a SparseTensor, or a pattern, whose weights are all one. The shape is (targets, sources), or (targets,
@@ -94,7 +94,7 @@ def reduced(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
 
 @fuse
 def _squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.Array:
-    """Sum A[i, j] (x[j] - mean[i])² over neighbours, without an array that has an element for each edge and feature."""
+    """Sum A[i, j] (x[j] - mean[i])² over neighbours j. No array has an element for each edge and feature."""
     pattern, at = pattern_of_graph(graph), indices_of(graph)
     features = pattern.extended([x.shape[1]])
     deviations = einsum(f"{at},jf->{at}f", pattern, x, out_format=features)
@@ -103,7 +103,7 @@ def _squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.Arra
 
 
 def counts(graph: Graph) -> jax.Array:
-    """Count the edges that end at each target, as an int32 array (targets,)."""
+    """Return the number of edges that end at each target, as an int32 array (targets,)."""
     return dense_sums(f"{indices_of(graph)}->i", pattern_of_graph(graph))
 
 

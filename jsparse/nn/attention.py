@@ -98,7 +98,7 @@ def plus(x: jax.Array, bias: jax.Array | None) -> jax.Array:
 
 
 def relative_bias(table: ArrayLike, mask: PatternLike, *, first: ArrayLike = 0) -> jax.Array:
-    """Look up a bias for each stored entry of a mask, by the distance between key and query (Shaw et al., 2018).
+    """Look up a bias for each stored entry of a mask by the distance of key and query (Shaw et al., 2018).
 
         bias[h, p] = table[h, d + clip(j - i, -d, d)]    for the p-th stored entry (i, j)
 
@@ -167,7 +167,8 @@ class MultiHead:
     ) -> MultiHead:
         """Make a `MultiHead` from the sizes that Flax's layers take as arguments.
 
-        Raises ShapeError for invalid sizes, and unless num_kv_heads divides num_heads, which divides qkv_features.
+        Raises ShapeError if sizes are invalid, if num_kv_heads does not divide num_heads, or if num_heads does not
+        divide qkv_features.
         """
         check_sizes("SparseAttention", num_heads=num_heads, in_features=inputs, in_kv_features=context)
         check_sizes(
@@ -265,7 +266,7 @@ def caster(dtype: DTypeLike | None) -> Callable[[ArrayLike], jax.Array]:
 
 
 def projections_of(parameters: Mapping[str, Mapping[str, ArrayLike]], dtype: DTypeLike | None) -> dict[str, Projection]:
-    """Make projections from a layer's parameters, a "kernel" and maybe a "bias" for each, and cast them to a dtype."""
+    """Make projections from parameters, cast to a dtype. Each projection has a "kernel", and may have a "bias"."""
     cast = caster(dtype)
     return {
         name: Projection(cast(own["kernel"]), cast(own["bias"]) if "bias" in own else None)

@@ -127,7 +127,7 @@ def _by_length(x: jax.Array, projection: Projection) -> jax.Array:
 def _for_pattern(
     q: jax.Array, keys: jax.Array, values: jax.Array, pattern: Pattern | DynamicPattern
 ) -> tuple[jax.Array, jax.Array]:
-    """Repeat keys and values that query heads share if each head has its pattern. Otherwise return them unchanged."""
+    """Repeat keys and values for each query head if the mask has a pattern for each head. Otherwise keep them."""
     if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:
         return jnp.repeat(keys, q.shape[-2] // keys.shape[-2], -2), jnp.repeat(
             values, q.shape[-2] // keys.shape[-2], -2
@@ -136,7 +136,7 @@ def _for_pattern(
 
 
 def _check_step(x: jax.Array, k: jax.Array, cache: KVCache, pattern: Pattern | DynamicPattern) -> None:
-    """Raise ShapeError if a cache does not fit the next position or the mask, or if it is known to be full."""
+    """Raise ShapeError if a cache does not fit the next position or the mask, or if the cache is known to be full."""
     length = pattern.shape[-1]
     if x.ndim < 2 or x.shape[-2] != 1:
         raise ShapeError(f"Expected x (..., 1, in), one position, in a step of a decoder, but got {x.shape}.")

@@ -18,7 +18,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 def embedding_bag(
     table: ArrayLike, ids: ArrayLike, weights: ArrayLike | None = None, *, reduction: str = "sum"
 ) -> jax.Array:
-    """For each bag of ids, compute the sum, the mean or the maximum of the rows of a table that the ids select.
+    """Compute the sum, the mean or the maximum of the rows that each bag of ids selects in a table.
 
         out[b] = Σ over k of weights[b, k] · table[ids[b, k]]
 

@@ -38,7 +38,7 @@ def route(logits: ArrayLike, k: int, *, softmax_over: str | None = None) -> Rout
             softmax of all logits before the choice (Fedus et al., "Switch transformers", 2022). The default is
             "chosen", but "all" for k = 1: the softmax of a single logit is always 1, so that nothing would be learned.
 
-    Raises ShapeError for other shapes and names, and unless k is from 1 to the number of experts.
+    Raises ShapeError for other shapes and names, and if k is not from 1 to the number of experts.
     """
     logits = dense_array(logits, "route", "logits (tokens, experts)")
     if logits.ndim != 2 or not isinstance(k, int) or not 0 < k <= logits.shape[1]:
@@ -61,7 +61,7 @@ def mixture_of_experts(
     down: ArrayLike,
     activation: Callable[[jax.Array], jax.Array] = jax.nn.gelu,
 ) -> jax.Array:
-    """For each token x, compute Σ over its experts e of w[e] · activation(x U[e]) D[e]. No token is dropped.
+    """Compute Σ w[e] · activation(x U[e]) D[e] over the experts e of each token x. No token is dropped.
 
         >>> x, up, down = jnp.ones((6, 4)), jnp.ones((3, 4, 8)), jnp.ones((3, 8, 4))
         >>> routing = jsparse.nn.route(jnp.ones((6, 3)), 2)
@@ -137,7 +137,7 @@ def top_k_activations(x: TensorLike, k: int) -> SparseTensor:
         k: the number of elements to keep in each row; of equal elements, the first are kept.
 
     Returns a dynamic SparseTensor (rows, features) in csr with rows · k entries, so that one program serves
-    all values of x. Raises ShapeError for other shapes, and unless k is from 1 to the number of features.
+    all values of x. Raises ShapeError for other shapes, and if k is not from 1 to the number of features.
     """
     x = dense_array(x, "top_k_activations", "x (rows, features)")
     if x.ndim != 2 or not isinstance(k, int) or not 0 < k <= x.shape[1]:

@@ -25,7 +25,7 @@ AGGREGATIONS = ("sum", "mean", "min", "max", "cat")
 
 @dataclass(frozen=True, slots=True)
 class HeteroConv(Layer):
-    """A layer for each relation of a heterogeneous graph. The results that arrive at a type of nodes are added up.
+    """A layer for each relation of a heterogeneous graph. Results of relations that end at one type of nodes are added.
 
         >>> writes, cites = ("author", "writes", "paper"), ("paper", "cites", "paper")
         >>> convs = {writes: jsparse.nn.SAGEConv((3, 4), 2), cites: jsparse.nn.GCNConv(4, 2)}
@@ -44,7 +44,7 @@ class HeteroConv(Layer):
         convs: for each relation (type of sources, name, type of targets) a layer of `jsparse.nn`, made with its sizes
             and options. The layer gets one array of features if sources and targets are of one type, otherwise a pair:
             the features of the sources and of the targets. Attention between two types needs `self_loops=False`.
-        aggr: how the arrays that arrive at a type of nodes are combined: "sum", "mean", "min" or "max"; "cat" to
+        aggr: how results at one type of nodes are combined: "sum", "mean", "min" or "max"; "cat" to
             concatenate their features in the order of the relations; or None for an array (nodes, relations,
             features).
 
@@ -134,7 +134,7 @@ class HeteroConv(Layer):
 
 
 def _checked(pair: tuple[Relation, Layer]) -> tuple[Relation, Layer]:
-    """Check a relation and its layer, and return them. Raises ShapeError or DTypeError if one of them is not valid."""
+    """Return a relation and its layer after checks. Raises ShapeError or DTypeError if either is not valid."""
     relation, conv = check_relation(pair[0], "HeteroConv"), pair[1]
     if not isinstance(conv, Layer):
         raise DTypeError(
@@ -173,7 +173,7 @@ def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Featur
 
 
 def _aggregated(found: list[jax.Array], aggr: str | None, target: str) -> jax.Array:
-    """Combine the arrays that arrive at a type of nodes. Raises ShapeError if shapes differ, unless aggr is "cat"."""
+    """Combine the results at one type of nodes. Raises ShapeError if shapes differ and aggr is not "cat"."""
     if aggr == "cat":
         return jnp.concatenate(found, axis=-1)
     if len({one.shape for one in found}) > 1:

@@ -107,7 +107,7 @@ class Layer:
 
     @classmethod
     def of_call(cls, x: Features, edge_features: SparseTensor | ArrayLike | None, **options: Any) -> Layer:
-        """Make the layer with these options. The sizes of its inputs are read from the features that a call gets."""
+        """Make a layer with these options. Its input sizes are the sizes of the features that are passed to a call."""
         name, sizes = cls.__name__, dict[str, Any]()
         if "in_features" in cls.inferred:
             given = features(x, name, None)
@@ -155,13 +155,13 @@ class Layer:
 def initializers(
     kernel_init: Initializer | None, attention_init: Initializer | None, bias_init: Initializer | None
 ) -> Initializers:
-    """Return the given initializers, with the default initializer in place of each None."""
+    """Return the given initializers. A default initializer replaces each None."""
     given = {"kernel": kernel_init, "attention": attention_init, "bias": bias_init}
     return Initializers(**{name: init for name, init in given.items() if init is not None})
 
 
 def check_sizes(layer: str, *, pairs: Sequence[str] = (), optional: Sequence[str] = (), **sizes: Any) -> None:
-    """Raise ShapeError unless the sizes are positive integers, or pairs of them (`pairs`), or None (`optional`)."""
+    """Raise ShapeError unless sizes are positive integers. `pairs` may be pairs of these, `optional` may be None."""
     for name, given in sizes.items():
         several = name in pairs and isinstance(given, tuple) and len(given) == 2
         if not (given is None and name in optional) and not all(map(_is_size, given if several else (given,))):
@@ -188,9 +188,9 @@ def features(x: Features, layer: str, dtype: DTypeLike | None) -> Any:
 
 
 def edge_array(x: SparseTensor | ArrayLike, layer: str, dtype: DTypeLike | None) -> SparseTensor | jax.Array:
-    """Convert features of edges to a dtype, as an array (nse, features) or a SparseTensor. None keeps their dtype.
+    """Convert features of edges, an array (nse, features) or a SparseTensor, to a dtype. None keeps their dtype.
 
-    Raises DTypeError and ShapeError for anything else.
+    Raises DTypeError and ShapeError for other features.
     """
     if isinstance(x, SparseTensor):
         return x if dtype is None else x.astype(dtype)

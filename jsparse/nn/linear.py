@@ -74,7 +74,7 @@ def block_linear(
 def _cast(
     x: TensorLike, weight: SparseTensor, bias: ArrayLike | None, dtype: DTypeLike | None, layer: str
 ) -> tuple[SparseTensor | jax.Array, SparseTensor, jax.Array | None]:
-    """Convert the operands to a dtype. None keeps theirs. Raises DTypeError if the weight is no SparseTensor."""
+    """Convert the operands to a dtype. None keeps the dtypes. Raises DTypeError if the weight is no SparseTensor."""
     x = sparse_or_dense(x, layer, "x (..., in)", dtype=dtype)
     if not isinstance(weight, SparseTensor):
         raise DTypeError(f"Expected a SparseTensor as the weight of {layer}, but got a {type(weight).__name__}.")

@@ -35,8 +35,8 @@ def operands(
 ) -> tuple[Graph, Any, Any]:
     """Return the graph, its sources' features (sources, in), and its targets' features (targets, target_in).
 
-    Raises DTypeError for a dense graph, and for sparse features unless `sparse`. Raises ShapeError if the features have
-    another number of nodes than the graph, and if the graph is not square although `square` is set or `x` is one array.
+    Raises DTypeError for a dense graph, and for sparse features unless `sparse`. Raises ShapeError if the graph and
+    the features have different numbers of nodes, and if the graph is not square, but `square` is set or x is one array.
     """
     source, target = sides(x, layer, sparse=sparse)
     found = sparse_graph(graph, source, layer)
@@ -54,7 +54,7 @@ def operands(
 
 
 def sparse_graph(graph: Any, x: SparseTensor | jax.Array, layer: str) -> Graph:
-    """Return the graph as a tensor or a pattern. Raises DTypeError for a dense one, also if x is the graph."""
+    """Return the graph as a tensor or a pattern. Raises DTypeError if it is dense, or swapped with x."""
     if isinstance(x, SparseTensor) and isinstance(graph, jax.Array | np.ndarray):
         raise DTypeError(
             f"Expected a sparse graph as the first argument of {layer}(graph, x), but got an array of shape "
@@ -80,7 +80,7 @@ def sides(x: Features, layer: str, *, sparse: bool = False) -> tuple[Any, Any]:
 def sparse_or_dense(
     x: TensorLike, layer: str, expected: str, hint: str = "", dtype: DTypeLike | None = None
 ) -> SparseTensor | jax.Array:
-    """Convert an operand that a layer multiplies by a kernel to a SparseTensor or an array. A dtype of None is kept.
+    """Convert an operand of a product with a kernel to a SparseTensor or an array. If `dtype` is None, the dtype stays.
 
     Sparse arrays of scipy and of JAX become SparseTensors. Raises DTypeError unless `x` is an array of numbers.
     """
@@ -93,8 +93,8 @@ def sparse_or_dense(
 def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
     """Convert an operand to an array.
 
-    Raises DTypeError for a sparse tensor, and for anything else that is no array of numbers. The message contains
-    `expected`, and for a sparse tensor the hint.
+    Raises DTypeError for a sparse tensor, and for any other operand that is no array of numbers. The message contains
+    `expected`, and for a sparse tensor also `hint`.
     """
     if isinstance(x, SparseTensor) or is_pattern(x):
         raise DTypeError(
@@ -120,7 +120,7 @@ def _features(x: TensorLike, layer: str, sparse: bool) -> SparseTensor | jax.Arr
 
 
 def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
-    """The pattern of a graph, without its weights."""
+    """Return the pattern of a graph, without the weights."""
     found: Pattern | DynamicPattern = graph if is_pattern(graph) else graph.pattern  # type: ignore[assignment, union-attr]
     return found
 
@@ -131,7 +131,7 @@ def floating(x: SparseTensor | jax.Array) -> Any:
 
 
 def check_bias(bias: ArrayLike | None, shape: tuple[int, ...], layer: str, name: str = "bias") -> jax.Array | None:
-    """The bias as an array, or None. Raises ShapeError for another shape."""
+    """Convert the bias to an array, or keep None. Raises ShapeError for another shape."""
     if bias is None:
         return None
     found = dense_array(bias, layer, f"a {name} {shape}")
@@ -141,7 +141,7 @@ def check_bias(bias: ArrayLike | None, shape: tuple[int, ...], layer: str, name:
 
 
 def plus_bias(x: jax.Array, bias: ArrayLike | None, layer: str, name: str = "bias") -> jax.Array:
-    """Return x + bias, not rounded. Raises ShapeError unless the bias is None or has the shape of x without axis 0."""
+    """Return x + bias, not rounded. Raises ShapeError if a bias does not have the shape of x without axis 0."""
     found = check_bias(bias, x.shape[1:], layer, name)
     return x if found is None else x + wide(found)  # so the bias' cotangent, the sum of all rows, is not rounded either
 
@@ -164,7 +164,7 @@ def own_part(target: SparseTensor | jax.Array, root: ArrayLike, out: int, layer:
 
 
 def check_kernel(kernel: ArrayLike, inputs: int, ndim: int, layer: str, name: str = "kernel") -> jax.Array:
-    """The kernel as an array. Raises ShapeError unless it has `ndim` axes, the first one of size `inputs`."""
+    """Convert the kernel to an array. Raises ShapeError unless its rank is `ndim` and axis 0 has the size `inputs`."""
     found = dense_array(kernel, layer, f"a {name} (in, ...)")
     if found.ndim != ndim or found.shape[0] != inputs:
         expected = {2: f"({inputs}, out)", 3: f"({inputs}, heads, dim)"}[ndim]
@@ -178,7 +178,7 @@ def at_edges(
     """Compute an einsum of arrays over targets i and sources j, such as "ih,jh->ijh", only at the edges of a graph.
 
     `like` is the graph's pattern, extended by the other axes of the result. If the pattern keeps repeated edges, each
-    of them gets the element of its target and source.
+    repeated edge gets the element at its target and source.
     """
     inputs, output = text.split("->")
     if len(output) < like.ndim:
@@ -190,14 +190,14 @@ def at_edges(
 
 
 def dense_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
-    """An einsum with a dense result."""
+    """Compute an einsum with a dense result."""
     found = einsum(text, *arguments, out_format="dense", **options)
     assert not isinstance(found, SparseTensor)
     return found
 
 
 def unrounded_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
-    """An einsum with a dense result, in float32 where `dense_sums` would give a narrow float."""
+    """Compute an einsum with a dense result, in float32 where `dense_sums` would return a narrow float."""
     kinds = {is_pattern(x) for x in arguments}
     dtype = None if kinds == {True} else unrounded(_promoted(*arguments).name)  # patterns alone are counted
     return dense_sums(text, *arguments, preferred_element_type=dtype, **options)

@@ -42,7 +42,7 @@ def pool(x: TensorLike, graph_of: ArrayLike, size: int, reduction: str = "sum") 
 
 
 def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: int) -> jax.Array:
-    """Add up the features of the nodes of each graph, weighted by a softmax of scores over the nodes of the graph.
+    """Sum the features of the nodes in each graph. The weights are a softmax of scores over the nodes of the graph.
 
         >>> found = jsparse.graph.batch([jsparse.eye(2), jsparse.eye(3)], nodes=8)
         >>> jsparse.nn.attention_pool(jnp.ones((8, 4)), jnp.zeros(8), found.graph_of, found.size)[0]

@@ -39,7 +39,7 @@ def gradual_sparsity(step: ArrayLike, *, begin: int, end: int, final: float, ini
 
 
 def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Format = "csr") -> SparseTensor:
-    """Keep the n elements of largest magnitude of each m consecutive elements of a matrix; of equal ones, the first.
+    """Keep the n largest magnitudes in each group of m consecutive elements. Of equal magnitudes, the first is kept.
 
         >>> W = jsparse.nn.n_of_m(jnp.arange(16.0).reshape(8, 2), 2, 4)
         >>> W.nse
@@ -54,7 +54,7 @@ def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Fo
 
     Returns a static SparseTensor with n / m of the elements.
 
-    Raises ShapeError for other shapes or numbers.
+    Raises ShapeError if `weight` is no matrix, m does not divide the axis, or n is not from 1 to m.
     """
     if not all(isinstance(x, int) and x > 0 for x in (n, m)):
         raise ShapeError(f"Expected positive integers n and m in n_of_m, but got {n!r} and {m!r}.")

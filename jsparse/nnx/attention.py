@@ -63,7 +63,7 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         kernel_init, bias_init: initializers of the projections.
         rngs: streams of random numbers; "params" and, for dropout, "dropout" are used.
 
-    Raises ShapeError unless num_kv_heads divides num_heads and num_heads divides qkv_features.
+    Raises ShapeError if num_kv_heads does not divide num_heads, or if num_heads does not divide qkv_features.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class SparseAttention(nnx.Module, metaclass=Shown):
     def init_cache(self, input_shape: Sequence[int], dtype: DTypeLike | None = None) -> None:
         """Make an empty KV cache to decode inputs x of `input_shape` (..., length, in_features).
 
-        By default the dtype is the layer's `dtype` if that was given, else the dtype of the parameters. See the class.
+        The default dtype is the layer's `dtype`, or the dtype of the parameters if the layer has none. See the class.
         """
         _, kv_heads, dim = self.key["kernel"].shape
         *batch, length, _ = input_shape

@@ -1,4 +1,4 @@
-"""Detection of dense layers of Flax that are a product with one matrix, and extraction of this matrix."""
+"""Detection of Flax's dense layers that multiply by one matrix, and extraction of this matrix."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class GraphLayer(nnx.Module, metaclass=Shown):
 
 
 def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
-    """Make the NNX module of a layer, with a name, a signature and a docstring from the layer."""
+    """Make the NNX module of a layer. Name, signature and docstring of the module come from the layer."""
 
     def __init__(self: GraphLayer, *sizes: object, **options: Any) -> None:  # noqa: N807  of the class that is made
         GraphLayer.__init__(self, *sizes, **options)

@@ -167,7 +167,7 @@ class SparseLinear(nnx.Module, metaclass=Shown):
         return found.reshape(*found.shape[:-1], *outputs) if isinstance(outputs, tuple) else found
 
     def rewire(self, scores: TensorLike, count: int) -> None:
-        """Drop the `count` smallest entries, and store 0 at the `count` positions of largest score: a step of RigL.
+        """Do a step of RigL: drop the `count` smallest entries, and store 0 at the `count` positions of largest score.
 
             >>> from flax import nnx
             >>> layer = jsparse.nnx.SparseLinear(64, 32, density=0.1, dynamic=True, rngs=nnx.Rngs(0))
@@ -197,7 +197,7 @@ class SparseLinear(nnx.Module, metaclass=Shown):
 
 
 class Parts(NamedTuple):
-    """The parts of a layer. A dense kernel is a matrix, too."""
+    """The parts of a layer. The kernel is a matrix, whether it is dense or sparse."""
 
     kernel: SparseTensor | jax.Array
     sizes: Sizes
@@ -221,7 +221,7 @@ def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
 
 
 def kept_count(sparsity: float, shape: tuple[int, ...], where: str) -> int:
-    """Return how many elements of a kernel are kept. Raises ShapeError for a sparsity out of range."""
+    """Return the number of kernel elements to keep. Raises ShapeError for a sparsity out of range."""
     if isinstance(sparsity, bool) or not isinstance(sparsity, int | float | np.number) or not 0 <= sparsity <= 1:
         raise ShapeError(f"Expected a sparsity from 0 to 1 in {where}, but got {represented(sparsity)}.")
     return round((1 - float(sparsity)) * math.prod(shape))
@@ -235,7 +235,7 @@ def _rewired(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
 
 
 class BlockSparseLinear(nnx.Module, metaclass=Shown):
-    """A linear layer x W + b in which W consists of blocks, and stores some of them, at random positions.
+    """A linear layer x W + b in which W stores blocks at random positions, and all other blocks are 0.
 
         >>> from flax import nnx
         >>> layer = jsparse.nnx.BlockSparseLinear(64, 32, block=(16, 16), density=0.5, rngs=nnx.Rngs(0))

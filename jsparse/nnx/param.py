@@ -17,7 +17,7 @@ PREFIX = "values@"
 
 
 class SparseIndex(nnx.Variable):
-    """The index arrays of a dynamic pattern, which are state of a module but no parameters."""
+    """The index arrays of a dynamic pattern: state of a module, but no parameters."""
 
 
 class SparseParam(nnx.Module, metaclass=Shown):
@@ -82,7 +82,7 @@ class SparseParam(nnx.Module, metaclass=Shown):
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse values of another pattern: `nnx.update` would add them as a new attribute, and keep the old ones."""
+        """Refuse values of another pattern: `nnx.update` would add a new attribute, and the old values would stay."""
         pattern = vars(self).get("pattern")
         if name.startswith(PREFIX) and pattern is not None and name != _name(self._pattern()):
             raise PatternError(

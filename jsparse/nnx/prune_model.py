@@ -31,7 +31,7 @@ Layer: TypeAlias = Source | PrunedLinear
 
 @dataclass(frozen=True, slots=True)
 class KernelSummary:
-    """The path of a kernel, its shape, the number of weights that it stores, and a note if it was not pruned."""
+    """The path and the shape of a kernel, the number of its stored weights, and a note if the kernel was not pruned."""
 
     path: Path
     shape: tuple[int, ...]
@@ -89,7 +89,7 @@ def prune_model(
 
     Han et al., "Learning both weights and connections for efficient neural networks", 2015. Linear layers are
     `nnx.Linear`, `nnx.LinearGeneral` over the last axes of x, as in `nnx.MultiHeadAttention`, and layers of earlier
-    rounds: `SparseLinear`, which is pruned further, and `PrunedLinear`, whose mask is applied. Layers may be in
+    rounds: a `SparseLinear` is pruned again, and the mask of a `PrunedLinear` is applied. Layers may be in
     modules, lists and dictionaries. A layer in several places stays one layer, and its path is the first one. Weights
     that are 0 are not stored, so a sparsity of 0 makes a model that was pruned elsewhere sparse.
 
@@ -102,8 +102,8 @@ def prune_model(
         format: the format of the kernels; by default "csc" for dense kernels, while sparse kernels keep their format.
         dynamic: whether patterns are data, so that `SparseLinear.rewire` may change them.
 
-    Returns the new model, and a `PruningSummary` that also names what stays dense, and why. Train the new model with a
-    new optimizer: it has other parameters.
+    Returns the new model, and a `PruningSummary` that also names the kernels that stay dense, and why. Train the new
+    model with a new optimizer, since the parameters of both models differ.
 
     Raises DTypeError if no layer is chosen, or if `across_layers` has a function as its sparsity, ShapeError for a
     sparsity out of range, and for kernels that are traced (inside jit).
@@ -160,7 +160,7 @@ def _kernels(model: object, where: filterlib.Filter) -> tuple[dict[Path, Layer],
 
 
 def _unchanged(path: Path, module: nnx.Module, reason: str) -> list[KernelSummary]:
-    """Summarize the kernels that a module holds directly: parameters of two or more dimensions, except biases."""
+    """Summarize the kernels among a module's attributes: parameters of two or more dimensions, except biases."""
     if isinstance(module, SparseLinear):
         return [_summary(path, module, reason)]
     if isinstance(module, PrunedLinear):
@@ -181,7 +181,7 @@ def _each(layers: dict[Path, Layer], sparsity: Sparsity) -> dict[Path, float]:
 
 
 def _across_layers(sources: dict[Path, Source], sparsity: Sparsity) -> dict[Path, float]:
-    """Return the fraction to remove from each layer if all magnitudes are compared. Of equal ones, keep the first."""
+    """Compare the magnitudes of all layers. Returns the fraction of weights to remove from each layer."""
     if callable(sparsity):
         raise DTypeError(
             "Expected a number as the sparsity in prune_model with across_layers=True, but got a function."

@@ -20,7 +20,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 class Mask(nnx.Variable):
-    """The mask of the weights that are kept, which is state of a module but no parameter."""
+    """The mask of the kept weights: state of a module, but no parameter."""
 
 
 class PrunedLinear(nnx.Module, metaclass=Shown):
@@ -33,8 +33,8 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         >>> sparse.kernel.tensor.nse
         205
 
-    The layer trains like a dense layer, at the same cost. Pruned weights have no gradient, and come back if a later
-    `prune` keeps more (Zhu and Gupta, "To prune, or not to prune", 2017). `to_sparse` returns a layer that computes
+    The layer trains like a dense layer, at the same cost. Pruned weights have no gradient, and return if a later
+    `prune` removes fewer (Zhu and Gupta, "To prune, or not to prune", 2017). `to_sparse` returns a layer that computes
     only with the kept weights.
 
     Args:
@@ -59,7 +59,7 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         return found if self.linear.bias is None else found + self.linear.bias[...].astype(found.dtype)
 
     def prune(self, zeros: float | np.number | jax.Array) -> None:
-        """Prune the fraction `zeros` of the weights that has the smallest magnitudes. The fraction may be traced."""
+        """Prune the weights of smallest magnitude: the fraction `zeros` of all weights. The fraction may be traced."""
         is_number = isinstance(zeros, int | float | np.number | jax.Array) and not np.ndim(zeros)
         if not is_number or (not isinstance(zeros, jax.core.Tracer) and not 0 <= zeros <= 1):
             raise ShapeError(f"Expected a fraction from 0 to 1 in PrunedLinear.prune, but got {represented(zeros)}.")
@@ -72,7 +72,7 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
     def prune_n_of_m(self, n: int, m: int) -> None:
         """Keep the n largest magnitudes of each m consecutive weights of an output (Mishra et al., 2021).
 
-        Raises ShapeError unless m divides the inputs, and inside jit.
+        Raises ShapeError if m does not divide the number of inputs, and inside jit.
         """
         if isinstance(self.linear.kernel[...], jax.core.Tracer):
             raise ShapeError("Expected weights that are known in PrunedLinear.prune_n_of_m. Call it outside jit.")

@@ -16,8 +16,8 @@ else:
 class Shown(ModuleMeta):
     """The metaclass of jsparse's modules. It hides attributes that are inherited from Flax from `dir` and `help`.
 
-    Flax's metaclass gives a class the signature `(*args, **kwargs)`. This one gives the signature of `__init__`, as an
-    attribute of the class and not of its instances, so that `jax.jit(layer)` finds the arguments of `__call__`.
+    Flax's metaclass gives a class the signature `(*args, **kwargs)`. Here a class has the signature
+    of `__init__`, but its instances do not, so that `jax.jit(layer)` finds the arguments of `__call__`.
     """
 
     def __dir__(self) -> list[str]:
@@ -30,6 +30,6 @@ class Shown(ModuleMeta):
 
 
 def _is_of_flax(cls: type, name: str) -> bool:
-    """Return whether the first class, in the order of inheritance, that defines a name belongs to Flax."""
+    """Return whether the class from which `cls` inherits the attribute `name` is a class of Flax."""
     owner = next((base for base in cls.__mro__ if name in vars(base)), cls)
     return owner.__module__.partition(".")[0] == "flax"

@@ -36,7 +36,7 @@ class ParsedAccess:
     nested: tuple[ParsedAccess, ...]
 
     def every(self) -> Iterator[ParsedAccess]:
-        """Yield this access and all accesses nested in it."""
+        """Yield this access, and all accesses that are nested in its indices."""
         yield self
         for inner in self.nested:
             yield from inner.every()

@@ -66,7 +66,7 @@ class Assignment:
         return (self.target, *self.factors)
 
     def variables(self) -> tuple[IndexVar, ...]:
-        """Every index variable once: those in the target, then the summed variables, in order of appearance."""
+        """Every index variable once: the variables of the target, then the summed variables, in order of appearance."""
         return self._variables
 
     @lazy

@@ -97,7 +97,7 @@ def _selected(condition: Background, *cases: Background) -> Background:
 def dense_background(
     what: str, found: Background | None, advice: str = "", shape: Sequence[int] | None = None
 ) -> PatternError:
-    """Return the error for a result that may differ from 0 where nothing is stored, if no dense array was requested.
+    """Return the error for a sparse result that may differ from 0 where nothing is stored.
 
     Args:
         what: the operation that gives the result.

@@ -52,7 +52,7 @@ def read_sublists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 
 
 def no_text(first: Any) -> SubscriptError:
-    """The error for an einsum whose first arguments are neither text nor an operand and its list."""
+    """Return the error for an einsum that begins neither with text nor with an operand and its list of indices."""
     return SubscriptError(
         f"Expected einsum's subscripts as text such as 'ij,jk->ik' in front of the operands, or a list of indices "
         f"after each as in {_SHOWN}, but the first argument is of type {type(first).__name__}."
@@ -136,7 +136,7 @@ def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignme
 
 
 def check_count(subscripts: str, count: int) -> None:
-    """Raise SubscriptError unless the subscripts have a term for each of `count` operands."""
+    """Raise SubscriptError if the number of terms in the subscripts is not `count`, the number of operands."""
     terms = subscripts.partition("->")[0].count(",") + 1
     if terms != count:
         raise SubscriptError(

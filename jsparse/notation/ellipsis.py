@@ -15,7 +15,7 @@ ELLIPSIS = "..."
 
 
 def letters_of(ndim: int) -> str:
-    """One letter for each dimension of a tensor. Raises NotYetSupportedError if there are too few letters."""
+    """Return one letter for each dimension of a tensor. Raises NotYetSupportedError if there are too few letters."""
     if ndim > len(ascii_letters):
         raise NotYetSupportedError(
             f"einsum has {len(ascii_letters)} letters for indices, but a tensor has {ndim} dimensions. Name them in "
@@ -43,7 +43,7 @@ def without_ellipsis(
 
 
 def with_own_ones(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[str]:
-    """Rewrite the terms with a new letter for each dimension of size 1 whose letter has a larger size elsewhere.
+    """Give each dimension of size 1 a new letter if its letter denotes a larger size elsewhere. Returns new terms.
 
     A letter that an operand has twice stays: it is a diagonal. Raises NotYetSupportedError if no letters are left.
     """
@@ -83,7 +83,7 @@ def _broadcast(text: str, stretches: Sequence[tuple[int, ...]]) -> tuple[int, ..
 
 
 def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], fresh: Iterator[str]) -> str:
-    """Return letters for one operand's `...`: the common letters, but new letters for dimensions that broadcast."""
+    """Return letters for one operand's `...`. Dimensions that broadcast get new letters, others the common ones."""
     start = len(sizes) - len(stretch)
     aligned = zip(stretch, sizes[start:], common[start:], strict=True)
     return "".join(letter if mine == size else next(fresh) for mine, size, letter in aligned)

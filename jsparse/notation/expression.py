@@ -165,7 +165,7 @@ class Expression:
         return terms
 
     def joined(self, terms: Terms, token: Token) -> Terms:
-        """Combine terms to one term. A sum of several terms becomes one factor, in the form of a call."""
+        """Combine terms into one term. A sum of several terms becomes one factor in the form of a call."""
         return self.called("", (terms,), token) if len(terms) > 1 else terms
 
     def factor(self) -> Terms:

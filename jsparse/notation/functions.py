@@ -66,7 +66,7 @@ class Function:
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """The callable that computes the function: JAX's function itself, if that takes all arguments as they are."""
+        """The callable that computes the function: JAX's function if it takes the arguments unchanged, else `self`."""
         takes_more = self.arity[1] > 3
         return self if self.takes_floats or takes_more else self.of_jax
 

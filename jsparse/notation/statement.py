@@ -71,7 +71,7 @@ class Statement:
     Attributes:
         target: the access that is written.
         terms: the terms.
-        operator: how values that are written to one element are combined with each other and with the previous value
+        operator: how values written to the same element are combined with each other and with the previous value
             of the element. `=` writes an element once and replaces its value; the other operators add, or keep the
             smallest or the largest value.
         calls: the calls. A call in an argument of another comes before it.
@@ -86,7 +86,7 @@ class Statement:
         return f"{self.target} {self.operator} {_sum(self.terms or (Product(0, ()),))}"
 
     def variables(self) -> tuple[IndexVar, ...]:
-        """Every index variable once: the target's, then the others in order of appearance."""
+        """Every index variable once: the variables of the target, then the others in order of appearance."""
         accesses = (self.target, *(factor for term in self.terms for factor in term.factors))
         return tuple(dict.fromkeys(v for access in accesses for v in access.variables()))
 

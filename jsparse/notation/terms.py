@@ -77,7 +77,7 @@ def raised(access: Access, exponent: Number) -> Access:
 
 
 def base_and_exponent(name: str) -> tuple[str, int | float]:
-    """Return the tensor to which a name in a statement refers, and the exponent of the elements: 1 for a plain name."""
+    """Split a name in a statement into a tensor's name and the exponent of its elements: 1 for a plain name."""
     base, symbol, exponent = name.rpartition(SYMBOL)
     if not symbol or name.endswith(")"):  # powers in a call's text are of its arguments
         return name, 1

@@ -55,7 +55,7 @@ class Reader:
         )
 
     def peek(self, ahead: int = 0) -> Token:
-        """The next token, or the one `ahead` tokens after it, without consuming it."""
+        """Return the next token, or the token `ahead` positions after the next token. No token is consumed."""
         return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
 
     def passed(self) -> Token:

@@ -275,7 +275,7 @@ def _planned(
 
 
 def _check_one_kernel(text: str, schedules: Schedules) -> None:
-    """Raise ScheduleError if there are schedules, for a statement whose terms are computed one by one."""
+    """Raise ScheduleError if schedules are given for a statement whose terms are computed one by one."""
     if schedules:
         raise ScheduleError(
             f"Expected no schedule= for a sum of several terms by a semiring, '{shortened(text)}', whose terms have a "

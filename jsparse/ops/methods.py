@@ -34,7 +34,7 @@ def _property(place: str) -> Find:
 
 
 def _as_reflected(function: Callable[[TensorLike, TensorLike], R]) -> Callable[[SparseTensor, TensorLike], R]:
-    """Make the reflected form of an operator, a method of the right operand."""
+    """Make the reflected form of a function of two operands: a method that takes its tensor as the right operand."""
 
     def reflected(self: SparseTensor, other: TensorLike) -> R:
         return function(other, self)

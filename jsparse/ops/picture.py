@@ -32,7 +32,7 @@ AT_ONCE = 1 << 20  # entries
 
 
 def entry_counts(drawn: Drawn, most: int) -> np.ndarray:
-    """Count the entries of a tensor or a pattern in each cell of a grid, which has at most `most` cells along an axis.
+    """Return the number of stored entries in each cell of a grid, which has at most `most` cells along an axis.
 
     A vector is one row. A tensor of rank 3 or more is a matrix: all dimensions but the last are merged into the rows.
 
@@ -60,7 +60,7 @@ def entry_counts(drawn: Drawn, most: int) -> np.ndarray:
 
 
 def _static(drawn: Drawn) -> Pattern:
-    """The static pattern of the entries in use. Raises PatternError for index arrays that are traced."""
+    """Return the static pattern of the entries in use. Raises PatternError for index arrays that are traced."""
     if isinstance(drawn, SparseTensor):
         found = drawn.pattern if isinstance(drawn.pattern, Pattern) else drawn.static().pattern
         assert isinstance(found, Pattern)

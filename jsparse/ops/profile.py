@@ -141,12 +141,12 @@ def profile() -> Iterator[Profile]:
     bandwidth of this machine's memory. The memory's bandwidth is measured once in a process, when a table is first
     shown. More than 100 % means that caches hold the arrays.
 
-    Programs that were compiled before the block are counted, too. So are kernels on all threads, since kernels run on
-    threads of XLA. Times of kernels that run at once add up. When the block begins and when it ends, it waits for the
-    programs that this thread has called, and for all live arrays. Blocks nest. The operations of XLA, and conversions
+    Kernels are counted on all threads, since they run on threads of XLA, and in programs that were compiled before the
+    block, too. Times of kernels that run at once add up. At its start and its end, the block waits for the programs
+    that this thread has called, and for all live arrays. Blocks nest. The operations of XLA, and conversions
     of static tensors, are not kernels of jsparse, and are not listed.
 
-    A call costs about a microsecond more inside a block, and nothing outside of it.
+    Profiling adds about a microsecond to a call inside a block, and nothing to calls outside of it.
 
     See `docs/how_to/debugging.md`.
     """

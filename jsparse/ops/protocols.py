@@ -1,7 +1,7 @@
 """numpy's protocol `__array_function__`: `np.sum(A)` is `jsparse.sum(A)`, and functions that jsparse lacks are refused.
 
-Without the protocol, numpy's functions would fail where they convert a tensor to an array, or give a wrong result where
-they do not: `np.array_equal(A, A)` would be False. Ufuncs such as `np.exp` are refused by `__array_ufunc__ = None`.
+Without the protocol, numpy's functions that convert a tensor to an array would fail, and others would return a wrong
+result: `np.array_equal(A, A)` would be False. Ufuncs such as `np.exp` are refused by `__array_ufunc__ = None`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds whether two dynamic patterns have the same entries, also if their index arrays are traced."""
+"""Finds whether two dynamic patterns have the same entries, even if their index arrays are traced."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _bits(array: jax.Array) -> jax.Array:
 
 
 def _mixed(x: jax.Array) -> jax.Array:
-    """Spread the bits of x, so that the changes of several places do not cancel in a sum."""
+    """Spread the bits of x, so that changes at several places do not cancel each other in a sum."""
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0xC2B2AE35)
     return x ^ (x >> np.uint32(16))
 
@@ -63,7 +63,7 @@ def _mixed(x: jax.Array) -> jax.Array:
 def is_other(stored: jax.Array, pattern: DynamicPattern, message: str) -> jax.Array | bool:
     """Whether the fingerprint of a pattern differs from `stored`: a traced bool array, or False.
 
-    Raises PatternError with `message` if both are known and differ.
+    Raises PatternError with `message` if both fingerprints are known and differ.
     """
     found = fingerprint(pattern)
     if isinstance(stored, jax.core.Tracer) or isinstance(found, jax.core.Tracer):

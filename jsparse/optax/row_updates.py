@@ -51,10 +51,10 @@ class TableRows:
 
 
 def rows_of_tables(updates: Any, params: Any) -> Any:
-    """Return a tree with `TableRows` for each gradient of rows of an array, and False for all other gradients.
+    """Return a tree: `TableRows` for each array whose gradient has rows, and False for all other gradients.
 
-    Raises PatternError for other tensors that are gradients of arrays, ShapeError if the shapes of a gradient and its
-    parameter differ, and for gradients of rows without parameters.
+    Raises PatternError if the gradient of an array is a tensor that does not store rows, ShapeError if the shapes of a
+    gradient and its parameter differ, or if there are gradients of rows but no parameters.
     """
     if params is None:
         return jax.tree.map(_without_parameter, updates, is_leaf=is_tensor)
@@ -89,7 +89,7 @@ def has_rows(tables: Any) -> bool:
 
 
 def in_state(transformation: Any, state: Any, tables: Any) -> Any:
-    """Return a tree of the structure of a state, with `TableRows` for each moment of a table, and False elsewhere.
+    """Replace each moment of a table in a state by the table's `TableRows`, and everything else by False.
 
     Raises NotYetSupportedError for a state that keeps gradients of several steps, or that Optax cannot map over.
     """

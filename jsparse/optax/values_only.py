@@ -144,8 +144,8 @@ def incremental_update(new: PyTree, old: PyTree, step_size: ArrayLike) -> PyTree
         new, old: trees of the same structure, with the same patterns of tensors. Index arrays are not averaged.
         step_size: a number.
 
-    Raises PatternError if the patterns of two tensors differ: `average.restrict(params)` moves a tensor. If that is
-    not known before the program runs, the average is NaN.
+    Raises PatternError if the patterns of two tensors differ: `average.restrict(params)` moves a tensor. If the
+    difference is only found while a program runs, the average is NaN.
     """
     message = (
         "Expected an average of tensors on one pattern, but got {a!r} and {b!r}. Move the average: old.restrict(new)."
@@ -173,7 +173,7 @@ def _dynamic(tree: Any) -> list[tuple[SparseTensor, DynamicPattern]]:
 
 
 def _with_fingerprints(state: Any, params: Any) -> Any:
-    """Add fingerprints to a state, for each dynamic tensor whose values have moments in the state."""
+    """Add to a state the fingerprint of each dynamic tensor whose values have moments in the state."""
     sizes = {np.shape(x)[-1:] for x in jax.tree.leaves(state)}
     found = tuple(fingerprint(on) if x.values.shape[-1:] in sizes else None for x, on in _dynamic(params))
     return PatternedState(state, found) if any(x is not None for x in found) else state

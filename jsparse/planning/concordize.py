@@ -30,7 +30,7 @@ from jsparse.primitives.spec import PatternAccess, problem_of
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The index of an operand, the format to which it is converted, and the estimated cost in multiply-adds."""
+    """The conversion of the operand at an index to another format, with its estimated cost in multiply-adds."""
 
     operand: int
     format: Format
@@ -42,7 +42,7 @@ Orders = Mapping[int, tuple[int, ...]]  # for operands that are sorted, the new 
 
 
 def cheapest_conversions(products: Sequence[Term], on: PatternRef | None) -> list[Conversions]:
-    """For each term of a sum, find the conversions that make the term cheapest; none if no conversion pays.
+    """Find, for each term of a sum, the conversions that minimize the term's cost: none if no conversion pays.
 
     Args:
         on: the pattern of the result, as in `provisional_output`.
@@ -100,7 +100,7 @@ def _dynamic(work: Term) -> list[int]:
 
 
 def _is_met(work: Term, on: PatternRef | None) -> bool:
-    """Whether a dynamic pattern meets another pattern or a dense factor, so that its order may matter."""
+    """Whether some pattern is dynamic and meets another pattern or a dense factor. Its order may then matter."""
     return bool(_dynamic(work)) and (len(work.walked(on)) > 1 or len(work.operands) > 1)
 
 
@@ -116,7 +116,7 @@ def _is_ordered(products: Sequence[Term], format: Format) -> bool:
 
 
 def _sortable(work: Term, on: PatternRef | None) -> Sortable | None:
-    """The term in the form in which the scheduler prices it; None if the term walks no pattern."""
+    """Convert the term to the form that the scheduler prices; None if the term walks no pattern."""
     spec = work.spec_on(on)
     if spec is None:
         return None
@@ -133,7 +133,7 @@ def _sortable(work: Term, on: PatternRef | None) -> Sortable | None:
 
 
 def _agree(work: Term, on: PatternRef | None, orders: Orders) -> bool:
-    """Whether a legal order of loops over operands and result exists once operands are sorted in these orders."""
+    """Whether the loops over operands and result have a legal order after the operands are sorted in these orders."""
     walks = [walk for key, walk in work.walked(on).items() if key not in work.walks]
     of_operands = {n: work.walk_of(n) for n, x in enumerate(work.operands) if x.core is not None}
     walks += (_moved(walk, orders[n]) if n in orders else walk for n, walk in of_operands.items())

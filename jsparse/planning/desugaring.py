@@ -123,7 +123,7 @@ class _Relations:
         return Access(access.tensor, tuple(indices)), needed
 
     def related(self, access: Access, size: int, taken: Sequence[Index]) -> tuple[IndexVar, list[Access]]:
-        """The index variable that stands for `access` in a dimension of `size`, and the accesses to its relations.
+        """Replace `access` by an index variable of size `size`. Returns the variable and the accesses to its relations.
 
         The variable differs from all variables in `taken`.
         """
@@ -257,9 +257,9 @@ def _twice(relations: _Tables, target: tuple[IndexVar, ...]) -> tuple[tuple[Inde
 
 
 def _read(relations: _Tables) -> dict[IndexVar, np.ndarray]:
-    """The value of each index variable, for every combination of values of the variables that no relation determines.
+    """Evaluate every index variable at each combination of values of the variables that no relation determines.
 
-    The value is -1 where a table is read out of range or has an index out of range.
+    A value is -1 where a table is read out of range, or holds an index that is out of range.
     """
     sizes = {v: size for names, pattern in relations for v, size in zip(names, pattern.shape, strict=True)}
     given = {names[-1] for names, _ in relations}
@@ -304,7 +304,7 @@ class _Term:
         self.name, self.coefficient, self.factors = f"'{number}", coefficient, factors
 
     def with_number(self, more: dict[str, Any]) -> list[Access]:
-        """The factors, after the coefficient as another factor. A coefficient of 1 is left out if there are factors."""
+        """Return the factors, preceded by the coefficient. A coefficient of 1 is left out if there are factors."""
         if self.coefficient == 1 and self.factors:
             return self.factors
         more[self.name] = self.coefficient

@@ -101,7 +101,7 @@ def dtypes_of(
     preferred: np.dtype | None = None,
     semiring: Semiring = PLUS_TIMES,
 ) -> Dtypes:
-    """The dtypes of a product, or sum, of operands and numbers. Raises DTypeError if a dtype is not supported."""
+    """Find the dtypes of a product or sum of operands and numbers. Raises DTypeError if a dtype is not supported."""
     valued = [x for x in operands if not x.is_bare]
     if valued or semiring.multiply != "&":
         operands = valued or operands

@@ -92,7 +92,7 @@ def _of_product(product: Term) -> Stored:
 
 
 def _stores_nothing(product: Term, operand_index: int) -> bool:
-    """Whether a sparse operand is empty but has only dense levels, so that no walked pattern shows it is empty."""
+    """Whether a sparse operand is empty and has only dense levels. No walked pattern shows that it is empty."""
     x = product.operands[operand_index]
     return x.core is None and 0 in x.shape
 
@@ -153,7 +153,7 @@ class Assembly:
     Attributes:
         text: the expression, for messages.
         reached: the problem of the symbolic phase: to find the entries that the operands' patterns reach.
-        sources: for each pattern that is walked, the number of a value that lies on it; None for a static pattern.
+        sources: for each walked pattern, the number of a value that lies on the pattern; None for a static pattern.
         result: the static pattern, or the type of the dynamic one.
     """
 
@@ -259,7 +259,7 @@ def _dynamic(text: str, products: Sequence[Term], format: Format | None, nse: in
 
 
 def _reached(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None, ...]]:
-    """The problem of finding the entries that a sum of products reaches, and for each pattern a value that lies on it.
+    """Make the problem that finds the entries of a sum of products. Also returns a value's number for each pattern.
 
     A term is left out if a sparse operand has a dimension of size 0, since that operand stores nothing.
     """
@@ -281,7 +281,7 @@ def _reached(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None,
 
 
 def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
-    """The number of a value that lies on a dynamic pattern and has the transposed indices of `walk`."""
+    """Return the number of a value that lies on a dynamic pattern and has the transposed indices of `walk`."""
     pattern, group, _ = key
     if isinstance(pattern, Pattern):
         return None
@@ -371,7 +371,7 @@ def fused(assembly: Assembly, terms: Sequence[Term]) -> Entries | None:
 
 
 def _is_cheaper_on_pattern(entries: Entries, terms: Sequence[Term]) -> bool:
-    """Whether computing values on the known pattern costs less than loops that find the entries again.
+    """Whether loops over the known pattern compute the values at less cost than loops that find the entries again.
 
     The result is False for patterns with many entries, which are not priced.
     """

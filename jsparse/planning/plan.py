@@ -50,7 +50,7 @@ class OnPattern:
 
 @dataclass(frozen=True, slots=True)
 class AssembledPattern:
-    """Values on a new pattern, which the symbolic phase finds: in planning if it is static, else in the program.
+    """Values on a new pattern. The symbolic phase finds it in planning if it is static, else in the program.
 
     Attributes:
         assembly: how the pattern is found.
@@ -129,7 +129,7 @@ class EntryValues:
 
 @dataclass(frozen=True, slots=True)
 class EntryCoordinates:
-    """The coordinates of stored entries in one dimension, as an index relation.
+    """An index relation from each stored entry to its coordinate in one dimension.
 
     Attributes:
         pattern: the pattern of the relation. It has the shape (entries, size), and one entry in each row.

@@ -1,6 +1,6 @@
 """Planned einsums and statements: a plan with its operands.
 
-Operands are checked, and converted to what the primitives take. Operands of equal signatures share one plan.
+Operands are checked, and converted to types that the primitives take. Operands of equal signatures share one plan.
 
 `jsparse.config.log_compiles` asks for a message when a statement is planned for new operands. The message says how the
 operands differ from earlier operands, so that a user sees why JAX compiles another program. The messages of JAX
@@ -92,7 +92,7 @@ def log_planned(text: str, names: Sequence[str], operands: Sequence[Signature], 
 
 @remembered(maxsize=STATEMENTS)
 def _history(text: str, names: tuple[str, ...]) -> deque[Operands]:
-    """The operands with these names for which a statement was planned before, the latest ones last."""
+    """The earlier operands for which a statement with these names was planned, the latest operands last."""
     return deque(maxlen=OPERANDS)
 
 
@@ -110,7 +110,7 @@ def _stored(on: PatternRef, dtype: str | None) -> Description:
 
 
 def _nearest(found: Operands, known: Sequence[Operands]) -> Operands | None:
-    """The known operands with the fewest differences in shapes, then in all fields; in a tie, the latest operands."""
+    """Choose the known operands that differ in the fewest shapes, then in the fewest fields; in a tie, the latest."""
 
     def distance(other: Operands) -> tuple[int, int]:
         differences = [field for name, x in found.items() for field in x.differences(other[name])]
@@ -133,7 +133,7 @@ def _message(text: str, found: Operands, before: Operands | None) -> str:
 
 
 def _is_traced() -> bool:
-    """Whether operations now become part of a program. Derivatives and batches outside jit are computed at once."""
+    """Whether JAX now traces operations into a program. Outside jit it computes derivatives and batches immediately."""
     return isinstance(jax.lax.neg(np.float32(0)), jax.core.Tracer)
 
 
@@ -189,7 +189,7 @@ def signatures(
 
 
 def _with_same(found: tuple[Signature, ...], operands: Sequence[Any]) -> tuple[Signature, ...]:
-    """Mark repeated operands in the signatures, so that equal steps on repeated operands are computed once."""
+    """Mark repeated operands in the signatures. Equal steps on such operands are then computed once."""
     arrays = [
         id(x.values if isinstance(x, SparseTensor) else x.pattern if isinstance(x, BarePattern) else x)
         for x in operands

@@ -57,7 +57,7 @@ SURPRISES = 3  # how often, at most, a path is chosen again by the entries that 
 
 
 class _Begun(NamedTuple):
-    """A snapshot of the planner: the numbers of instructions, values and steps, and the values that were made."""
+    """A snapshot of the planner: how many instructions, values and steps there are, and the values that were made."""
 
     instructions: int
     values: int
@@ -108,7 +108,7 @@ class _Planner:
         return self._selected(term, term.assignment.target, accesses, values, range(len(values)))
 
     def entry_by_entry(self, term: Term) -> Term:
-        """Replace an operand whose entries multiply by matrices. Its values and its coordinates become factors.
+        """Replace an operand whose entries multiply by matrices: the operand's values and coordinates become factors.
 
         A term that has no such operand is returned as it is.
         """
@@ -307,7 +307,7 @@ class _Planner:
         return replace(product, assignment=assignment, operands=operands, values=numbers)
 
     def _concordant(self, terms: Sequence[Term], provisional: PatternRef | None) -> list[Term]:
-        """Convert values of terms to other formats if no loop order walks all values as stored, or if that pays.
+        """Convert values of terms to other formats if no order of loops walks all as stored, or if conversions pay.
 
         A schedule assumes operands as they are stored, so with schedules only discordant operands are converted.
         """
@@ -364,7 +364,7 @@ class _Planner:
         return OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
 
     def _source(self, on: PatternRef) -> int | None:
-        """The number of the value that has a dynamic pattern's index arrays, with the most transposed indices."""
+        """Return the number of the value with a dynamic pattern's index arrays and the most transposed indices."""
         own = on.core
         assert own is not None
         cores = ((n, value.core) for n, value in enumerate(self.values))
@@ -382,7 +382,7 @@ def _stores_everything(pattern: Pattern) -> bool:
 
 
 def _known(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
-    """Decide where a result is stored, if its static pattern need not be assembled; otherwise return NEW_PATTERN.
+    """Decide where a result is stored. Return NEW_PATTERN if its static pattern still has to be assembled.
 
     The result of a step that stores everything is dense (None). If all entries of an operand are reached, the result
     lies on the operand's pattern. If nothing is summed and the result has few entries, loops look up each entry in the
@@ -408,7 +408,7 @@ def _known(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
 
 @remembered(maxsize=64)
 def _steps_of_search(core: Pattern) -> float:
-    """The average number of bisection steps to find an entry in its segment of the last level."""
+    """The average number of bisection steps that find an entry in its segment of a pattern's last level."""
     if not core.format.levels[-1].kind.has_pointers:
         return 1.0
     lengths = np.diff(core.pointers(len(core.shape) - 1)).astype(float)

@@ -47,7 +47,7 @@ REMEMBERED = 64
 
 
 def multiplies_matrices(product: Term) -> int | None:
-    """The index of the operand whose entries multiply by matrices one by one; None if there is no such operand.
+    """Find the operand whose entries multiply one matrix each. Returns its index, or None if there is no such operand.
 
     It is the only sparse operand. Its static pattern has three levels or more, and most segments of the last level have
     one entry. Some dense operand has an index variable of the sparse operand, an index variable of the result, and a
@@ -85,7 +85,7 @@ def _segment(pattern: Pattern) -> float:
 
 @remembered(maxsize=REMEMBERED)
 def coordinates_of(pattern: Pattern, dim: int) -> Pattern:
-    """The relation of shape (entries, size) from each stored entry, in order, to its coordinate in one dimension."""
+    """The relation from entries, in stored order, to coordinates in one dimension; its shape is (entries, size)."""
     found = relation(pattern.to_coords()[dim], pattern.shape[dim])
     assert isinstance(found, Pattern)
     return found
@@ -199,7 +199,7 @@ def _operand(product: Term, held: _Held, core: Pattern, var: IndexVar) -> tuple[
 
 
 def _shared(held: Sequence[_Held]) -> tuple[Pattern, ...] | None:
-    """Replace the first two levels of each pattern by one; None if that is not possible or does not pay."""
+    """Replace the first two levels of each pattern by one level. None if that is impossible or does not pay."""
     if any(x.level or x.core.format.levels[1].kind.is_full for x in held):
         return None
     return _numbered(tuple(x.core for x in held)) if max(len(x.core.shape) for x in held) > 2 else None
@@ -231,7 +231,7 @@ def _distinct_sorted(keys: np.ndarray) -> np.ndarray:
 
 @remembered(maxsize=REMEMBERED)
 def _private(core: Pattern, level: int) -> tuple[Pattern] | None:
-    """Replace a pattern's last two levels by one `RANGE` level; None if that is not possible or does not pay."""
+    """Replace a pattern's last two levels by one `RANGE` level. None if that is impossible or does not pay."""
     if not level or level + 2 < len(core.shape) or not core.format.levels[level + 1].kind.has_segments:
         return None
     if core.nse > SHORT * core.level_sizes[level]:
@@ -240,7 +240,7 @@ def _private(core: Pattern, level: int) -> tuple[Pattern] | None:
 
 
 def _with_level(core: Pattern, level: int, coordinates: np.ndarray, size: int, kind: LevelKind) -> Pattern:
-    """Replace two levels of a pattern by one with these coordinates. The new dimensions are in level order."""
+    """Replace two levels of a pattern by one level with these coordinates. The new dimensions are in level order."""
     rows, levels = core.rows(), core.format.levels
     left = [*levels[:level], *levels[level + 2 :]]
     order = [x.dim for x in left]

@@ -62,7 +62,7 @@ class Signature:
 
     @property
     def promoting(self) -> Any:
-        """An argument for `jnp.result_type` that promotes as the operand does: a Python type if its dtype is weak."""
+        """An argument that `jnp.result_type` promotes like the operand: a Python type if the dtype is weak."""
         python = {"f": float, "i": int, "c": complex, "b": bool}
         return python.get(self.dtype.kind, self.dtype) if self.weak else self.dtype
 
@@ -131,7 +131,7 @@ def stored_on(operands: Sequence[Any]) -> list[PatternRef | None]:
 
 
 def signature(x: Any, on: PatternRef | None) -> Signature:
-    """The signature of an operand that is stored on the pattern `on`, or is dense."""
+    """The signature of an operand: `on` is the pattern on which it is stored, or None if it is dense."""
     if isinstance(x, BarePattern):
         return Signature(x.shape, _integer(), True, on, True, isinstance(x, IndexRelation))
     array = x.values if isinstance(x, SparseTensor) else x

@@ -51,7 +51,7 @@ class Term:
     Attributes:
         assignment: the accesses to the target and to the factors.
         operands: the signature of each factor.
-        sizes: the size of every index variable, also of index variables that only other terms have.
+        sizes: the size of every index variable, including the index variables that only other terms have.
         values: for each factor, the number of its value. Factors with equal numbers are the same array or tensor.
         dtypes: the dtypes of operands, of the computation and of the result.
         coefficient: the number by which the product is multiplied.
@@ -120,7 +120,7 @@ class Term:
         return self.semiring.distributes_empty or (self.semiring.distributes and 0 not in self.sizes.values())
 
     def extended(self, operand_index: int) -> PatternRef:
-        """The pattern of an operand, extended by dense levels for the index variables of the result that it lacks."""
+        """Extend an operand's pattern by dense levels for the index variables of the result that the pattern lacks."""
         on, indices = self.operands[operand_index].stored, self.indices[operand_index]
         assert on is not None
         added = [v for v in self.kept if v not in indices]
@@ -128,7 +128,7 @@ class Term:
         return on.extended([self.sizes[v] for v in added], [names.index(v) for v in self.kept])
 
     def prereduction(self, operand_index: int) -> tuple[tuple[IndexVar, ...], str | None]:
-        """The index variables of an operand after its prereduction, and the prereduction's subscripts or None.
+        """Return an operand's index variables after its prereduction, and the prereduction's subscripts or None.
 
         A prereduction takes the diagonals of a dense operand and sums the index variables that only this operand
         carries: Σ a·b = a·Σ b.
@@ -181,7 +181,7 @@ class Term:
 
     @property
     def added(self) -> Term:
-        """The term as a part of a sum, with wider dtypes: only the sum is rounded."""
+        """Return the term as a part of a sum. Its result has a wide dtype, since only the sum is rounded."""
         return replace(self, dtypes=self.dtypes.of_term)
 
     @cached_property
@@ -249,7 +249,7 @@ class Term:
         )
 
     def dynamic_patterns(self, values: Sequence[Any], output: DynamicPattern | None) -> list[DynamicPattern]:
-        """The dynamic patterns that are walked, taken from these values; `output` is the result's pattern."""
+        """Take the walked dynamic patterns from these values; `output` is the result's pattern."""
         patterns = (output if n == OUTPUT else values[n].pattern for n in self.index_sources)
         return [pattern for pattern in patterns if pattern is not None]
 
@@ -277,7 +277,7 @@ class Term:
 def typed_terms(
     text: str, statement: Statement, operands: Sequence[Signature], request: Request, semiring: Semiring
 ) -> tuple[list[Term], OutputRequest]:
-    """The terms of a statement with the signatures of their operands, and the request for the output.
+    """Make the terms of a statement, with the signatures of their operands. Returns the terms and the output's request.
 
     All terms have the dtypes of their sum.
 
@@ -329,7 +329,7 @@ def _check_rank(text: str, access: Access, operand: Signature) -> None:
 
 
 def _walks(tensors: Sequence[tuple[PatternRef | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, PatternAccess]:
-    """The distinct accesses to patterns. A shared access gets the largest set of transposed indices of its tensors."""
+    """The distinct accesses to patterns. An access that tensors share gets their largest set of transposed indices."""
     walks: dict[WalkKey, PatternAccess] = {}
     for core, levels in filter(None, (_levels(on, indices) for on, indices in tensors)):
         walk = PatternAccess(levels[: core.ndim], core.pattern, core.derived)
@@ -402,9 +402,9 @@ def _check_given_shape(
 
 
 def extended_to(text: str, target: Access, out: PatternRef, sizes: Mapping[IndexVar, int]) -> PatternRef:
-    """Extend the pattern `out` by dense levels for the indices of the target that it lacks. `sizes` has known sizes.
+    """Extend the pattern `out` by dense levels for the target's indices that `out` lacks. `sizes` has known sizes.
 
-    Raises ShapeError unless exactly one choice of indices has the pattern's sizes.
+    Raises ShapeError if no choice of indices has the pattern's sizes, or if several choices have them.
     """
     shape, names = out.pattern.shape, target.variables()
     unknown = [v for v in names if v not in sizes]

@@ -102,7 +102,7 @@ def _one_by_one(
 ) -> jax.Array:
     """Compute the result one batch member at a time.
 
-    This is for patterns that loops can walk only by transposed indices, which batched patterns cannot use.
+    Loops can walk some patterns only by transposed indices. Batches of these patterns cannot use transposed indices.
     """
     stacked = [jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True) if axis is not None]
 

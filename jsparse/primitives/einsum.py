@@ -35,8 +35,8 @@ The derivative of min and max is made of einsums with a condition on the innermo
     R = Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · Yₘ
 
 With T = min or max of X₁ ⊗ … ⊗ Xₙ over the summed index variables, the mask selects the combinations that attain T.
-Without any Y, R counts them. X and T are only compared, so R is piecewise constant in them. It is linear in each Y,
-with the JVP and the transpose above under the same mask.
+Without any Y, R is the number of these combinations. X and T are only compared, so R is piecewise constant in X and T.
+R is linear in each Y, with the JVP and the transpose above under the same mask.
 
 Results have a checkpoint name, by which policies of `jax.checkpoint` save them instead of recomputing them.
 """
@@ -110,7 +110,7 @@ def transposed(cotangent: Any, *operands: Any, spec: Spec) -> Any:
 
 
 def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:
-    """Return the index of the only unknown factor. Raise LinearityError if the einsum has no transpose in it."""
+    """Return the index of the only unknown factor. Raise LinearityError if that factor has no transpose."""
     if any(map(_compat.is_undefined, index)):
         raise pattern_is_unknown()
     if not spec.semiring.is_linear:

@@ -145,7 +145,7 @@ def term_operands(
 
 
 def _scaled(work: Entries, number: int, dtype: np.dtype) -> tuple[Spec, tuple[np.ndarray, ...], np.ndarray | None]:
-    """Return a term's einsum, its additional factors, and the scale of its result in `dtype`, or None."""
+    """Return a term's einsum, its additional factors, and the scale of its result in `dtype` (None if not needed)."""
     spec, scale = work.specs[number], as_dtype(work.coefficients[number], dtype)
     if not np.isfinite(scale):
         # As a factor it multiplies stored products only. Applied to the result it would turn padding from 0 into NaN.

@@ -91,7 +91,7 @@ def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def flattened(spec: Spec) -> Spec:
-    """Return the spec that walks all entries as one segment; `spec` itself if it needs rows or another format."""
+    """Return the spec that walks all entries as one segment; `spec` itself if the einsum or format forbids it."""
     if len(spec.walks) != 1 or spec.schedule is not None or config.bounds == "check":  # for the pattern as is
         return spec
     (walk,) = spec.walks

@@ -51,7 +51,7 @@ def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def _named(results: Sequence[Any]) -> list[Any]:
-    """Attach the checkpoint name that all kernel results share to the results of a kernel."""
+    """Attach the checkpoint name to a kernel's results. All kernel results have the same name."""
     return [with_checkpoint_name(x) for x in results]
 
 

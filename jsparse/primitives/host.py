@@ -68,7 +68,7 @@ def padded(values: Any, length: int, fill: complex = 0) -> Any:
 
 
 def padded_array(values: np.ndarray, length: int, fill: complex = 0) -> np.ndarray:
-    """The result of `padded` as a numpy array that nothing else refers to."""
+    """Return the result of `padded` as a numpy array to which nothing else refers."""
     whole = aligned((length,), values.dtype)
     whole[: len(values)] = values
     whole[len(values) :] = fill
@@ -89,11 +89,11 @@ _spent: OrderedDict[Hashable, float] = OrderedDict()  # seconds that a program w
 def is_rare(work: Hashable, lost: float) -> bool:
     """Whether some work is done so rarely that no program should be compiled for it.
 
-    Work is rare as long as the seconds lost so far are fewer than the seconds that a program takes to compile. So the
+    Work is rare while the seconds lost so far are fewer than the seconds to compile a program. So the
     total time is at most twice the time of the better choice.
 
     Args:
-        work: the key of the work for which the program would be compiled.
+        work: the key of the work that the program would do.
         lost: the seconds that the program would save in this call, compared with the host.
     """
     spent = _spent.pop(work, 0.0) + lost

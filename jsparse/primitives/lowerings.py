@@ -142,13 +142,13 @@ def _rules(primitive: Primitive) -> dict[str | None, Rule]:
 
 
 def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
-    """Turn a function that a lowering traces into a function of known arrays, for `_compat.run_once`.
+    """Convert a function for lowerings, which trace it, to a function of known arrays, for `_compat.run_once`.
 
     On numpy arrays, `function` calls kernels and routines immediately.
 
-    The new function returns None where a program has to do the work: if operands are not known, if they are complex,
-    since XLA splits complex numbers into parts, if `jax.debug_nans` searches each program for NaN, or if programs have
-    no kernels.
+    The new function returns None where a program has to do the work: if operands are unknown, if operands are complex
+    (XLA splits complex numbers into parts), if `jax.debug_nans` searches each program for NaN, or if programs have no
+    kernels.
     """
 
     def computed(*operands: Any, **params: Any) -> Any:

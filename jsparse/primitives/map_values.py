@@ -3,7 +3,7 @@
     out[p] = f(x₁[p], …, xₙ[p])
 
 The arguments are values, with an element for each slot, and scalars, with one element for all slots. Axes of size 1
-broadcast, so a batch axis may stand anywhere. The tangent Σᵢ ∂f/∂xᵢ · dxᵢ is again a map, linear in each dxᵢ, and the
+broadcast, so a batch axis may be at any place. The tangent Σᵢ ∂f/∂xᵢ · dxᵢ is again a map, linear in each dxᵢ, and the
 transpose of such a map is a map of the cotangent.
 
 On a dynamic pattern the results are 0 in padding, and NaN everywhere after an overflow. Padding of the arguments is 0,
@@ -112,7 +112,7 @@ def _with_one_unknown(function: ElementwiseFunction, arguments: Sequence[Any], n
 
 
 def _summed_to(x: Any, shape: tuple[int, ...]) -> Any:
-    """Sum over the axes along which an argument of size 1 was repeated."""
+    """Sum a cotangent over the axes along which the argument has size 1, and was repeated."""
     axes = tuple(n for n, (have, want) in enumerate(zip(x.shape, shape, strict=True)) if have != want)
     return jnp.sum(x, axes, keepdims=True, dtype=x.dtype) if axes else x
 

@@ -105,7 +105,7 @@ _compat.register_batching(permute_values_p, _batch)
 
 
 def clamped(x: Array, index: Sequence[Array]) -> jax.Array:
-    """The elements `x[index[0], index[1], …]` of an array. Each index is clamped to its range; -1 does not wrap.
+    """Return the elements `x[index[0], index[1], …]`. Each index is clamped to the range of its axis; -1 does not wrap.
 
     Each index has shape (rows,). The result has shape (rows, …), with the axes of `x` that are not indexed in place of
     the dots. The result is 0 if an indexed axis has size 0.

@@ -51,7 +51,7 @@ class Assembled:
 def assemble(coords: Any, type_: DynamicType) -> Assembled:
     """Assemble the pattern of the entries at `coords`, an integer array (ndim, n). The entries may be in any order.
 
-    Duplicates share a slot. Entries out of range, and those beyond the capacity, get no slot.
+    Duplicates share a slot. Entries out of range or beyond the capacity have no slot.
     """
     inputs = coords.shape[-1]
     slot_dtype = slots_dtype(type_, inputs)
@@ -105,7 +105,7 @@ def swapped(x: Any) -> Any:
 
 
 def array_results(type_: DynamicType) -> tuple[Result, ...]:
-    """The shapes and dtypes of a pattern's index arrays. Raises DTypeError if jax would cut them to 32 bits."""
+    """The shapes and dtypes of a pattern's index arrays. Raises DTypeError if jax would cut int64 to int32."""
     if type_.index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
         raise DTypeError(
             f"Expected dimensions and nse that int32 counts, but a dynamic tensor of shape {type_.shape} with nse "
@@ -182,7 +182,7 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def pattern_is_unknown() -> LinearityError:
-    """The error for a transposition in which index arrays depend on the function's arguments."""
+    """Return the error for transposing a function whose arguments determine index arrays."""
     return LinearityError(
         "Expected a linear function to transpose, but where a sparse tensor stores its entries depends on the "
         "function's arguments. Make the tensor before, or take the derivative, by jax.vjp."
@@ -201,7 +201,7 @@ def _batch(
     results: tuple[Result, ...],
     keepalive: tuple[object, ...],
 ) -> Any:
-    """Add a leading batch axis. A routine has at most one batch axis, so further batch axes are folded into it."""
+    """Add a leading batch axis. A routine has at most one batch axis, so a second one is merged into the first."""
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     moved = [
         jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)

@@ -12,9 +12,9 @@ which are products and sums on the same pattern, and linear in dx. The tangent o
 kernel (`fused`). The maximum of each row is subtracted before the exponential (Blanchard, Higham and Higham, IMA J.
 Numer. Anal. 41, 2021). Narrow floats are computed in float32.
 
-A maximum of -inf, also in a row without entries, counts as 0: y and dL are 0 there. If +inf is among the entries of a
-row, y is NaN in that row, as exp(inf - inf) is. L is inf there, and the slopes of L are exp(x_ij) / inf: NaN at entries
-of +inf, 0 at other entries.
+A maximum of -inf, also in a row without entries, is replaced by 0: y and dL are 0 there. If a row has an
+entry of +inf, y is NaN in that row, as exp(inf - inf) is. L is inf there, and the slopes of L are exp(x_ij) / inf: NaN
+at entries of +inf, 0 at other entries.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _at_entries(x: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVa
 def _exponentials(
     values: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar], has_padding: bool, of_sums: bool
 ) -> tuple[Any, Any, Any]:
-    """The shift m of each row, exp(x - m), and the row sums of these exponentials.
+    """Return the shift m of each row, the exponentials exp(x - m), and the row sums of these exponentials.
 
     m is the maximum of the row, but 0 where the maximum is -inf. With `of_sums`, for logarithms of sums and their
     slopes, m is 0 wherever the maximum is not finite.
@@ -100,7 +100,7 @@ def _widened(values: Any) -> Any:
 def compute_softmax(
     values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes: bool, has_padding: bool = True
 ) -> Any:
-    """Compute by einsums the softmax, or with `are_slopes` the slopes of logsumexp, which differ at infinite entries.
+    """Compute the softmax by einsums; with `are_slopes`, the slopes of logsumexp, which differ at infinite entries.
 
     If `has_padding` is false, values in padding may be anything: one kernel does all the work and visits no padding.
     """
@@ -166,7 +166,7 @@ def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spe
 
 @dataclass(frozen=True)
 class _Given:
-    """A primitive with bound parameters, except the spec, for rules that bind primitives with only a spec."""
+    """A primitive whose parameters other than the spec are bound, for rules that pass only a spec."""
 
     primitive: Any
     parameters: dict[str, Any]

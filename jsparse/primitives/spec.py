@@ -97,7 +97,7 @@ class Spec:
         sizes: the size of each index variable.
         dtype: the result's dtype; None if all factors have the result's dtype. It is never None without factors.
         semiring: the semiring of the product.
-        mask: the condition on the first factors under which the product of the others counts.
+        mask: the condition on the first factors under which the product of the other factors is added.
         schedule: steps that the kernel must use; None if the scheduler decides everything.
     """
 
@@ -125,7 +125,7 @@ class Spec:
         return np.dtype(factors[0].dtype if self.dtype is None else self.dtype)
 
     def with_dtype(self, result: Any, factors: Sequence[Any]) -> Spec:
-        """Return the spec whose result has the dtype `result` if the factors have the dtypes `factors`."""
+        """Return the spec with `result` as the dtype of the result, for factors of the dtypes `factors`."""
         is_theirs = len(factors) > 0 and all(dtype == result for dtype in factors)
         return replace(self, dtype=None if is_theirs else np.dtype(result).name)
 
@@ -141,7 +141,7 @@ class Spec:
         return prod(sizes[v] for v in term.behind)
 
     def elements_read(self, number: int) -> int:
-        """Return how many elements of a dense factor are read at the stored entries of a pattern, with repeats."""
+        """Return the number of elements, with repeats, read from a dense factor at the stored entries of a pattern."""
         sizes, term = dict(self.sizes), self.factors[number]
         walks = [walk for walk in self.walks if not set(walk.indices).isdisjoint(term.before)]
         reads = (w.pattern.nse * prod(sizes[v] for v in term.before if v not in w.indices) for w in walks)
@@ -211,9 +211,9 @@ class Spec:
 def stored_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
     """Return patterns that are walked together, in the form that the scheduler reads.
 
-    A static pattern with a level of repeated coordinates, as in coo, gets pointers for that level if another pattern
-    has the level's index variable: loops then find a segment by its pointers, not by a search. The order of entries
-    does not change.
+    A static pattern with a level of repeated coordinates, as in coo, receives pointers for that level if another
+    pattern has the level's index variable. Then loops find a segment by its pointers, not by a search. The order of
+    entries does not change.
     """
     return tuple(_with_pointers(n, walks) for n in range(len(walks)))
 
@@ -231,7 +231,7 @@ def _with_pointers(number: int, walks: Sequence[PatternAccess]) -> Stored:
 
 
 def check_shape(x: Any, shape: tuple[int, ...], dtype: np.dtype | None, what: str) -> None:
-    """Raise LeafError unless `x` has that shape and, unless `dtype` is None, that dtype."""
+    """Raise LeafError if `x` has a different shape or dtype. A `dtype` of None allows all dtypes."""
     if tuple(x.shape) != shape or (dtype is not None and x.dtype != dtype):
         expected = f"shape {shape}" if dtype is None else f"shape {shape} and dtype {dtype}"
         raise LeafError(f"Expected the {what} to have {expected}, but got shape {tuple(x.shape)} and dtype {x.dtype}.")

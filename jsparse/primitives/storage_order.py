@@ -30,7 +30,7 @@ LARGE = 1 << 22  # the least elements for which the routine `swap` is faster tha
 def bound_names(
     walks: Sequence[PatternAccess], used: Sequence[Stored], blocks: RowBlocks | None = None
 ) -> tuple[str, ...]:
-    """Return a name for each index array that a call walks: of a bound array if the pattern is static, else `OPERAND`.
+    """Return a name for each walked index array: a bound array's name if the pattern is static, else `OPERAND`.
 
     Args:
         used: the patterns in the storage orders in which they are walked.
@@ -76,7 +76,7 @@ def static_patterns(walks: Sequence[PatternAccess]) -> tuple[Pattern, ...]:
 def value_permutations(
     walks: Sequence[PatternAccess], used: Sequence[Stored], index: Sequence[Sequence[Any]]
 ) -> list[ValuePermutation]:
-    """Return the value permutation of each pattern. `used` is as in `bound_names`; `index` has each one's operands."""
+    """Return the value permutation of each pattern. `used` is as in `bound_names`; `index` has the operands of each."""
     return [ValuePermutation(walk, order, arrays) for walk, order, arrays in zip(walks, used, index, strict=True)]
 
 
@@ -85,8 +85,8 @@ class ValuePermutation:
 
     Attributes:
         arrays: the index arrays that the loops walk, if the pattern is dynamic.
-        gathers: for a dynamic pattern in another order, the source slot of each target slot, in both directions.
-        relayout: for a static pattern in another order, the relayout.
+        gathers: for a dynamic pattern that is reordered, the source slot of each target slot, in both directions.
+        relayout: for a static pattern that is reordered, the relayout.
     """
 
     def __init__(self, walk: PatternAccess, used: Stored, index: Sequence[Any]) -> None:

@@ -88,7 +88,7 @@ Factors = list[tuple[Any, str]]
 
 
 def _addends(equation: Equation, x: Value, letters: str) -> list[Factors]:
-    """Return products whose sum is the value. A product is repeated along the indices of the value that it lacks."""
+    """Return products whose sum is the value. A product is repeated along indices that only the value has."""
     if not isinstance(x, SparseValue):
         return [[(dense(x), letters)]]
     if x.background.is_zero:

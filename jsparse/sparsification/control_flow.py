@@ -109,7 +109,7 @@ def branches(equation: Equation, which: jax.Array, *inputs: Value) -> list[Value
 
 
 def _same_carry(equation: Equation, before: Sequence[Value], after: Sequence[Value]) -> list[Value]:
-    """Return the carries after a step. Raises NotYetSupportedError unless all carries keep their structure."""
+    """Return the carries after a step. Raises NotYetSupportedError if a carry changes its structure."""
     for n, (x, y) in enumerate(zip(before, after, strict=True)):
         if isinstance(y, SparseValue):
             check_background(y, equation)

@@ -1,7 +1,7 @@
 """Functions of sparse values with custom derivatives (`jax.custom_jvp`, `jax.custom_vjp`).
 
 The derivative is traced for dense arrays, like the function, and interpreted during differentiation. Stored entries
-have derivatives, and so has a background that is an array; a background that is a number is constant.
+and a background that is an array have derivatives. A background that is a number is constant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrays whose elements are computed on demand: only those at the entries of a sparse tensor, or all elements.
+"""Arrays whose elements are computed on demand: only at the entries of a sparse tensor, or everywhere.
 
 `jnp.where(mask, Q @ K.T, 0)` needs the product at the entries of the mask only, and `A * x[:, None]` does not need the
 repeated x. So the interpreter defers operations whose results are larger than their operands, and elementwise functions

@@ -151,7 +151,7 @@ def background_of(equation: Equation, operands: Sequence[Value]) -> Background:
 
 
 def _products(equation: Equation, operands: Sequence[Value]) -> Products:
-    """Express the result's background as a sum of products, if the backgrounds of all operands are such sums."""
+    """Express the result's background as a sum of products, if all operands' backgrounds are sums of products."""
     found: list[Products] = []
     for x, aval in zip(operands, equation.in_avals, strict=True):
         known = x.background.products if isinstance(x, SparseValue) else getattr(x, "products", ())
@@ -163,7 +163,7 @@ def _products(equation: Equation, operands: Sequence[Value]) -> Products:
 
 
 def _array(equation: Equation, operands: Sequence[Value]) -> jax.Array | None:
-    """Compute the result's background as an array that broadcasts; None if it is unknown or exceeds each operand."""
+    """Compute the result's background as an array that broadcasts; None if unknown or larger than every operand."""
     parts = []
     for x, aval in zip(operands, equation.in_avals, strict=True):
         part = _part(x, equation.shape, aval.dtype)
@@ -220,14 +220,14 @@ SUMS = {"add": operators.add, "add_any": operators.add, "sub": operators.subtrac
 
 
 def is_factor(x: Value) -> bool:
-    """Whether an operand of a product is a tensor of background 0, or an array, or repeats an array, of rank >= 1."""
+    """Whether an operand is a tensor of background 0, an array of rank >= 1, or a deferred array that repeats one."""
     if isinstance(x, SparseValue):
         return x.background.is_zero
     return bool(np.ndim(x)) if not isinstance(x, Deferred) else x.repeats is not None and x.repeats[0].ndim > 0
 
 
 def product_of(equation: Equation, factors: Sequence[Value]) -> SparseValue:
-    """Multiply on the entries that all sparse factors store. The product is repeated along dimensions of no factor."""
+    """Multiply on the entries that all sparse factors store. Repeat the product along dimensions that no factor has."""
     shape, terms = equation.shape, []
     for x in factors:
         if isinstance(x, SparseValue):

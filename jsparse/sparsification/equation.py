@@ -29,7 +29,7 @@ class Equation:
         source: JAX's equation.
         jaxpr: the jaxpr to which the equation belongs.
         evaluate: the interpreter.
-        nse: the capacity, if it is given, of a product whose pattern is only known at run time.
+        nse: the capacity of products whose pattern is only known at run time; None if it is not given.
         called_from: the origin of the equation that calls `jaxpr`, or of the call of the sparsified function.
     """
 

@@ -121,7 +121,7 @@ def _first_unstored(tensor: SparseTensor, axis: int) -> jax.Array:
 
 @sparse_rule("sort")
 def sorts(equation: Equation, *inputs: Value) -> list[Value]:
-    """Sort a tensor alone: stored entries move to both ends of each line, around the elements that are not stored."""
+    """Sort one tensor. Stored entries move to both ends of each line, around the elements that are not stored."""
     x = inputs[0]
     if len(inputs) > 1 or not isinstance(x, SparseValue):
         raise equation.unsupported(
@@ -133,7 +133,7 @@ def sorts(equation: Equation, *inputs: Value) -> list[Value]:
 
 @sparse_rule("top_k")
 def largest(equation: Equation, x: SparseValue) -> list[Value]:
-    """Find the k largest elements of each line, as arrays. The first k elements not stored are candidates, too."""
+    """Find the k largest elements of each line, as arrays, among stored entries and the first k unstored elements."""
     k, axis = equation.params["k"], equation.params.get("axis", x.ndim - 1) % x.ndim
     check_known(x, equation)
     background = x.background.as_array(x.ndim, x.dtype)
@@ -199,7 +199,7 @@ SCANS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 @sparse_rule(*SCANS)
 def scans(equation: Equation, x: SparseValue) -> Value:
-    """Defer running sums until a tensor selects those at its entries, since most running sums differ from 0."""
+    """Defer running sums until a tensor selects them at its entries: most running sums differ from 0."""
     axis = equation.params["axis"]
     check_known(x, equation)
     if x.background.as_array(x.ndim, x.dtype).shape[axis] != 1:

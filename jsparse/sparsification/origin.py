@@ -75,7 +75,7 @@ class Origin:
         return Origin(called_from.line, called_from.function or _function(frames))
 
     def calling(self, function: str) -> Origin:
-        """Return the origin of equations inside `function`. It names `function` unless it names a function already."""
+        """Return an origin for equations in `function`. Add the name `function` if this origin has no function name."""
         named = "" if function.startswith(("_", "<")) else function
         return Origin(self.line, self.function or named, True)
 

@@ -72,10 +72,10 @@ def _sums_with_products(x: SparseValue, axes: Sequence[int]) -> jax.Array:
 
 
 def _constant_axes(x: SparseValue, axes: Sequence[int]) -> tuple[int, ...] | None:
-    """Find the axes to reduce first: the axes along which the background is constant and is multiplied by a count.
+    """Find the axes to reduce first: the axes along which the background is constant.
 
-    None if the background varies along all axes, or if the reduction over these axes leaves an array that is larger
-    than the background and than the tensor's entries.
+    Returns None if the background varies along all axes, or if the reduction over these axes leaves an array that is
+    larger than both the background and the array of stored values.
     """
     shape = (1,) * x.ndim if x.background.array is None else x.background.array.shape
     first = tuple(dim for dim in axes if shape[dim] == 1)
@@ -86,12 +86,12 @@ def _constant_axes(x: SparseValue, axes: Sequence[int]) -> tuple[int, ...] | Non
 
 
 def _positions(axes: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
-    """Renumber the axes that are not removed, as dimensions of the array without the removed axes."""
+    """Renumber the remaining axes as dimensions of the array from which the `removed` axes are removed."""
     return tuple(dim - sum(other < dim for other in removed) for dim in axes if dim not in removed)
 
 
 def _unstored(tensor: SparseTensor, axes: Sequence[int], dtype: np.dtype) -> tuple[jax.Array, jax.Array | bool]:
-    """Count the elements that each part does not store, in a dtype. Also returns whether a part stores all elements."""
+    """Return the number, in `dtype`, of elements that each part does not store, and whether it stores all elements."""
     total, stored = prod(tensor.shape[dim] for dim in axes), jnp.asarray(counts(tensor, axes))
     if total > tensor.nse:
         return as_number(total, dtype) - stored.astype(dtype), False
@@ -107,7 +107,7 @@ def as_number(count: int, dtype: DTypeLike) -> jax.Array:
 def _repeated(x: SparseValue, axes: Sequence[int], dtype: np.dtype, repeat: Callable[..., Any]) -> jax.Array:
     """Combine the background of each part with itself, once for each element not stored: a product or a power.
 
-    An infinite background does not count where all elements are stored.
+    Where all elements are stored, even an infinite background has no effect.
     """
     left, is_full = _unstored(x.tensor, axes, dtype)
     background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), tuple(axes)).astype(dtype)

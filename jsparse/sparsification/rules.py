@@ -36,7 +36,7 @@ def _registered(table: dict[str, Rule], names: tuple[str, ...]) -> Callable[[Rul
 
 
 def unsupported(equation: Equation, *_: object) -> Never:
-    """Refuse an equation: the rule for every primitive that has no rule for sparse inputs."""
+    """Refuse an equation. This rule applies to every primitive that has no other rule for sparse inputs."""
     raise equation.unsupported(
         "is not defined for a SparseTensor", "Pass A.todense() there, or compute it by a function of jsparse outside."
     )

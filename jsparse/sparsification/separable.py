@@ -22,7 +22,7 @@ MOST_TERMS = 8
 
 
 def combined(name: str, operands: Sequence[Products], dtype: np.dtype) -> Products:
-    """Apply an elementwise primitive to sums of products. Returns () if the result is no such sum, or is too long."""
+    """Apply an elementwise primitive to sums of products. Returns () if the result is long or no sum of products."""
     found: Products = ()
     first, *others = operands
     if name in ("add", "add_any"):
@@ -46,7 +46,7 @@ def _each(products: Products, function: Callable[[jax.Array], jax.Array]) -> Pro
 
 
 def _merged(factors: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-    """Multiply pairs of factors whose product is no larger than the larger of the two. Returns all factors left."""
+    """Replace two factors by their product if it is no larger than the larger factor. Returns the factors."""
     found: list[jax.Array] = []
     for x in factors:
         for n, y in enumerate(found):

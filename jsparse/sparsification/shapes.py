@@ -126,7 +126,7 @@ def reshaped(equation: Equation, x: SparseValue) -> Value:
 
 
 def regrouped(small: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
-    """Find the shape that broadcasts to `wanted` in the way in which `small` broadcasts to `shape`, or None.
+    """Reshape `small`, which broadcasts to `shape`, along with `shape` to `wanted`. Returns its new shape, or None.
 
     Both shapes are cut into groups of dimensions with the same number of elements. In each group the array has to vary
     along all dimensions, or along none.

@@ -28,7 +28,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, dense_array
 
 @dataclass(frozen=True)
 class Cause:
-    """The equation whose result first had a background other than 0, for error messages.
+    """The first equation whose result has a background other than 0, for error messages.
 
     All causes compare equal, so that the pytrees of loops keep their structure."""
 
@@ -64,7 +64,7 @@ class Background:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the elements are unknown, apart from `products`."""
+        """Whether the elements are unknown, or are known only as `products`."""
         return self.value is None and self.array is None
 
     def as_array(self, ndim: int, dtype: DTypeLike) -> jax.Array:
@@ -77,7 +77,7 @@ class Background:
         return replace(self, array=None if self.array is None else function(self.array), products=products)
 
     def without_products(self) -> Background:
-        """Remove the sum of products. A background that is known only as such a sum becomes unknown."""
+        """Remove the sum of products. A background that is known only as a sum of products becomes unknown."""
         return replace(self, products=())
 
 

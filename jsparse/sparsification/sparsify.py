@@ -55,7 +55,7 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
         nse: the capacity, in entries, of each product of two tensors whose pattern is only known at run time.
 
     Returns a function of the same arguments, which may be SparseTensors in place of arrays. Results that have the
-    entries of tensors are SparseTensors, all other results are arrays. The function works under jit, grad and vmap. If
+    entries of tensors are SparseTensors. All other results are arrays. The function works under jit, grad and vmap. If
     no argument is a SparseTensor, it calls `fn`. A dense array is made only where `fn` makes it from dense arrays
     alone.
 

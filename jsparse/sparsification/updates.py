@@ -213,7 +213,7 @@ def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str
 
 
 def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, updates: Value) -> jax.Array:
-    """Update an array by a tensor. Elements that the tensor does not store update each place at most once, as 0."""
+    """Update an array by a tensor. Elements that the tensor does not store update a place by 0, at most once."""
     assert isinstance(updates, SparseValue)
     check_background(updates, equation)
     tensor = whole(updates).tensor

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class DigestKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not type it
-    """The key, in a path of a pytree, of an attribute whose arrays belong to metadata with a certain digest.
+    """A key in a path of a pytree: the name of an attribute, with the digest of the metadata of its arrays.
 
     Checkpoints store leaves under the names of keys, and restore them by name into a tensor that the caller has.
     Therefore the name contains a digest of the metadata, as in `values@3bddd2d59fc4`: the values of one pattern are not
@@ -59,7 +59,7 @@ class Derived:
         type: the type of the transposed index. Its dimension `d` is level `d` of the pattern from which it is derived.
         arrays: the index arrays of the transposed index.
         gather: (nse,) the slot of the pattern for each slot of the transposed index.
-        scatter: (nse,) the slot of the transposed index for each slot of the pattern, out of range if there is none.
+        scatter: (nse,) the slot of the transposed index for each slot of the pattern; out of range if none exists.
     """
 
     type: DynamicType
@@ -122,7 +122,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     @property
     def overflowed(self) -> jax.Array | bool:
-        """A bool array: whether the true count exceeds the capacity, for each pattern of a batch."""
+        """Whether the true count exceeds the capacity: a bool array, with an element for each pattern of a batch."""
         if self.type.limit is None:
             return self._lead(False, np.bool_)
         _, capacity = self.type.limit
@@ -137,7 +137,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return on_device([found.reshape(found.shape[:-1])], [pointers])[0]
 
     def _lead(self, value: Any, dtype: Any) -> Any:
-        """An array with the same value for each pattern of a batch."""
+        """Make an array that repeats the value for each pattern of a batch."""
         return np.full(self.lead, value, dtype)
 
     @property
@@ -146,7 +146,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return () if self.arrays[0] is None else tuple(self.arrays[0].shape[:-1])
 
     def poisoned(self, x: jax.Array) -> jax.Array:
-        """Return `x`. After an overflow, return NaN everywhere instead, with gradients of NaN.
+        """Return `x`, or after an overflow an array of NaN, whose gradients are NaN.
 
         Integers and booleans have no NaN and stay as they are.
         """
@@ -169,7 +169,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     @property
     def padding(self) -> Padding | None:
-        """How the slots in use are counted; None if all slots are always in use, or if the count is not known."""
+        """The rule that counts the slots in use; None if all slots are always in use, or if the count is unknown."""
         return None if self.is_tangent else padding_of(self.type)
 
     @property
@@ -177,7 +177,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         """Whether this is the pattern of a tangent of `jax.jvp`, of a rule of `jax.custom_jvp`, or of Equinox.
 
         Tangents of integers have the dtype float0, and Equinox leaves None in place of leaves that are not
-        differentiated, so such a pattern has no coordinates. It stands for the coordinates of the primal tensor.
+        differentiated, so the pattern of a tangent has no coordinates. It stands for the coordinates of the primal.
         """
         return self.arrays[0] is None or getattr(self.arrays[0], "dtype", None) == jax.dtypes.float0
 
@@ -188,7 +188,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return self.arrays[self.type.limit[0]]
 
     def overflowed_with(self, source: DynamicPattern) -> DynamicPattern:
-        """Mark this pattern as overflowed if `source` is: the last pointers get the true count of `source`."""
+        """Mark this pattern as overflowed if `source` is: write the true count of `source` to the last pointers."""
         if self.type.limit is None or source.type.limit is None:
             return self
         last, _ = self.type.limit
@@ -215,7 +215,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return self if self.mark is None else replace(self, mark=None)
 
     def common(self, operands: Iterable[Any]) -> DynamicPattern:
-        """Return this pattern for a result: marked only if all operands with dynamic patterns are gradients.
+        """Return the pattern for a result. Drop the mark if an operand has a dynamic pattern and is no gradient.
 
         So a parameter minus its gradient is a parameter, whichever of the two equal patterns the result has.
         """
@@ -225,7 +225,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return self.ordinary() if any(isinstance(p, DynamicPattern) and p.mark is None for p in patterns) else self
 
     def retyped(self, type_: DynamicType) -> DynamicPattern:
-        """A pattern of another type with the same index arrays, such as one with more dense levels."""
+        """Return a pattern of a different type with the same index arrays, for example after dense levels are added."""
         return replace(self, type=type_)
 
     def transposed(self, axes: Sequence[int]) -> DynamicPattern:
@@ -382,7 +382,7 @@ def _validate(type_: DynamicType, arrays: Sequence[np.ndarray]) -> None:
 
 
 def same_entries(a: Pattern | DynamicPattern, b: Pattern | DynamicPattern) -> bool:
-    """Whether two patterns certainly have the same entries: equal static patterns, or identical index arrays."""
+    """Whether two patterns are known to have the same entries: equal static patterns, or identical index arrays."""
     if isinstance(a, DynamicPattern) and isinstance(b, DynamicPattern):
         pairs = zip(a.arrays, b.arrays, strict=True)
         return core_type(a.type) == core_type(b.type) and all(x is y and x is not None for x, y in pairs)

@@ -95,12 +95,12 @@ def _computed(
 
 
 def _is_rare_length(length: int) -> bool:
-    """Whether a length is so rare that no program should be compiled for it."""
+    """Whether arrays of this length are so rare that no program should be compiled for the length."""
     return _round_length(length) != length and is_rare(length, 3e-5 + 2e-9 * length)
 
 
 def _at_round_length(function: Callable[..., Any], length: int, arrays: Sequence[jax.Array]) -> jax.Array:
-    """Call an elementwise function on arrays that are padded to one of a few lengths, each of which has a program."""
+    """Pad arrays to one of a few lengths, and call an elementwise function on them. Each length has one program."""
     whole = _round_length(length)
     found = function(*(x if x.ndim == 0 else padded(x, whole, neutral(x.dtype)) for x in arrays))
     return first(found, length) if jnp.ndim(found) else found

@@ -25,7 +25,7 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 
 class Patterned:
-    """Base of objects with a `pattern`, which has the coordinates of their stored entries."""
+    """Base of objects with a `pattern`, which holds the coordinates of the stored entries."""
 
     __slots__ = ()
     pattern: Pattern | DynamicPattern
@@ -98,9 +98,9 @@ def with_sound_leaves(tensor: T, name: Name) -> T:
 
 
 def check_leaves(tensor: object, name: Name, tangents: bool = False) -> None:
-    """Raise LeafError, with the tensor's name and the likely cause, unless the leaves fit its pattern.
+    """Raise LeafError if the leaves do not fit the tensor's pattern. The message names tensor and likely cause.
 
-    `tangents` says that the pattern may belong to a tangent, for operations that read values only. Raises DTypeError
+    `tangents` allows the pattern of a tangent, for operations that read only values. Raises DTypeError
     for an operand that is no tensor.
     """
     if not isinstance(tensor, Valued):
@@ -125,7 +125,7 @@ def check_batched_leaves(tensor: Valued, name: Name, tangents: bool = False) -> 
 
 
 def checksum(tensor: Valued) -> str | None:
-    """A digest of the leaves with their dtypes and shapes; None unless all leaves are concrete arrays."""
+    """Return a digest of the leaves, their dtypes and shapes, or None if a leaf is not a concrete array."""
     pattern = tensor.pattern
     leaves = [tensor.values, *(pattern.operands() if isinstance(pattern, DynamicPattern) else ())]
     if not all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):

@@ -16,7 +16,7 @@ from jsparse.errors import DTypeError
 
 
 class UnsupportedOperations:
-    """Base of SparseTensor whose methods raise DTypeError, which is a TypeError as well."""
+    """Base of SparseTensor. Its methods raise DTypeError, which is also a TypeError."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -58,7 +58,7 @@ class UnsupportedOperations:
 
     @property
     def __jax_array__(self) -> Never:
-        """Raise DTypeError inside functions of jax.numpy, and elsewhere AttributeError, as if there were no attribute.
+        """Raise DTypeError inside functions of jax.numpy. Elsewhere raise AttributeError, as without this method.
 
         JAX looks the attribute up in many places: operators of its arrays defer to classes that lack the attribute.
         """

@@ -45,14 +45,14 @@ def product_names(lhs: Sequence[IndexVar], rhs_ndim: int, numbers: DimensionNumb
 
 
 def with_names(array: Any, names: Sequence[IndexVar], stretched: int) -> tuple[Any, tuple[IndexVar, ...]]:
-    """Drop axes of size 1 among the first `stretched` axes. Returns the array, and the names of its other axes."""
+    """Drop axes of size 1 among the first `stretched` axes. Returns the array and the names of the remaining axes."""
     dropped = tuple(axis for axis in range(stretched) if array.shape[axis] == 1)
     left = tuple(name for axis, name in enumerate(names) if axis not in dropped)
     return (jax.lax.squeeze(array, dropped) if dropped else array), left
 
 
 def spread(out: Any, names: Sequence[IndexVar], had: Iterable[IndexVar], shape: Sequence[int]) -> jax.Array:
-    """Broadcast a result along the dimensions that no operand has. `had` are the names of the operands' dimensions."""
+    """Broadcast a result along its dimensions that are not in `had`, the names of the operands' dimensions."""
     present = set(had)
     missing = [axis for axis, name in enumerate(names) if name not in present]
     return jnp.broadcast_to(jnp.expand_dims(out, missing), shape) if missing else out

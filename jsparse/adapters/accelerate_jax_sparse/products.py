@@ -53,13 +53,13 @@ def dtypes_for(operands: Sequence[Any], result: Any) -> Dtypes:
 
 @dataclass(frozen=True)
 class _Entries:
-    """The index tables of a sparse operand by sparse dimension, each with the names of the table's axes."""
+    """The index table of each sparse dimension of an operand, the names of the table's axes, and all sizes."""
 
     tables: dict[IndexVar, tuple[Any, tuple[IndexVar, ...]]]
     sizes: dict[IndexVar, int]
 
     def walks(self, dims: Sequence[IndexVar]) -> list[tuple[PatternAccess, tuple[Any, ...]]]:
-        """Return for each of these dimensions the relation from entries to coordinates, and its index arrays."""
+        """Return the relation from entries to coordinates, and its index arrays, for each of these dimensions."""
         found = []
         for dim in dims:
             table, axes = self.tables[dim]
@@ -70,7 +70,7 @@ class _Entries:
 
 
 def _from_start(table: Any, size: int) -> Any:
-    """Widen narrow indices to int32, and replace negative indices, which count from the end."""
+    """Widen narrow indices to int32. Replace negative indices, which count from the end, by indices from the start."""
     wide = table.astype(jnp.int32) if table.dtype.itemsize < 4 else table
     if jnp.issubdtype(wide.dtype, jnp.unsignedinteger) or size > jnp.iinfo(wide.dtype).max:
         return wide
@@ -159,7 +159,7 @@ def _product(
 def sampled_product(
     lhs: Any, rhs: Any, indices: Any, *, dimension_numbers: DimensionNumbers, shape: Sequence[int], dtype: np.dtype
 ) -> jax.Array:
-    """Compute the product of two dense arrays at the indices of a BCOO, whose data have the shape `shape`."""
+    """Compute the product of two dense arrays at the indices of a BCOO. `shape` is the shape of the BCOO's data."""
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
     names = product_names(tuple(f"l{dim}" for dim in range(lhs.ndim)), rhs.ndim, dimension_numbers)
     sizes = _sizes(names, lhs.shape, rhs.shape, indices.shape[-2])

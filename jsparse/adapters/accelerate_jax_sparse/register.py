@@ -88,7 +88,7 @@ def _either(name: str, product: Callable[..., Any]) -> Callable[[Callable[..., A
 
 
 def _has_kernels(avals: Any, result: Any, params: dict[str, Any]) -> bool:
-    """Return whether kernels exist for the operands' dtypes, and for the width that the indices need."""
+    """Return whether kernels exist for the dtypes of the operands and for indices of the required width."""
     shape = params["lhs_spinfo"].shape if "lhs_spinfo" in params else result.shape
     factors = [avals[0], avals[-1]] if "lhs_spinfo" in params else avals[:2]
     try:

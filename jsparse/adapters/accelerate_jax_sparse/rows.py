@@ -1,7 +1,7 @@
 """Entries grouped by row, so that each row of the result is summed in registers and written once.
 
 A row is a coordinate of the first sparse dimension that the result keeps. The relation between rows and entries is a
-csr matrix of ones: `pointers` are the offsets in `order` at which the entries of each row begin. A BCSR has pointers,
+csr matrix of ones. The entries of row i are `order[pointers[i] : pointers[i + 1]]`. A BCSR has pointers,
 and its order is 0, 1, 2, …. For a BCOO the program computes both: by binary search if the entries are sorted (the
 program checks that, whatever the BCOO claims), else by sorting.
 """

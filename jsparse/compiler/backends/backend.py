@@ -1,4 +1,4 @@
-"""The interface of code generators: a backend compiles a kernel, and gives it an address."""
+"""The interface of code generators: a backend compiles a kernel to a function and returns the function's address."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Linker(Protocol):
 
 
 class Backend(Protocol):
-    """A code generator. `compiler.backends` lists them all."""
+    """A code generator. `compiler.backends.BACKENDS` lists all code generators."""
 
     @property
     def name(self) -> str:
@@ -57,7 +57,7 @@ class Backend(Protocol):
 
     @property
     def linker(self) -> Linker | None:
-        """The linker that loads stored kernels from disk; None if kernels of this backend are never stored."""
+        """The linker that loads this backend's kernels from disk; None if such kernels are never stored."""
 
     def compile(self, kernel: Kernel, buffers: Sequence[BufferType]) -> CompiledKernel:
         """Compile a kernel; `buffers` are the types of the kernel's buffers, in the kernel's order."""

@@ -1,5 +1,5 @@
-"""The interpreter of KernelIR as a backend: Python executes kernels, which have the ABI of machine code. The
-interpreter is slow and needs no compiler. Its results can be compared with LLVM's wherever kernels run.
+"""The interpreter of KernelIR as a backend: Python executes the kernels, which have the same ABI as compiled kernels.
+The interpreter is slow and needs no compiler. Its results can be compared with LLVM's wherever kernels run.
 
 A kernel's function takes the GIL. Chunks of parallel loops run one after the other, on the caller's thread. The context
 still calls the chunks, because the context prepares memory for each chunk (`csrc/routines/ordered_assembly.cc`). Any

@@ -34,7 +34,7 @@ _REPLACED = (
 
 
 def load(recipe: str, linker: Linker) -> StoredKernel | None:
-    """Load the kernel of a recipe. Returns None unless a process with the same environment has saved the kernel."""
+    """Load the kernel of a recipe. Returns None if no process with the same environment has saved the kernel."""
     folder = location.folder()
     if folder is None or (key := key_of(recipe, linker)) is None:
         return None
@@ -63,7 +63,7 @@ def save(recipe: str, kernel: StoredKernel, linker: Linker) -> None:
 
 
 def clear() -> int:
-    """Remove all kernels from the folder. Returns their number. Raises CacheError if they cannot be removed."""
+    """Remove all kernels from the folder. Returns their number. Raises CacheError if the kernels cannot be removed."""
     folder = location.folder()
     if folder is None:
         return 0
@@ -74,7 +74,7 @@ def clear() -> int:
 
 
 class Report(NamedTuple):
-    """The number of entries, how many of them this process can use, the folder's bytes, and the environment as text."""
+    """The number of entries, the number usable by this process, the bytes of all files, and the environment as text."""
 
     entries: int
     usable: int
@@ -83,7 +83,7 @@ class Report(NamedTuple):
 
 
 def report() -> Report:
-    """Summarize the folder. Raises CacheError if it cannot be read."""
+    """Summarize the folder. Raises CacheError if the folder cannot be read."""
     folder = location.folder()
     linkers = [backend.linker for backend in BACKENDS.values() if backend.linker is not None]
     known = "\n\n".join(environment(linker) or "no sources" for linker in linkers)

@@ -52,7 +52,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class StoredKernel:
-    """A kernel as the cache stores it: object code that needs no further compilation, and its signature."""
+    """A kernel as the cache stores it: object code that only has to be linked, and its signature."""
 
     object_code: bytes
     signature: list[int]
@@ -95,7 +95,7 @@ class Sources:
 
     @cached_property
     def digest(self) -> str | None:
-        """A digest of the files' contents; None without files, as when Python runs from an archive. It takes 1.5 ms.
+        """A digest of the files' contents; None if there are no files (Python runs from an archive). It takes 1.5 ms.
 
         A digest of modification times would take a tenth of that, but some installers set all times to one constant.
         """
@@ -140,7 +140,7 @@ def key_of(recipe: str, linker: Linker) -> Key | None:
 def environment(linker: Linker) -> str | None:
     """The environment as text: entry format, digest of the sources, ABI, linker's target; None if there are no sources.
 
-    The version of jsparse is not included: the digest says more, and a new version may leave the sources unchanged.
+    The version of jsparse is not included: the digest identifies the sources, and a new version may not change them.
     """
     if _sources.digest is None:
         return None

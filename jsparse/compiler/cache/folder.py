@@ -62,9 +62,9 @@ class Folder:
     most_bytes: int
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file, or None if there is none that can be trusted and read.
+        """Return the content of a file; None if this user has no regular file of that name, or if it is too large.
 
-        Raises UnsafeFileError if it is a file of jsparse to which others may write.
+        Raises UnsafeFileError if others may write to the file.
         """
         with suppress(FileNotFoundError), self._opened() as folder, _opened_file(folder, name + SUFFIX) as file:
             if file is None or (found := os.fstat(file.fileno())).st_size > self.most_bytes:
@@ -120,7 +120,7 @@ class Folder:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Open a descriptor of the folder, after a check that no other user can write to it. Raises RefusedError."""
+        """Open a descriptor of the folder. Raises RefusedError if others can write to it, or if its path is unknown."""
         self._check_path()
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -146,9 +146,9 @@ class Folder:
             raise RefusedError("no home directory of this user to find it in")
 
     def _is_due(self, folder: int, written: int) -> bool:
-        """Count bytes to write. Returns whether this process has to sweep then. Raises RefusedError if it cannot count.
+        """Record bytes to write. Returns whether this process must sweep. Raises RefusedError if it cannot record.
 
-        All processes append to one file. Once it is long enough, the process that succeeds in removing it has to sweep.
+        All processes append to one file. When the file is long enough, the process that removes the file must sweep.
         """
         with os.fdopen(os.open(WRITTEN, APPEND, 0o600, dir_fd=folder), "r+b", 0) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or not _is_ours(file.read(len(MAGIC))):
@@ -158,7 +158,7 @@ class Folder:
         return units * UNIT > self.most_bytes * SWEPT and _remove(folder, WRITTEN)
 
     def _sweep(self, folder: int) -> None:
-        """Remove the least recently used entries until few enough bytes are left, and abandoned partial files."""
+        """Remove abandoned partial files, and the least recently used entries until few enough bytes are left."""
         now, entries = time.time(), []
         for file in _files(folder):
             with suppress(FileNotFoundError):
@@ -178,7 +178,7 @@ class Folder:
 
 @contextmanager
 def _opened_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
-    """Open a regular file of this user. Yields None if there is none; a later write replaces anything else."""
+    """Open a regular file of this user. Yields None for anything else, which a later write replaces."""
     try:
         descriptor = os.open(name, READ, dir_fd=folder)
     except OSError:

@@ -184,7 +184,7 @@ class _Machine:
         return slice(start, start + lanes) if lanes else start
 
     def checked(self, buffer: ir.Buffer, start: int, length: int = 1) -> int:
-        """Return `start`. Raises IndexError unless the buffer has `length` elements from `start` on."""
+        """Return `start`. Raises IndexError if the buffer has fewer than `length` elements from `start` on."""
         if not 0 <= start <= self.flat[buffer.name].size - length:
             raise IndexError(f"{buffer.name}[{start} : {length}] of {self.flat[buffer.name].size}")
         return start

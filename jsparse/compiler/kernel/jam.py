@@ -43,7 +43,7 @@ STATEMENTS = ir.Block | ir.Borrow | ir.For | ir.If | ir.Parallel | ir.While  # s
 def with_jams(kernel: Kernel, most_bytes: int = NO_LIMIT) -> Kernel:
     """Make the kernel's loops run several iterations at a time.
 
-    The number of iterations is a loop's `copies`, or less if the vectors that inner loops change would then exceed
+    The number of iterations is a loop's `copies`, or lower if the vectors that inner loops change would then exceed
     `most_bytes`.
     """
     return replace(kernel, body=_with_jams(kernel.body, most_bytes))
@@ -61,7 +61,7 @@ def _with_jams(node: Any, most_bytes: int) -> Any:
 
 
 def _changed_bytes(body: ir.Stmt) -> int:
-    """The most bytes of vectors that one innermost loop changes. These stay in registers while the loop runs."""
+    """The most bytes that any innermost loop changes in vectors. The vectors stay in registers while that loop runs."""
     loops = [n for n in nodes(body) if isinstance(n, ir.For | ir.While)]
     innermost = [loop for loop in loops if sum(isinstance(n, ir.For | ir.While) for n in nodes(loop)) == 1]
     changed = [{n.var for n in nodes(loop) if isinstance(n, ir.Set)} for loop in innermost]
@@ -219,7 +219,7 @@ class _Jam:
                 self.find(block() if otherwise is None else otherwise, apart)
 
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
-        """The statement for all jammed iterations: once if it is the same for all of them, else one copy for each."""
+        """Return one statement for all jammed iterations if it is the same for all, else a copy for each iteration."""
         # Each statement runs for all iterations before the next statement runs for any. Iterations may be interleaved
         # like that, because none reads what another one writes (`_are_apart`).
         match stmt:

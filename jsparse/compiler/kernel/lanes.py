@@ -20,8 +20,8 @@ from jsparse.compiler.kernel.nodes import nodes, rebuilt, variables
 
 
 def in_pieces(kernel: Kernel) -> Kernel:
-    """Split the kernel's vectors into pieces whose lengths are powers of two. A kernel that widens vectors from or to
-    any other length stays unchanged."""
+    """Split the kernel's vectors into pieces whose lengths are powers of two. A kernel stays unchanged if it widens
+    vectors from or to a length that is no power of two."""
     widened = (n for n in nodes(kernel.body) if isinstance(n, ir.Widen))
     if any(_is_odd(n.type) or any(isinstance(m, ir.Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
         return kernel
@@ -80,7 +80,7 @@ def _part(var: ir.Var, first: int, lanes: int) -> ir.Var:
 
 
 def _piece(expr: ir.Expr, first: int, lanes: int) -> ir.Expr:
-    """Lanes `first` to `first + lanes` of a vector; the scalar at `first` if `lanes` is 0."""
+    """Return `lanes` lanes of a vector from lane `first` on; the scalar in lane `first` if `lanes` is 0."""
     match expr:
         case _ if not expr.type.lanes:
             return _changed(expr)
@@ -131,7 +131,7 @@ def is_short(stmt: ir.Filter) -> ir.Expr:
 
 
 def unrolled(stmt: ir.Filter) -> ir.Stmt:
-    """The filter as a loop that tests several numbers in one iteration, and a loop for the numbers left over."""
+    """Return two loops for a filter: one tests several numbers in each iteration, the other the numbers that remain."""
     several, rest, whole = (ir.Var(f"{stmt.var.name}.{name}") for name in ("several", "rest", "whole"))
     tests = block(*(_test(stmt, add(several, const(n))) for n in range(UNROLLED)))
     return block(

@@ -45,8 +45,8 @@ class AssemblyShape:
         order: the target's indices in the order in which they are stored.
         row: whether terms add to a row over the last index, so that only the other indices are shared.
         own: for each term, the variables of its own loops, inside the shared loops.
-        merge_leaders: pairs (variable, pattern). Several patterns of a term meet in a loop over the variable, and this
-            pattern is walked. The loop is one of the term's own loops, or the last shared loop of a single term.
+        merge_leaders: pairs (variable, pattern). Several patterns of a term meet in a loop over the variable. The loop
+            walks this pattern. The loop is one of the term's own loops, or the last shared loop of a single term.
     """
 
     order: tuple[IndexVar, ...]
@@ -61,7 +61,7 @@ class AssemblyShape:
 
 
 def canonical_assembly(problem: Problem) -> AssemblyShape:
-    """Return the shape that shares all indices of the target, in the target's order. Terms walk patterns as stored."""
+    """Return the shape that shares all the target's indices in their order. Terms walk patterns in storage order."""
     order = tuple(map(str, problem.target.indices))
     walked = ((v for n in term.patterns for v in problem.level_variables[n]) for term in problem.terms)
     return AssemblyShape(order, False, tuple(tuple(dict.fromkeys(v for v in w if v not in order)) for w in walked))
@@ -165,8 +165,8 @@ def with_upper_bounds(nest: LoopNest) -> LoopNest:
     """Replace the counting of entries by an upper bound of their number, if the count need not be exact.
 
     Each term's loops over the row, or without a row the innermost shared loop, are replaced by the lengths of the
-    segments that these loops would walk. A segment that stays the same throughout a term's own loops is by itself an
-    upper bound for the row.
+    segments that these loops would walk. If a segment stays the same throughout a term's own loops, its length is
+    by itself an upper bound for the row.
     """
     if nest.problem.output != Count(exact=False):
         return nest
@@ -199,7 +199,7 @@ def _fixed(term: Stmt, row: IndexVar) -> tuple[LevelIteration, ...]:
 
 
 def _met(loop: Forall) -> tuple[LevelIteration, ...]:
-    """The levels that meet at a loop's variable: the level that the loop walks, and levels looked up right inside."""
+    """The levels that meet at a loop's variable: the loop walks one level, and lookups right inside use the others."""
     met: dict[int, LevelIteration] = {}
     stmt: Stmt = loop
     while isinstance(stmt, Forall) and (stmt is loop or stmt.is_lookup):

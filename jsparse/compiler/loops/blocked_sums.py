@@ -103,7 +103,7 @@ class _Blocking:
         return nest.Where(total, producer, _renamed(where.consumer, workspace.access(), total.access()))
 
     def cut(self, path: list[nest.Forall], turns: list[int | None]) -> tuple[int, int] | None:
-        """The depth of the loop to cut and the iterations of a run; None if there are at most `BLOCK` terms in all.
+        """Return the depth of the loop to cut, and the length of a run; None if there are at most `BLOCK` terms in all.
 
         A loop outside of a loop over stored entries is never cut: segments may have a single entry, so runs of the
         outer loop could have few terms.

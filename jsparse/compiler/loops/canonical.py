@@ -40,7 +40,7 @@ from jsparse.notation.assignment import IndexVar
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A variable and where its values come from."""
+    """A variable and the domain from which its values come."""
 
     var: IndexVar
     domain: Domain
@@ -57,7 +57,7 @@ class LevelIterators:
     Attributes:
         left: for each pattern, the levels (with their variables) that are not walked yet, outermost first.
         bound: the variables that have a value.
-        derived: the variables that get a value when all variables that they derive from have one.
+        derived: the variables that are computed from other variables, as soon as all of these have a value.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class LevelIterators:
         return iterators
 
     def bind(self, *variables: IndexVar) -> list[Loop]:
-        """Bind the variables. Returns one loop over the variables, loops for the derived variables that are determined
-        then, and lookups in levels of bound variables.
+        """Bind the variables. Returns one loop over the variables, loops over the derived variables that then have a
+        value, and lookups in levels of bound variables.
 
         The loop over one variable walks one of the levels that meet at it, and the other levels are looked up. A level
         that can only be searched is preferred to a level that is located by arithmetic, and a full level is walked only
@@ -129,7 +129,7 @@ class LevelIterators:
         return {n: self._next(n) for n in walked}
 
     def check(self) -> None:
-        """Raise ValueError unless all levels are walked."""
+        """Raise ValueError if some level has not been walked."""
         if any(self.left.values()):
             raise ValueError(f"the schedule does not visit the levels of {self.problem} in order")
 
@@ -223,8 +223,8 @@ def _own_pattern(problem: Problem, statement: Statement) -> int | None:
 def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement) -> bool:
     """Whether the loops visit every element of the target.
 
-    The loops do not if a sparse level leaves coordinates out, if a repeated index restricts them to a diagonal, or if
-    an index is a sum of other variables, which may leave coordinates out.
+    Elements are missed if a sparse level leaves coordinates out, if a repeated index restricts the loops to a diagonal,
+    or if an index is a sum of other variables, because such a sum may leave coordinates out.
     """
     indices = statement.target.indices
     if len(set(indices)) < len(indices) or not set(indices).isdisjoint(problem.derivations):
@@ -235,7 +235,7 @@ def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement)
 
 def _writes_in_use(loops: Items[Forall], problem: Problem, own: int) -> bool:
     """Whether loops over every coordinate of the dynamic pattern `own` write all positions in use, whatever the index
-    arrays of the pattern hold. Where a coordinate is out of range, loops in lanes write a zero, other loops nothing."""
+    arrays of the pattern hold. Where a coordinate is out of range, loops in lanes write zero; others do not write."""
     pattern, domains = problem.patterns[own], [loop.domain for loop in loops]
     walked = [x for x in domains if isinstance(x, LevelIteration) and x.pattern == own]
     if [x.level for x in walked] != list(range(len(pattern.levels))) or pattern.batch_axes:

@@ -141,7 +141,7 @@ class Coiteration:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The single coordinate that other variables determine. There is none if their sum reaches the variable's size."""
+    """The single coordinate that is a weighted sum of other variables; none if the sum reaches the variable's size."""
 
     derived: DerivedVar
 

@@ -55,8 +55,8 @@ def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) 
 
     Args:
         parts: the nest of each statement.
-        shared: for each statement, the name of the innermost loop that it shares with the next one; None if it shares
-            none.
+        shared: for each statement, the name of the innermost loop that it shares with the next statement; None if it
+            shares no loop.
 
     Raises FusionError if loops differ, or if a statement would read elements that a later iteration writes.
     """
@@ -166,7 +166,7 @@ def _visits_all(problem: Problem, domain: object) -> bool:
 
 
 def _located(loop: nest.Forall, leader: object) -> nest.Stmt:
-    """The body of a loop that a loop over `leader` replaces, inside a lookup if the old loop walks another level."""
+    """Return the body of a loop that a loop over `leader` replaces. A lookup encloses it if the two levels differ."""
     if loop.domain == leader or not isinstance(loop.domain, LevelIteration):
         return loop.body
     return nest.Forall(loop.var, replace(loop.domain, bound=True, panel=False), loop.body)
@@ -289,7 +289,7 @@ class _Contraction:
     def placed(
         self, stmts: tuple[nest.Stmt, ...], count: int, around: tuple[nest.Forall, ...], cleared: bool
     ) -> nest.Stmt | None:
-        """Put a workspace around the statements; the first `count` fill it. Returns None if that saves nothing."""
+        """Put a workspace around the statements. The first `count` fill it. Returns None if that saves nothing."""
         target = self.statement.target
         bound = {var for loop in around if not isinstance(loop.domain, Panels) for var in loop.variables}
         divided = {var for loop in around for var in loop.variables} - bound

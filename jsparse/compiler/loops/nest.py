@@ -114,8 +114,8 @@ class ArrayWorkspace:
         target: the access by which a statement writes the temporary. The nest accesses the temporary as before.
         dtype: the temporary's dtype.
         axes: the indices of the temporary's storage axes that the loops around do not fix.
-        below: the level whose present position, or whose positions in the present panel, have the elements below them;
-            None if the elements lie at all positions.
+        below: a level. The elements lie below the level's present position, or below its positions in the present
+            panel. If it is None, the elements lie at all positions.
     """
 
     target: Access
@@ -366,7 +366,7 @@ class LoopNest:
 
     @property
     def statement(self) -> Statement:
-        """The statement of the problem that the nest executes. Raises ValueError if it executes several."""
+        """The statement of the problem that the nest executes. Raises ValueError if the nest executes several."""
         if len(self.problem.statements) == 1 or self.problem.is_assembly:
             return self.problem.statements[0]
         written = {assign.target.tensor for assign in assignments(self.body)}

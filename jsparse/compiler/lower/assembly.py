@@ -41,7 +41,7 @@ UNBOUNDED = 2**61  # more entries than there is memory for
 
 
 class Lowering(Protocol):
-    """The lowering of loop nests, as this module needs it."""
+    """The methods for lowering loop nests that this module calls."""
 
     def stmt(self, stmt: LoopStmt, scope: Scope) -> ir.Stmt:
         """Lower any statement."""
@@ -80,12 +80,12 @@ def _counts(nest: LoopNest) -> bool:
 
 
 def _counted(storage: Storage, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
-    """A chunk's loops, which count the entries of the chunk."""
+    """Set a chunk's count of entries to zero, run the loops, which advance the count, and store the count."""
     return block(ir.Declare(cursors[-1], zero(I64)), loops, ir.Store(storage.target, chunk, cursors[-1]))
 
 
 def _written(scope: Scope, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
-    """A chunk's loops, which write from the chunk's start positions on.
+    """Return a chunk's loops. Their write positions begin at the chunk's start positions.
 
     If the kernel writes `starts`, it stores the chunk's end positions there, and skips a chunk with a negative start.
     """
@@ -99,7 +99,7 @@ def _written(scope: Scope, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt
 
 
 def _depth(problem: Problem) -> int:
-    """The number of write positions: one for each level that is built, else one."""
+    """The number of write positions: one for each level if levels are built, else a single one."""
     return len(problem.target.indices) if problem.builds_levels else 1
 
 
@@ -120,7 +120,7 @@ def _row(stmt: LoopStmt) -> SparseWorkspace | None:
 
 
 def _clear(storage: Storage, n: ir.Var) -> ir.Stmt:
-    """Zero all counts: there may be fewer chunks than `MAX_CHUNKS`."""
+    """Set all `MAX_CHUNKS` counts to zero, because there may be fewer chunks than counts."""
     return ir.For(n, const(0), const(MAX_CHUNKS), ir.Store(storage.target, n, zero(I64)))
 
 
@@ -158,7 +158,7 @@ def reserve(stmt: ReserveUpperBound, scope: Scope) -> ir.Stmt:
 
 
 def append_edges(stmt: AppendEdges, scope: Scope, body: ir.Stmt) -> ir.Stmt:
-    """The body, then one item of this level if the body wrote items of the level below."""
+    """Run the body. If the body wrote items of the level below, write one item of this level."""
     cursor, below = (scope.registers[_cursor(scope.storage.problem, stmt.level + n)] for n in (0, 1))
     before, ends = scope.fresh("before"), scope.storage.by_name["ends"]
     item = block(

@@ -48,7 +48,7 @@ WRITTEN_OUT = 32  # lanes of a total whose pieces are written out, so that LLVM 
 
 
 def total_where(where: Where, scope: Scope, lowerer: Lowering) -> Stmt:
-    """Lower the producer and consumer of a total of runs. After the runs, the accumulator holds the total."""
+    """Lower the producer and consumer of a total to which runs are added. The accumulator then holds the total."""
     runs, workspace = where.producer, where.workspace
     assert isinstance(runs, Forall)
     assert isinstance(workspace, Workspace)
@@ -144,7 +144,7 @@ def _of_run(runs: Forall) -> tuple[Workspace, LoopStmt]:
 
 
 def _begins(stmt: LoopStmt, problem: Problem) -> bool:
-    """Whether the cut loop is executed at most once, over a range of positions, so that it always begins a run."""
+    """Whether the cut loop always begins a run, because it is executed at most once, over a range of positions."""
     if not isinstance(stmt, Forall):
         return False
     domain = stmt.domain
@@ -216,7 +216,7 @@ class _Total:
         return Buffer(self.scope.fresh("copies").name, Type(TOTAL), -1, True)
 
     def kept(self, copies: Buffer, chunk: Expr, own: _Total) -> Stmt:
-        """Store a chunk's total to its copy."""
+        """Store the total of a chunk in the chunk's copy."""
         first = mul(chunk, const(self.width))
         if not self.lanes:
             return Store(copies, first, own.register)

@@ -77,8 +77,8 @@ def in_chunks(
 def _before(chunk: ir.Expr, chunks: ir.Expr, whole: ir.Expr) -> ir.Expr:
     """Return the part of `whole` that belongs to the chunks before this one.
 
-    With whole = chunks · q + r each chunk has q, and the first r chunks have 1 more. No number here exceeds 64 bits,
-    while the product chunk · whole could.
+    Let whole = chunks · q + r. Then the first r chunks have q + 1 each, and the other chunks have q each. No number
+    here exceeds 64 bits, while the product chunk · whole could.
     """
     each = floor_div(whole, chunks)
     rest = sub(whole, mul(each, chunks))
@@ -118,9 +118,9 @@ def at_weight(
     Args:
         total: the weight of all positions.
         weight: position → the weight of all positions before it.
-        grows: whether weights certainly grow. The index arrays of a dynamic pattern may hold anything, so the search
-            may find the last boundary too early, and no chunk would have the positions after it. In this case the last
-            boundary is set to `size`. Boundaries never decrease, for any index arrays.
+        grows: whether weights certainly grow. If they may not, the last boundary is set to `size`: the index arrays of
+            a dynamic pattern may hold anything, so a search could find this boundary too early, and no chunk would
+            have the positions after the boundary. Boundaries never decrease, for any index arrays.
 
     Returns the statements that find the boundary, the weight that the chunks before it should have, and the boundary.
     """
@@ -131,7 +131,7 @@ def at_weight(
 
 
 def with_partials(scope: Scope, loop: Callable[[Scope, Partials], ir.Stmt]) -> ir.Stmt:
-    """Give each chunk of `loop` its own copy of the workspace in production, and add the copies chunk by chunk."""
+    """Give each chunk of `loop` its own copy of the workspace that is produced, and add the copies chunk by chunk."""
     workspace = scope.produced
     if workspace is None:
         raise ValueError("a reduction in parallel needs a workspace to reduce into")
@@ -181,8 +181,8 @@ def in_run(
 def _from_start(
     scope: Scope, run: Run, first: ir.Expr, stop: ir.Expr, walk: Callable[[ir.Expr, ir.Expr], ir.Stmt]
 ) -> ir.Stmt:
-    """Runs of one segment. A segment with one run costs one comparison, `after < goal`: the first run's goal is the
-    segment's end, later runs have a goal that is never reached."""
+    """Divide a segment into runs. A segment with one run costs one comparison, `after < goal`: the first run's goal is
+    the segment's end, and the goal of later runs is never reached."""
     start, after, end = scope.fresh("start"), scope.fresh("after"), scope.fresh("end")
     goal, going = scope.fresh("goal"), scope.fresh("going", BOOL)
     ends = block(
@@ -224,7 +224,7 @@ def _going_on(
 
 
 def _known(scope: Scope, run: Run, first: int, stop: int, walk: Callable[[ir.Expr, ir.Expr], ir.Stmt]) -> ir.Stmt:
-    """Runs of a loop with constant bounds."""
+    """Execute a loop with constant bounds in runs."""
     if stop - first <= run.size:
         return walk(const(first), const(stop))
     start, end = scope.fresh("start"), scope.fresh("end")
@@ -238,7 +238,7 @@ def _known(scope: Scope, run: Run, first: int, stop: int, walk: Callable[[ir.Exp
 def tiles_in_run(
     scope: Scope, run: Run, whole: int, lanes: int, rest: int, tile: Callable[[ir.Expr, int], ir.Stmt]
 ) -> ir.Stmt:
-    """All full tiles in runs; then the narrower last tile, in a run of its own."""
+    """Run all full tiles in runs. Then run the last tile, which is narrower than the others, in a separate run."""
     if run.left is not None:
         start = scope.fresh("tile")
         one = ir.For(start, const(0), const(whole), counted(run, tile(start, lanes)), lanes)
@@ -252,7 +252,7 @@ def tiles_in_run(
 
 
 def counted(run: Run | None, turn: ir.Stmt) -> ir.Stmt:
-    """Return one iteration, which is counted. It ends the run if the run is full."""
+    """Return one iteration. The iteration counts toward the present run, and ends the run if the run is full."""
     if run is None:
         return turn
     assert run.left is not None

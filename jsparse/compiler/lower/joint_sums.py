@@ -67,7 +67,7 @@ def joint_sums(
 
 
 def joint_coordinates(scope: Scope, loop: Forall, size: int, parts: JointSum, lower: Lower) -> ir.Stmt:
-    """Return the loop over the coordinates of a dense index of known size. Coordinates left over run one by one."""
+    """Return the loop over the coordinates of a dense index of known size. The remaining coordinates run one by one."""
     n, whole = scope.fresh(loop.var), size // loop.lanes * loop.lanes
     stmts: list[ir.Stmt] = []
     sums: list[ir.Var] = []

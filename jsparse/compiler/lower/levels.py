@@ -39,7 +39,7 @@ Walk = Callable[[ir.Expr, ir.Expr], ir.Stmt]  # a loop over the positions from t
 
 
 def each_entry(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> ir.Stmt:
-    """The loop over the level's entries below the present positions of the level above, parallel if `loop` is."""
+    """Return the loop over the entries below the present positions of the level above. It is parallel if `loop` is."""
     run = scope.runs[loop.var] if loop.run else None
     level = LevelWalk(scope, domain, loop.var, loop.jam, run, loop.unroll, _filter(loop, scope))
     if loop.parallel is None:
@@ -166,7 +166,7 @@ class LevelWalk:
         return found.prelude, ir.Binary("max", sub(found.stop, found.first), const(0))
 
     def load(self, role: str, index: ir.Expr) -> ir.Expr:
-        """An element of one of the level's index arrays, in the batch member that the leading indices choose."""
+        """Load an element of one of the level's index arrays. The leading indices select the batch member."""
         array = self.scope.storage.index_array(self.domain.pattern, self.domain.level, role)
         batch = self.scope.storage.problem.batch_variables[self.domain.pattern]
         offset: ir.Expr = const(0)
@@ -182,7 +182,7 @@ class LevelWalk:
         return ir.Extent(coordinates, self.type.batch_axes)
 
     def clamped(self, position: ir.Expr) -> ir.Expr:
-        """Clamp a position from memory to the capacity. Only dynamic patterns need this: they may hold any number."""
+        """Clamp a position from memory to the capacity. Dynamic patterns need this: their arrays may hold anything."""
         if not self.type.dynamic:
             return position
         return ir.Binary("max", minimum(position, self.capacity()), const(0))
@@ -209,8 +209,8 @@ class LevelWalk:
         plain: bool = False,
         otherwise: ir.Stmt | None = None,
     ) -> ir.Stmt:
-        """Run the body at one position (or run of positions) if the coordinate there equals the bound variable, or, if
-        the variable is not bound, lies in range; else run `otherwise`."""
+        """Run the body at one position (or run of positions) if the coordinate there matches; else run `otherwise`. A
+        coordinate matches if it equals the bound variable, or, if the variable is not bound, if it is in range."""
         coordinate = self.scope.fresh(self.var)
         entry = Entry(
             coordinate, PositionRange(position, stop), position if plain and self.kind.has_coordinates else None
@@ -280,7 +280,7 @@ class LevelWalk:
         return ir.Select(self.in_range(wide), here, cast(self.extent(), here.type.dtype)) if self.type.dynamic else here
 
     def runs(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
-        """The loop over runs of positions that share a coordinate, so that loops below see each coordinate once."""
+        """The loop over runs of positions that share a coordinate, so that inner loops run once for each coordinate."""
         p, run, end = self.scope.fresh("p"), self.scope.fresh("run"), self.scope.fresh("end")
         same = ir.Compare("==", self.coordinate(minimum(end, add(stop, const(-1)))), self.coordinate(run))
         return block(
@@ -311,7 +311,7 @@ class LevelWalk:
         return self.weighted(size, grain, loop, partials)
 
     def whole(self) -> tuple[ir.Expr, list[ir.Stmt], Callable[[ir.Expr, ir.Expr, Body], ir.Stmt]]:
-        """The outermost level: its number of positions, statements that compute this, and a loop over positions."""
+        """Return the outermost level's number of positions, statements that compute it, and a loop over positions."""
         if self.kind.is_full:
             return self.extent(), [], self.full_loop
         return self.segment.stop, self.segment.prelude, self.stored_loop
@@ -321,7 +321,7 @@ class LevelWalk:
         return self.type.repeats(self.domain.level)
 
     def weighted(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
-        """Chunks of equal weight: the weight of the first n positions is n plus the last-level entries below them."""
+        """Divide into chunks of equal weight. The first n positions weigh n plus the last-level entries below them."""
         total = self.scope.fresh("total")
 
         def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
@@ -339,7 +339,7 @@ class LevelWalk:
         return block(*before), found
 
     def to_run_start(self, boundary: ir.Var, size: ir.Expr) -> ir.Stmt:
-        """Move a boundary to the next position where the coordinate changes: a run belongs to one chunk."""
+        """Move a boundary to the next position where the coordinate changes, so that no run is divided."""
         here = self.coordinate(minimum(boundary, add(size, const(-1))))
         left = self.coordinate(ir.Binary("max", add(boundary, const(-1)), const(0)))
         inside = ir.Binary("&", less(const(0), boundary), less(boundary, size))

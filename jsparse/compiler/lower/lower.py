@@ -367,7 +367,7 @@ class _Lowerer:
         return block(ir.Set(register, ir.Binary(operation, register, value) if assign.accumulate else value), *mark)
 
     def any_counted(self, added: ir.Expr, scope: Scope) -> ir.Expr:
-        """Whether a workspace was added to, here or before."""
+        """Whether the present assignment, or an earlier one, adds a value to the workspace."""
         counts = scope.counts
         if counts is None:
             return ir.Const(1, BOOL)
@@ -436,7 +436,7 @@ class _Lowerer:
         return scope.indirect[index] if isinstance(index, Access) else scope.indices[index]
 
     def indirect(self, assign: Assign, scope: Scope) -> tuple[list[ir.Stmt], ir.Expr | None, Scope]:
-        """The loads of indirect indices, whether all of these are in range, and the scope with their values."""
+        """Return the loads of indirect indices, a condition that all are in range, and the scope with their values."""
         prelude: list[ir.Stmt] = []
         in_range: ir.Expr | None = None
         for access in (assign.target, *assign.reads):

@@ -2,7 +2,7 @@
 
 Every sparse level has a cursor: a position, and the coordinate at this position. At the end of the segment, the
 coordinate is the index variable's size. The next coordinate is the smallest of the terms' coordinates; a term (a
-product) has a coordinate only while all of its cursors have entries left. A level is present if its cursor has the next
+product) has a coordinate only while all its cursors have entries left. A level is present if its cursor has the next
 coordinate; then the cursor advances.
 """
 
@@ -83,7 +83,7 @@ class _Merge:
         return block(*prelude, ir.Declare(here, self.next(cursors)), ir.While(less(here, hi), step))
 
     def cursor(self, level: LevelIteration, between: tuple[ir.Expr, ir.Expr] | None) -> tuple[list[ir.Stmt], _Cursor]:
-        """Return the set-up of a level's cursor, and the cursor. `between` limits its segment to a coordinate range."""
+        """Return the set-up of a level's cursor, and the cursor. `between` limits the segment to a coordinate range."""
         walk = self.walks[level]
         first, stop, start = walk.segment.first, walk.segment.stop, list(walk.segment.prelude)
         if between is not None:
@@ -107,7 +107,7 @@ class _Merge:
     def in_range(self, walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> tuple[ir.Stmt, ir.Var, ir.Var]:
         """Return the part of a segment whose coordinates are in range: the entire segment if its two ends are in range.
 
-        A loop over all coordinates meets no negative coordinate, so a cursor that begins at one would never advance.
+        A loop over all coordinates never visits a negative coordinate, so a cursor that begins there would not move.
         Other loops skip such entries. Segments are sorted, so the first and the last coordinate decide; the bisection
         runs only if one of them is out of range.
         """
@@ -155,8 +155,8 @@ class _Merge:
 
         An intersection runs the body where all levels have the coordinate, a union at every coordinate that some level
         has. In a union, positions of absent levels can be read, too, so terms are added by selection. In an
-        intersection, a segment that is much longer than another one is searched for the next coordinate that may be
-        common.
+        intersection, a segment that is much longer than another segment is searched for the next coordinate that all
+        levels may have.
         """
         # Invariant: every cursor's position is inside its segment. Each iteration reads one coordinate of each cursor,
         # and the cursors that have the least coordinate advance, at least one of them.
@@ -205,7 +205,7 @@ class _Merge:
 
     @staticmethod
     def is_long(cursor: _Cursor, cursors: Sequence[_Cursor]) -> ir.Expr:
-        """Whether a segment has more than `LONG` times as many entries left as the shortest other one."""
+        """Whether a segment has over `LONG` times as many entries left as the shortest of the other segments."""
         left = {x.level: sub(x.stop, x.position) for x in cursors}
         others = reduce(minimum, [left[x.level] for x in cursors if x is not cursor])
         return less(mul(others, const(LONG)), left[cursor.level])
@@ -272,7 +272,7 @@ class _Merge:
 
     def in_bounds(self, here: ir.Expr, body: ir.Stmt) -> ir.Stmt:
         """Run the body if a coordinate is in range. The index arrays of a dynamic pattern may hold any coordinates, in
-        any order. Where all levels meet, one static level among them is enough: its coordinates are in range."""
+        any order. In an intersection with a static level, the coordinate is always in range."""
         dynamic = [self.walks[level].type.dynamic for level in self.sparse]
         if not (all(dynamic) if self.intersects else any(dynamic)):
             return body
@@ -334,7 +334,7 @@ class _Merge:
         weight: Callable[[ir.Expr], ir.Expr],
         walk: LevelWalk,
     ) -> tuple[list[ir.Stmt], ir.Expr]:
-        """The first coordinate of a chunk: 0 for the first chunk, the size after the last one.
+        """Return the first coordinate of a chunk: 0 for the first chunk, the size for the index after the last chunk.
 
         For any other chunk, it is the coordinate of the entry at which the weight reaches the share of the preceding
         chunks.

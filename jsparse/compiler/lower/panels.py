@@ -46,9 +46,9 @@ class Divided:
 
 
 def divided_level(loop: LoopStmt, scope: Scope) -> Divided | None:
-    """The level that a loop over panels divides. The loop may stand directly inside of loops over register tiles.
+    """Return the level that a loop over panels divides. `loop` is this loop, or loops over register tiles around it.
 
-    The result is None for other loops, and if the level of the variable is dense.
+    The result is None for all other loops, and if the level of the variable is dense.
     """
     while isinstance(loop, Forall) and isinstance(loop.domain, Tiles):
         loop = loop.body
@@ -148,7 +148,7 @@ def _reduced(
 
 
 def _ceil_to(number: int, multiple: int) -> int:
-    """The least multiple that is not below a number."""
+    """Round a number up to a multiple of `multiple`."""
     return -(-number // multiple) * multiple
 
 
@@ -182,7 +182,7 @@ def position_panels(loop: Forall, domain: PositionPanels, scope: Scope, body: Ca
 
 
 def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
-    """Copy the tile's lanes of the panel's rows, then run the body."""
+    """Copy the present panel's rows, restricted to the lanes of the present tile; then run the body."""
     (var,) = (str(v) for v in stmt.source.indices if v != scope.tiled)
     panel, source = scope.panels[var], scope.storage.by_name[stmt.source.tensor]
     copy = ir.Buffer(scope.fresh(stmt.name).name, Type(source.type.dtype), -1, True)

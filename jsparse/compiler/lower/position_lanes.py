@@ -41,16 +41,16 @@ Body = Callable[[Scope, Entry], ir.Stmt]
 
 
 def end_of_segment(walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> ir.Expr:
-    """The end of a segment. In a dynamic pattern, segments over a dimension of size 0 count as empty: no coordinate is
-    in range, so there is no element that lanes could read in place of one out of range."""
+    """Return the end of a segment. In a dynamic pattern, a segment over a dimension of size 0 counts as empty:
+    no coordinate is in range, so lanes would have no element to read."""
     some = less(const(0), walk.extent())
     known = not walk.type.dynamic or (isinstance(some, ir.Const) and some.value)
     return stop if known else ir.Select(some, stop, first)
 
 
 def coordinates_in_lanes(walk: LevelWalk, positions: ir.Expr) -> tuple[ir.Expr, ir.Expr | None]:
-    """Return the coordinates at several positions, and whether each coordinate is in range (None if all are). Those out
-    of range are replaced by a coordinate in range, and the values read there are not used."""
+    """Return the coordinates at several positions, and whether each coordinate is in range (None if all are). A
+    coordinate out of range is replaced by a coordinate in range, and the value read there is not used."""
     coordinate = walk.coordinate(positions)
     if not walk.type.dynamic:
         return coordinate, None
@@ -68,8 +68,8 @@ def by_lanes(
 ) -> ir.Stmt:
     """Return the statements that store an element at each position from `first` to `stop`.
 
-    `several(p)` stores at as many positions as there are lanes, `one(p)` at a single one. Each stores a zero where the
-    coordinate is out of range.
+    `several(p)` stores at as many positions as there are lanes, `one(p)` at a single one. Both store a zero where
+    the coordinate is out of range.
     """
     p, q = walk.fresh("p"), walk.fresh("p")
     after = add(p, const(lanes))

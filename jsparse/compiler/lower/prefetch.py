@@ -54,8 +54,8 @@ def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope)
 def _located_rows(
     loop: Forall, domain: LevelIteration, position: ir.Expr, ahead: ir.Var, scope: Scope
 ) -> tuple[list[ir.Stmt], Scope, list[ir.Stmt]]:
-    """Return the loads of the coordinates that an entry determines in lower levels, the scope at this entry, and
-    prefetches of the rows that these coordinates select."""
+    """Return three results for one entry: loads of the coordinates that the entry has in lower levels, the scope at the
+    entry, and prefetches of the rows at these coordinates."""
     there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(position))
     dynamic = LevelWalk(scope, domain, loop.var).type.dynamic
     derived, there = ([], there) if dynamic else _derived_coordinates(loop.body, there)
@@ -64,8 +64,8 @@ def _located_rows(
 
 
 def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: ir.Expr, scope: Scope) -> list[ir.Stmt]:
-    """Return prefetches of the rows that the entries of the panel from `start` on select. The rows go into all caches
-    but the nearest cache, where they would evict the rows of the previous panel."""
+    """Return prefetches of the rows at the coordinates in the panel of positions from `start` on. The rows go
+    into all caches except the nearest cache, where they would evict the rows of the previous panel."""
     walked = LevelIteration(domain.pattern, domain.level)
     level = LevelWalk(scope, walked, loop.var)
     if level.kind.stores_runs:
@@ -81,7 +81,7 @@ def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: ir.Expr, sc
 
 
 def _ahead_of_all(loop: Forall, domain: LevelIteration, level: LevelWalk, entry: Entry, scope: Scope) -> list[ir.Stmt]:
-    """Return prefetches for the coordinate `loop.prefetch` ahead, in a loop over all coordinates."""
+    """Return prefetches for the coordinate that is `loop.prefetch` iterations ahead, in a loop over all coordinates."""
     ahead = scope.fresh("ahead")
     there = scope.with_index(loop.var, ahead).with_positions(domain, level.full_entry(ahead).positions)
     found = [*_rows(loop, there, {loop.var}), *_continued(loop.body, domain, there)]
@@ -116,7 +116,7 @@ def _loops(stmt: LoopStmt) -> Iterator[Forall]:
 
 
 def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], Scope]:
-    """Load the variables that an entry determines through singleton and dense levels below. Returns loads and scope."""
+    """Load the variables that singleton and dense levels below an entry determine. Returns loads and scope."""
     found: list[ir.Stmt] = []
     while True:
         match stmt:
@@ -141,9 +141,9 @@ def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], S
 
 
 def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir.Stmt]:
-    """Yield prefetches of the dense rows that the variables `own` locate, also of rows to which loops add sums.
+    """Yield prefetches of dense rows at the values of the variables `own`. Loops read these rows, or add sums to them.
 
-    Only the present tile of a row is prefetched, or the beginning of the row, as far as the loops inside read it.
+    A prefetch covers the present tile of a row, or else the part at the beginning that inner loops read.
     """
     problem = there.storage.problem
     walked = {v for names in problem.walks for v in names}
@@ -161,12 +161,12 @@ def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir
 
 
 def _innermost(tensor: TensorType, access: Access, count: int) -> list[object]:
-    """Return the indices of the `count` innermost storage axes. An axis of positions has None."""
+    """Return the indices of the `count` innermost storage axes. For an axis of positions, the result has None."""
     return [access.indices[axis.dim] if isinstance(axis, Dense) else None for axis in tensor.axes[-count:]]
 
 
 def _accessed(stmt: LoopStmt, problem: Problem) -> list[Access]:
-    """The accesses to tensors that are read, then the targets in whose memory sums are added up."""
+    """Return the accesses that read tensors, then the targets to which assignments add in memory."""
     inside = list(assignments(stmt))
     reads = [access for assign in inside for access in assign.reads]
     adds = [assign.target for assign in inside if assign.accumulate]
@@ -174,7 +174,7 @@ def _accessed(stmt: LoopStmt, problem: Problem) -> list[Access]:
 
 
 def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[ir.Stmt]:
-    """Yield prefetches of the segments that the variable locates in other patterns below a dense level, with values."""
+    """Yield prefetches of segments in other patterns, at the variable's value in a dense level, and of their values."""
     storage, problem = there.storage, there.storage.problem
     for pattern in _located(loop.body, loop.var):
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)

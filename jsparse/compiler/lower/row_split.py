@@ -28,7 +28,7 @@ HEAVY = 2  # a segment with more than 1 / HEAVY of a chunk's share of the work i
 
 
 def split_loop(scope: Scope, loop: Forall, domain: LevelIteration, body: Callable[[Scope, Entry], ir.Stmt]) -> ir.Stmt:
-    """The loop over a pattern's first level, divided so that no chunk has much more work than any other."""
+    """Divide the loop over a pattern's first level, so that no chunk has much more work than any other chunk."""
     return _Split(scope, loop, domain, body).loop()
 
 
@@ -129,7 +129,7 @@ class _Split:
     def cut(self, goal: ir.Expr, segment: ir.Expr, position: ir.Var, inside: ir.Var) -> list[ir.Stmt]:
         """Move the boundary into a heavy segment, to the position at which the preceding chunks reach their weight.
 
-        This is the smallest position n with goal - weight(segment) <= the entries from the segment's start to n.
+        This is the smallest position n with goal - weight(segment) <= number of entries from the segment's start to n.
         """
         first, stop = self.first(segment), self.first(add(segment, const(1)))
         before = self.outer.weight(segment)

@@ -51,7 +51,7 @@ def mask_of(number: ir.Expr) -> ir.Expr:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceBuffers:
-    """The borrowed memory of a sparse workspace: values, a bit per value, and, if it is long, a bit per word."""
+    """The borrowed memory of a sparse workspace: values, a bit per value, and in a long workspace a bit per word."""
 
     values: Buffer | None
     bits: Buffer
@@ -123,7 +123,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Coordinates `start <= v < stop` of a variable, at most `size`.
+    """The coordinates `start <= v < stop` of a variable. A panel has at most `size` coordinates.
 
     Attributes:
         bounds: the bounds of each segment's part of the panel, if a sparse level has the variable.
@@ -285,5 +285,5 @@ class Scope:
 
 
 def added_flag(workspace: str) -> str:
-    """The name of the register that is true once a workspace was added to."""
+    """The name of the register that becomes true when a value is added to a workspace."""
     return f"{workspace} added"

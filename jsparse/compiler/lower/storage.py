@@ -49,7 +49,7 @@ class Storage:
         return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))
 
     def _beside_target(self) -> list[tuple[str, str, bool]]:
-        """Name and dtype of each buffer that an assembly uses besides its target, and whether the buffer is written."""
+        """Name and dtype of each buffer of an assembly other than the target, and whether the buffer is written."""
         output = self.problem.output
         if not isinstance(output, Write):
             return []
@@ -89,7 +89,7 @@ class Storage:
         return self.by_name[self.problem.target.tensor]
 
     def index_array(self, pattern: int, level: int, role: str) -> Buffer:
-        """A level's index array of that role."""
+        """Return a level's index array in the given role, such as "coordinates"."""
         return self.by_name[f"P{pattern}_{level}_{role}"]
 
     def size(self, var: IndexVar) -> Expr:

@@ -1,9 +1,9 @@
 """Workspaces, and maps of segments.
 
-An array workspace holds the elements of a temporary that one iteration of the loops around needs, in borrowed memory.
+An array workspace is borrowed memory for the part of a temporary that one iteration of the enclosing loops needs.
 
 A sparse workspace marks the coordinates that are written, and returns them in order. Beside the values there is a bit
-for each coordinate, in words of 64. A further bit for each word says whether any bit of it is set. A short workspace
+for each coordinate, in words of 64. Another bit for each word says whether the word is not zero. A short workspace
 has at most 64 words, so that their bits fit in a register. Coordinates come out sorted without comparisons, at a cost
 per nonzero and not per coordinate.
 
@@ -126,9 +126,9 @@ def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
 
 
 def _count(axis: Positions, below: LevelIteration, first: Expr, scope: Scope) -> Expr | None:
-    """The number of positions of the pattern below the present position of a level; None if only a walk could tell.
+    """The number of positions of the pattern below a level's present position; None if it takes a walk to find.
 
-    The upper bound `_most` counts all coordinates of the levels below, or all positions, far more than a row has.
+    The upper bound `_most` is far larger: the number of all coordinates of the levels below, or of all positions.
     """
     if below.panel:
         return None

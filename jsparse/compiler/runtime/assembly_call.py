@@ -52,10 +52,10 @@ class AssemblyTerm:
 
     @property
     def counts(self) -> str:
-        """The recipe of the kernel that counts entries, or computes an upper bound if they are written in order.
+        """The recipe of the kernel that counts entries. If entries are written in order, it computes an upper bound.
 
-        The kernel has the same loops as the kernel that writes entries, so the entries fit. In order, an exact count
-        would have to fill every workspace, but a bound takes little more than a pass over pointers.
+        The kernel has the same loops as the kernel that writes entries, so the entries fit. For entries in order, an
+        exact count would fill every workspace, whereas a bound takes little more than a pass over pointers.
         """
         problem, schedules = read_recipe(self.columns)
         counted = replace(counting_problem(problem), output=Count(exact=not problem.ordered))
@@ -75,7 +75,7 @@ class AssemblyCall:
     Attributes:
         params: the pattern's type, encoded by `compiler.runtime.routine.parameters`.
         terms: the kernels of each term.
-        operands: for each index array of all terms, whether it is an operand; otherwise it is bound.
+        operands: for each index array of each term, whether the array is an operand; otherwise it is bound.
         results: the number of results.
         is_ordered: whether the only term writes the pattern's levels in order; otherwise columns are sorted.
         bound: the names of the bound index arrays. The recipe does not contain them.
@@ -188,7 +188,7 @@ class AssemblyCall:
         )
 
     def bound_arrays(self) -> list[np.ndarray]:
-        """The bound index arrays of all terms. Raises PatternError as `bound_patterns`, JsparseError for more names."""
+        """Find the bound index arrays of all terms. Raises as `bound_patterns` does; JsparseError if names are left."""
         bound, numbers = iter(self.bound.split()), iter(self.operands)
         found: list[np.ndarray] = []
         for term in self.terms:
@@ -204,7 +204,7 @@ class AssemblyCall:
         return has_batch(self.params)
 
     def batched(self, size: int) -> AssemblyCall:
-        """The call for a batch of `size` members, on operands with one leading axis."""
+        """Return the call for a batch of `size` members, whose operands have one leading axis for the batch."""
         return replace(self, params=with_batch(self.params, size))
 
     def tables(self, kernel_of: Callable[[str], CompiledKernel]) -> tuple[list[np.ndarray], list[CompiledKernel]]:

@@ -74,7 +74,7 @@ def _stem(pattern: Pattern, source: Pattern, blocks: str = "") -> str:
 
 
 def find_array(name: str) -> np.ndarray:
-    """Find or make the array of that name. Raises PatternError if this process does not have the array's pattern."""
+    """Find or make the array called `name`. Raises PatternError if this process does not have the array's pattern."""
     relayout, role = _find(name)
     if role.isdigit() and int(role) >= len(relayout.target.arrays):
         raise PatternError(f"Expected one of the index arrays of {relayout.target!r}, but got number {role}.")
@@ -84,13 +84,13 @@ def find_array(name: str) -> np.ndarray:
 
 
 def bound_patterns(problem: Problem, names: Sequence[str]) -> Iterator[tuple[np.ndarray, ...]]:
-    """For each pattern of a problem, yield its bound index arrays, or an empty tuple if its arrays are operands.
+    """Yield the bound index arrays of each pattern of a problem: an empty tuple if the pattern's arrays are operands.
 
     Args:
         names: the name of each index array of all patterns, or `OPERAND`.
 
-    Raises PatternError unless exactly the index arrays of dynamic patterns are operands, and bound patterns have the
-    levels, the dtype, the sizes and the entries that the problem states.
+    Raises PatternError if index arrays of a static pattern are operands, or those of a dynamic pattern are bound,
+    or if a bound pattern does not have the levels, the dtype, the sizes and the entries that the problem states.
     """
     left = iter(names)
     for n, stated in enumerate(problem.patterns):
@@ -120,7 +120,7 @@ def _is_stated(found: Pattern, stated: PatternType, sizes: tuple[int | None, ...
 
 
 def _find(name: str) -> tuple[Relayout, str]:
-    """Find the relayout from a name's pattern to the format that has the named array, and the array's role."""
+    """Find the relayout that converts the named pattern to the named format. Also returns the array's role."""
     parts = _NAME.fullmatch(name)
     if parts is None:
         raise PatternError(f"Expected the name of an index array, but got {represented(name)}.")
@@ -132,7 +132,7 @@ def _find(name: str) -> tuple[Relayout, str]:
 
 
 def pattern_named(name: str) -> Pattern | None:
-    """The pattern that has the index array of that name, in the format of the name.
+    """Find the pattern that has the named index array, in the format that the name states.
 
     The result is None for `OPERAND`, or if this process does not have the pattern any more.
     """
@@ -152,7 +152,7 @@ def named_patterns(bound: str) -> tuple[Pattern, ...]:
 
 
 def carried_text(patterns: Sequence[Pattern]) -> str:
-    """Describe the patterns whose index arrays are the last operands of an exported call, as text."""
+    """Write the text that describes the patterns whose index arrays are the last operands of an exported call."""
     described = (f"{p.digest}/{'x'.join(map(str, p.shape))}/{_write_format(p.format)}" for p in patterns)
     return " ".join((str(sum(len(p.arrays) for p in patterns)), *described))
 
@@ -162,7 +162,7 @@ def read_carried(text: str, arrays: Sequence[np.ndarray] | None) -> tuple[Patter
 
     `arrays` is None before the program runs. Then the result is None if this process lacks one of the patterns.
 
-    Raises PatternError unless the arrays are valid and match the digests.
+    Raises PatternError if arrays are invalid or do not match the digests.
     """
     patterns, at = [], 0
     for part in text.split()[1:]:

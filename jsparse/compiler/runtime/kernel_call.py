@@ -53,7 +53,7 @@ def collect() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Report the time of the block to the active collector, as time of the stage `name`."""
+    """Measure the time of the block, and report it to the active collector under the name of the stage."""
     seconds = _collecting.get()
     start = time.perf_counter()
     try:
@@ -132,7 +132,7 @@ class KernelCall:
 
     @property
     def with_validity(self) -> KernelCall:
-        """The call with one more operand, a bool that poisons the result with NaN."""
+        """Return this call with an additional operand, a bool: if it is true, the results are NaN."""
         return replace(self, bound=f"{self.bound} {INVALID}")
 
     @property
@@ -194,7 +194,7 @@ def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
 
 
 def bind(call: KernelCall, patterns: tuple[Pattern, ...] = ()) -> _native.Call:
-    """Bind a call in the run time. It stays bound while a handle exists: the returned handle, or an executable's.
+    """Bind a call in the run time. The call stays bound while a handle exists: the returned handle or an executable's.
 
     The index arrays and `patterns` live as long as the call.
 
@@ -261,7 +261,7 @@ def _bound(
 def chunk_counts(
     problem: Problem, schedules: tuple[Schedule, ...], index: Sequence[np.ndarray], backend: str
 ) -> np.ndarray:
-    """The number of columns that each chunk of the outermost loop reaches, an int64 array of shape (MAX_CHUNKS,).
+    """Count the columns that each chunk of the outermost loop reaches. Returns an int64 array of shape (MAX_CHUNKS,).
 
     All patterns are static; `index` are their index arrays.
     """
@@ -271,7 +271,7 @@ def chunk_counts(
 
 
 def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unused: int = 0) -> list[int]:
-    """The slots of a kernel's buffers, which are operands, index arrays and results (see `lower.storage`).
+    """Return the slots of a kernel's buffers. The buffers are operands, index arrays and results (see `lower.storage`).
 
     The call also has operands that are no buffers of the kernel: `unused` operands, then the validity flag, if any.
     """
@@ -289,7 +289,7 @@ def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unu
 def resolve(
     key: str, recipe: str, bound: str, carried: str = "", arrays: Sequence[np.ndarray] | None = None
 ) -> _native.Call | None:
-    """Rebuild a call that a loaded program needs. The executable takes another handle while the returned one lives.
+    """Rebuild a call for a loaded program. While the returned handle lives, the executable takes a second handle.
 
     Args:
         carried: the patterns that the program carries (see `compiler.runtime.bound_arrays`), if it was exported.

@@ -43,7 +43,7 @@ HEAD = 8  # the number of parameters before the parameters of the levels
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """A call of a routine: its name, its parameters, and the numbers of its operands and results."""
+    """A call of a routine: its name, its parameters, how many operands it has, and how many results."""
 
     name: RoutineName
     params: tuple[int, ...]
@@ -98,7 +98,7 @@ class Routine:
         return has_batch(self.params)
 
     def batched(self, size: int) -> Routine:
-        """The call for a batch of `size` members, on buffers with one leading axis."""
+        """Return the call for a batch of `size` members, whose buffers have one leading axis for the batch."""
         return replace(self, params=with_batch(self.params, size))
 
     def table(self) -> np.ndarray:
@@ -129,7 +129,7 @@ def parameters(
 
 
 def swap_parameters(shape: tuple[int, ...], element: np.dtype) -> tuple[int, ...]:
-    """The parameters for swapping the last two dimensions of an array of that shape and dtype."""
+    """The parameters of a routine that swaps the last two dimensions of an array of this shape and dtype."""
     levels = (value for dim, size in enumerate(shape) for value in (DENSE.code, dim, 1, size))
     return (VERSION, 0, 1, 0, 0, *_element(element), len(shape), *levels)
 
@@ -216,7 +216,7 @@ def has_batch(params: tuple[int, ...]) -> bool:
 
 
 def with_batch(params: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """The parameters of a batch of `size` calls, whose buffers have one leading axis.
+    """Return the parameters of a batch of `size` calls, whose buffers have one leading axis.
 
     If the parameters have a batch already, it becomes `size` times as large.
     """

@@ -1,6 +1,6 @@
 """Blocks of rows: statements that share panels of a loop instead of single iterations.
 
-Each statement, or run of statements, has its own loop over a panel's rows. That pays where
+Each statement, or run of statements, has its own loop over a panel's rows. These loops pay in three cases:
 
 - a statement multiplies by a dense matrix, `T[i, c] * W[c, f]`. It reads the whole matrix for each `i`, or once for
   several coordinates `i` that run at a time. This is the register and cache blocking of dense products (Goto and van de
@@ -79,8 +79,8 @@ def _is_jammed(schedule: Schedule, var: IndexVar) -> bool:
 
 
 def _selected(problem: Problem, shared: Sequence[IndexVar]) -> list[dict[str, int]]:
-    """For each statement, map each dense tensor whose rows stored entries select (to read or write them) to the bytes
-    of a selected row."""
+    """Return a map for each statement: from the dense tensors in which stored entries select rows to read or write, to
+    the bytes of a row."""
     found: list[dict[str, int]] = []
     for statement in problem.statements:
         stored = {v for n in statement.patterns for v in problem.level_variables[n] if v not in shared}
@@ -113,7 +113,7 @@ def _share_rows(problem: Problem, patterns: Sequence[Stored], shared: Sequence[I
 
 
 def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int]:
-    """Return the index of each statement's run. A statement that is `alone` is a run by itself: it works on several
+    """Return the index of each statement's run. A statement in `alone` is a run by itself, since it works on several
     rows at a time, or sums over rows. The statements of any other run select rows of the same tensors, or no rows."""
     number, current, found = 0, selected[0], [0]
     for n, own in enumerate(selected[1:], 1):
@@ -125,8 +125,8 @@ def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int
 
 
 def _split(schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
-    """The schedule with panels of one of its outermost loops. Loops over register tiles go around rows that run at a
-    time, so that the part of a matrix that one tile reads stays in the nearest cache for all rows of the panel."""
+    """Split one of the outermost loops of a schedule into panels. If several rows run at a time, loops over register
+    tiles go around the rows. Then one tile's part of a matrix stays in the nearest cache for all rows of the panel."""
     order, *rest = schedule.steps
     assert isinstance(order, Reorder)
     at = order.loops.index(var)
@@ -137,8 +137,8 @@ def _split(schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
 
 
 def _summed(schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Schedule:
-    """The schedule of a sum over rows, with panels of rows. The loops inside of a panel are over register tiles, then
-    the other variables, and innermost over the rows."""
+    """Split the schedule of a sum over rows into panels of rows. The loops inside of a panel run over register tiles,
+    then over the other variables, and innermost over the rows."""
     order, *rest = schedule.steps
     assert isinstance(order, Reorder)
     *around, var = shared
@@ -148,7 +148,7 @@ def _summed(schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Sched
 
 
 def _tiled(order: Reorder, steps: Sequence[Transformation]) -> list[IndexVar]:
-    """The loops that are split into register tiles."""
+    """Return the loops that are split into register tiles."""
     return [step.loop for step in steps if isinstance(step, Split) and step.loop in order.loops]
 
 

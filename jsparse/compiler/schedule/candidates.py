@@ -55,12 +55,12 @@ def candidates(
 
     Args:
         as_stored: whether patterns and dense tensors stay in their storage orders.
-        given: the nest after the steps that are fixed. Candidates have these steps and further ones.
+        given: the nest after the steps that are fixed. Candidates add other steps to these.
         orders: for each pattern the order of its variables that loops have to agree with; None if any order will do.
         outer: the variables of the outermost loops, which run over single coordinates.
-        is_open: a function of a nest: whether the candidates with the same order of the patterns' variables and the
-            same variable in lanes can still include the cheapest one. If not, these candidates are left out; by default
-            none are left out.
+        is_open: a function that takes a nest. It returns whether the candidates with this nest's order of the patterns'
+            variables and its variable in lanes may still include the cheapest one. If not, these candidates are left
+            out. By default no candidates are left out.
     """
     start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
     vectors = _vectors(start, outer)
@@ -105,7 +105,7 @@ def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]
 
 
 def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) -> Summary:
-    """Make a nest that answers questions about candidates. The patterns' variables stand first, in the order `walk`."""
+    """Make a nest that answers questions about candidates. The patterns' variables come first, in the order `walk`."""
     problem = start.problem
     rest = (v for v in start.order if v not in walk)
     order = problem.without_derived((*walk, *rest)) if problem.derived else (*walk, *rest)
@@ -116,7 +116,7 @@ def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) 
 
 
 def _extended(start: Summary, steps: Steps) -> Summary | None:
-    """Add steps to a nest, except those that its given steps have decided already; None if a step is illegal."""
+    """Add those steps to a nest that its given steps leave open. Returns None if a step is illegal."""
     fixed = {step.keyword for step in start.steps}
     found = start
     for step in steps:
@@ -166,7 +166,8 @@ def _alternatives(
 ) -> Iterator[tuple[Steps, Names]]:
     """Yield the alternatives for one order of the patterns' variables and one variable in lanes.
 
-    Each is a tuple of steps, with the names of the loops that these steps make of the canonical nest.
+    Each alternative is a tuple of steps, with the names of the loops after these steps are applied to the canonical
+    nest.
     """
     summed = _inside(summed_first(probe), outer)
     of_dense = tuple(map(Precompute, filter(None, [() if summed else _inside(dense_first(probe), outer)])))
@@ -260,8 +261,8 @@ def default_lanes(nest: Summary, var: IndexVar) -> int:
 def _jammed(probe: Summary) -> IndexVar | None:
     """The loop whose iterations gain from running several at a time, or None.
 
-    It is the innermost loop outside all reductions, if the loops inside are the same for all of its coordinates, and
-    read rows that its coordinates share or short rows that lie side by side.
+    The loop is the innermost one outside all reductions. The loops inside must be the same for all of its coordinates.
+    They must read rows that these coordinates share, or short rows that lie side by side.
     """
     problem = probe.problem
     if probe.vector not in probe.free_vars or not probe.is_product or probe.summed:
@@ -280,7 +281,7 @@ def _jammed(probe: Summary) -> IndexVar | None:
 
 
 def _lie_beside(probe: Summary, var: IndexVar) -> bool:
-    """Whether stored entries select short rows which lie side by side for the coordinates of a variable."""
+    """Whether stored entries select short rows, and the rows for neighbouring coordinates of `var` lie side by side."""
     columns = probe.problem.size[str(probe.vector)] or 0
     if 2 * columns * probe.itemsize > REGISTER_BYTES or var in probe.walk:
         return False
@@ -295,7 +296,7 @@ def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
 
 
 def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
-    """Divide the innermost reduction into panels, whose rows are copied, inside of tiles that threads own."""
+    """Divide the innermost reduction into panels, inside of tiles that threads own, and copy the rows of each panel."""
     vector, (reduced,), gathered = probe.vector, probe.tail, probe.gathered
     assert vector is not None
     assert gathered is not None
@@ -313,7 +314,7 @@ def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
 
 
 def _in_position_panels(probe: Summary, lanes: int) -> tuple[Steps, Names]:
-    """The alternative with panels of positions of a reduction, around all loops over dense indices of the target.
+    """Divide the positions of a reduction into panels, and put their loop around the target's dense loops.
 
     The dense loops read the rows that a panel selects again and again, and a near cache holds all of these rows.
     """
@@ -335,7 +336,8 @@ def _in_position_panels(probe: Summary, lanes: int) -> tuple[Steps, Names]:
 def _can_panel_positions(probe: Summary, patterns: Sequence[Stored]) -> bool:
     """Whether panels of positions are legal, and segments are long enough for them.
 
-    So that no precision is lost, the sums of panels are added up in memory in float64, which has to fit the last cache.
+    So that no precision is lost, the sums of panels are added up in a float64 copy of the target, which has to fit the
+    last cache.
     """
     if probe.scatters or probe.contracted or not probe.head or not probe.tail or not probe.free_dense_vars:
         return False
@@ -351,7 +353,7 @@ def _can_panel_positions(probe: Summary, patterns: Sequence[Stored]) -> bool:
 
 
 def _inside_tiles(probe: Summary) -> tuple[Steps, Names]:
-    """The alternative with the whole walk inside each tile: a near cache holds one tile of all selected rows."""
+    """Move the loops over patterns inside the loop over tiles: a near cache holds one tile of all selected rows."""
     vector = probe.vector
     assert vector is not None
     steps = (Reorder((vector, *probe.walk)), Split(vector, _lanes(probe, REGISTER_BYTES)), Vectorize(vector))
@@ -359,9 +361,9 @@ def _inside_tiles(probe: Summary) -> tuple[Steps, Names]:
 
 
 def _can_stand_inside_tiles(probe: Summary) -> bool:
-    """Whether all loops over patterns can stand inside the loop over register tiles of the target.
+    """Whether all loops over patterns can be inside the loop over register tiles of the target.
 
-    There have to be no other loops, no sums that are scattered, and tiles enough for threads.
+    There must be no other loops, no scattered sums, and enough tiles for all threads.
     """
     if probe.vector not in probe.free_vars or probe.scatters or not probe.head or not probe.tail:
         return False

@@ -69,7 +69,7 @@ def plan(
 
 
 def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, schedule: Schedule) -> Plan:
-    """The cheapest plan that has the steps and the layout of a schedule."""
+    """Return the cheapest plan with the steps and the layout of a schedule."""
     schedule.layout.check(problem)
     blocks, layout = asked_blocks(schedule.layout, problem, patterns)
     if blocks is None:
@@ -80,7 +80,7 @@ def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, s
 
 
 def _stated(found: Plan, problem: Problem, blocks: RowBlocks) -> Plan:
-    """The plan of a problem in blocks of rows, stated as a plan of the given problem."""
+    """Convert the plan of a problem in blocks of rows to a plan of the given problem."""
     layout = blocks.stated(found.schedule.layout, names_of(problem, blocks.pattern)[0])
     return replace(found, given=problem, schedule=Schedule(found.schedule.steps, layout), blocks=blocks)
 
@@ -93,7 +93,7 @@ def _priced(
     outer: Names = (),
     cheapest_only: bool = False,
 ) -> list[Priced]:
-    """The candidates that agree with a schedule, cheapest first.
+    """Return the candidates that agree with a schedule, cheapest first.
 
     With `cheapest_only`, candidates that cannot be the cheapest one may be left out. Raises an error, as `plan` does,
     if there are no candidates.
@@ -153,7 +153,7 @@ def _legal(priced: Sequence[Priced], patterns: tuple[Stored, ...], as_stored: bo
 
 
 def started(problem: Problem, schedule: Schedule, concordant: bool = False) -> Summary:
-    """The nest after the steps of a schedule. Raises ScheduleError for a step that is illegal.
+    """Return the nest after the steps of a schedule. Raises ScheduleError for an illegal step.
 
     A dense loop that is to run in lanes is split into register tiles if no step has split it.
     """
@@ -182,7 +182,7 @@ def _no_plan(problem: Problem, asked: Schedule) -> Exception:
 
 
 def candidate_name(nest: Summary) -> str:
-    """A candidate's name: the order of its loops, the variable in lanes, and the transformations of its loops."""
+    """Name a candidate by the order of its loops, its variable in lanes, and the transformations of its loops."""
     how = ", written out" if nest.unrolled else f", panels of {nest.panel}" if nest.panel else ""
     jam = nest.first("unroll_and_jam")
     how += "" if jam is None else f", {jam.loop} {jam.copies} at a time"
@@ -190,7 +190,7 @@ def candidate_name(nest: Summary) -> str:
 
 
 def _led_by(kept: Mapping[int, int], walked: TripCounts, candidate: Summary) -> TripCounts:
-    """Adapt trip counts to lookups in the patterns `kept`: the patterns that bind their variables become leaders."""
+    """Adapt trip counts to lookups in patterns: `kept` maps each of these patterns to the leader of its variables."""
     leaders = dict(walked.merge_leaders)
     for n, binding in kept.items():
         # A variable that another pattern leads already keeps its leader.
@@ -235,10 +235,10 @@ def plan_as(
 
 
 def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) -> Problem:
-    """The problem in which the entries of patterns that the nest is specialized to are constants.
+    """Return the problem with constant entries in the patterns to which the nest is specialized.
 
-    Raises ScheduleError if one of these patterns is dynamic, or if too many iterations would be written out. Gaps of
-    dense levels count like entries, and the counts of nested loops multiply.
+    Raises ScheduleError if one of these patterns is dynamic, or if too many iterations would be written out. Gaps in
+    dense levels add iterations as entries do, and the numbers of iterations of nested loops are multiplied.
     """
     chosen = {step.pattern for step in nest.found("specialize") if step.to == "pattern"}
     if not chosen:

@@ -95,7 +95,7 @@ class Cost(NamedTuple):
 
 
 def sort_cost(entries: int) -> float:
-    """The cost of storing a dynamic pattern with that number of entries in another order, with its values.
+    """Return the cost of storing a dynamic pattern of `entries` entries, and its values, in another order.
 
     The program expands index arrays to coordinates, sorts these by radix, assembles index arrays and gathers values.
     """
@@ -108,9 +108,9 @@ def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | Non
     The size is a power of two, so that patterns with about as many entries share one kernel.
 
     Args:
-        whole: the number of stored entries or iterations of the whole loop, in which the size is counted.
+        whole: the number of stored entries or iterations of the whole loop. The size of a chunk is in the same unit.
         work: the work of the whole loop.
-        most: the weight of the whole loop (default: `whole`). If it is too little for two chunks, there is one chunk.
+        most: the weight of the whole loop (default: `whole`). If two chunks would need more, there is one chunk.
     """
     # The work of a part is work · part / whole: it is `least` for part = whole · least / work, rounded up to 2**n.
     found = max(1, min(whole if most is None else most, round(whole * least / max(work, 1.0))))
@@ -118,10 +118,11 @@ def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | Non
 
 
 def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
-    """An upper bound of the weight of a level that is walked outermost. Positions and entries below them weigh 1 each.
+    """Bound the weight of a level that is walked outermost. Each position and each entry below it has weight 1.
 
     Args:
-        size: the size of the level's dimension. It bounds the positions; so do the entries, if the level is not full.
+        size: the size of the level's dimension, which bounds the number of positions. If the level is not full, the
+            number of entries bounds it, too.
     """
     extent, stored = UNKNOWN if size is None else size, pattern.format.levels[level]
     if stored.kind.is_full or extent <= DERIVED_DENSE * pattern.nse:
@@ -130,13 +131,13 @@ def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
 
 
 def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str, Race] | None:
-    """The loop that is divided over threads, and the race strategy; None if the work is serial.
+    """Return the loop to divide over threads and its race strategy; None if the work is serial.
 
     The outermost loop is divided if its iterations own their parts of the target ("owned"), or if everything below it
-    is summed into registers, so that every chunk has its own accumulator ("reduced"). If a sum stands around all other
-    loops, either the sum or these loops are divided, whichever has more work; `entries` is the sum's number of terms.
-    Chunks of a loop that scatters sums have copies of a small target, if `work`, the cost of all iterations, pays for
-    them.
+    is summed into registers, so that every chunk has its own accumulator ("reduced"). If the loops of a sum with
+    `entries` terms are around all other loops, the division is of the sum or of these other loops, whichever has more
+    work. If a loop scatters sums, its chunks have copies of a small target, provided that `work`, the cost of all
+    iterations, pays for the copies.
     """
     given = nest.first("parallelize")
     if given is not None:
@@ -163,7 +164,7 @@ def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str
 
 
 def pays_for_copies(nest: Summary, loop: str, work: float) -> bool:
-    """Whether at least two chunks can each have a copy of the target, with enough work for its elements."""
+    """Whether at least two chunks have enough work to pay for a copy of the target in each chunk."""
     return work >= 2 * CHUNK_WORK and work >= 2 * work_of_copies(nest) and copies_reason(nest, loop) is None
 
 
@@ -273,7 +274,7 @@ def estimate(nest: Summary, patterns: tuple[Stored, ...]) -> Cost:
 
 
 def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: bool) -> float:
-    """The multiply-adds saved if sums over segments of stored entries take `steps` steps of `lanes` entries.
+    """Return the multiply-adds saved if sums over segments of stored entries take `steps` steps of `lanes` entries.
 
     Args:
         segments: the number of segments with at least one such step.
@@ -286,7 +287,7 @@ def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: bool) -> 
 
 
 def _work(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the multiply-adds, which is lower in vector lanes."""
+    """Return the cost of the multiply-adds, which is lower in vector lanes."""
     leaf, dense = (entries[-1] if entries else 1.0), extent(nest.problem, nest.dense)
     inner, outer = nest.inner_lanes if nest.saves_in_lanes else (0, 0)
     if nest.sums_tail_first:  # scalar sums over the tail; then each is multiplied in at all dense coordinates
@@ -333,7 +334,7 @@ def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[Gathere
 
 
 def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
-    """The cost of copying panels, of adding sums in memory after each panel, and of reading rows in a copy."""
+    """Return the cost of copying panels, of adding sums in memory after each panel, and of reading the copied rows."""
     problem = nest.problem
     rows, columns = extent(problem, nest.tail[-1:]), extent(problem, (str(nest.vector),))
     item, lanes = itemsize(problem, access), wide_lanes(nest) or nest.lanes
@@ -349,8 +350,8 @@ def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
 def wide_lanes(nest: Summary) -> int:
     """The lanes of wide tiles outside of all loops over the patterns, for runs with few threads; 0 if there are none.
 
-    Without panels, wide tiles have as many lanes as fit the registers. If rows are copied for a panel and the nearest
-    cache does not hold the copy anyway, wide tiles continue fewer segments.
+    Without panels, wide tiles have as many lanes as fit the registers. If rows are copied for a panel, and the nearest
+    cache cannot hold the copy, fewer segments are continued in wide tiles than in narrow ones.
     """
     if nest.panel and nest.first("cache_read") is not None:
         wide = nest.panel * nest.lanes * nest.itemsize > NEAREST_BYTES
@@ -386,7 +387,7 @@ def _tiles(nest: Summary) -> int:
 
 
 def _times_summed(nest: Summary) -> int:
-    """How often a sum over stored entries is computed, if it comes before the rest of the product."""
+    """Return how often a sum over stored entries is computed, if it is computed before the rest of the product."""
     return _tiles(nest) if tiles_among_sums(nest) == "outside" else 1
 
 

@@ -57,9 +57,9 @@ def stores_every(pattern: Pattern, dim: int) -> bool:
 
 @remembered(maxsize=REMEMBERED)
 def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim: int) -> np.ndarray:
-    """Count the pairs of entries with equal coordinates, for each pair of a group of `first` and a group of `second`.
+    """Find the number of entry pairs with equal coordinates for each group of `first` with each group of `second`.
 
-    Counts are relative to the number of all such pairs for two patterns with evenly spread entries.
+    The numbers are relative to the total number of these pairs in two patterns with evenly spread entries.
     """
     if not (_has_histogram(first, first_dim) and _has_histogram(second, second_dim)):
         shares = degree_groups(first, first_dim)[1], degree_groups(second, second_dim)[1]
@@ -73,7 +73,7 @@ def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim:
 
 @remembered(maxsize=REMEMBERED)
 def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, second_dims: tuple[int, ...]) -> float:
-    """The share of the first pattern's entries that the second pattern stores, too, estimated from a sample.
+    """Estimate, from a sample, the share of the first pattern's entries that the second pattern also stores.
 
     Args:
         first_dims: all dimensions of the first pattern.
@@ -90,11 +90,11 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
 def closed_share(
     first: Pattern, dim: int, second: Pattern, third: Pattern, of_first: tuple[int, ...], of_second: tuple[int, ...]
 ) -> float:
-    """Estimate the share of pairs of entries of two patterns, equal in one coordinate, that a third pattern closes.
+    """Estimate the share of pairs of entries, equal in one coordinate, for which a third pattern has an entry.
 
-    For the edges ij and jk of a graph it is the share of paths i, j, k that are part of a triangle. Each sampled entry
-    of the first pattern continues with one entry of the second, and is weighted by the number of entries that it could
-    continue with (random walks, as in Li et al., Wander Join, SIGMOD 2016).
+    For the edges ij and jk of a graph, this is the share of paths i, j, k that are part of a triangle. Each sampled
+    entry of the first pattern is paired with one entry of the second, and weighted by the number of entries with which
+    it could be paired (random walks, as in Li et al., Wander Join, SIGMOD 2016).
 
     Args:
         dim: the dimension of the first pattern that agrees with the outermost level of the second.
@@ -115,12 +115,12 @@ def closed_share(
 
 
 def _sample(pattern: Pattern, count: int) -> np.ndarray:
-    """The positions of at most `count` entries, at equal distances in the order of storage."""
+    """Return the positions of at most `count` entries, at equal distances in storage order."""
     return np.linspace(0, pattern.nse - 1, min(count, pattern.nse)).astype(np.int64)
 
 
 def _stores(pattern: Pattern, sought: Mapping[int, np.ndarray]) -> np.ndarray:
-    """For each of some points, whether a pattern stores it. `sought` has the points' coordinates in each dimension."""
+    """Return whether a pattern stores each of the points `sought`, an array of coordinates for each dimension."""
     rows, (outermost, *dims) = pattern.rows(), pattern.format.order
     start, stop = _segments(rows[outermost], sought[outermost])
     for dim in dims:  # entries are sorted by one level after the other
@@ -135,7 +135,7 @@ def _segments(column: np.ndarray, sought: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _lower_bounds(column: np.ndarray, start: np.ndarray, stop: np.ndarray, sought: np.ndarray) -> np.ndarray:
-    """For each segment of a column, sorted within it, the first position whose coordinate is at least `sought`."""
+    """Find the first position in each sorted segment of a column at which the coordinate is at least `sought`."""
     while (going := start < stop).any():
         middle = (start + stop) // 2
         less = going & (column[np.minimum(middle, len(column) - 1)] < sought)

@@ -2,12 +2,13 @@
 
 A nest reads cache lines of dense factors at the coordinates of stored entries.
 
-A static pattern's locality counts: how often a segment reads coordinates that the previous segment has read, too. In a
-band or a mesh neighbouring rows read nearly the same rows of a dense factor, which the nearest cache still holds.
+The cost depends on a static pattern's locality: how often a segment reads coordinates that the previous segment has
+read, too. In a band or a mesh, neighbouring rows read nearly the same rows of a dense factor, which the nearest cache
+still holds.
 
-Values in another order are moved before a nest and after it, or looked up. Reading a pattern in another order takes one
-entry from each segment after the other. So a few cache lines of each segment have to stay near. They are fewer bytes
-than all values if segments are long.
+Values in another order are moved before a nest and after it, or looked up. A loop that reads a pattern in another order
+takes one entry from the first segment, then one from the next segment, and so on. So a few cache lines of each segment
+have to stay near. If segments are long, these lines have fewer bytes than all values.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ def lines_of(columns: int, item: int) -> int:
 
 
 def line_cost(nest: Summary, columns: int, item: int, rows: int, times: float = 1.0) -> float:
-    """The cost of reading one random cache line in `times` · `rows` rows."""
+    """Return the cost of reading one random cache line in each of `times` · `rows` rows."""
     near = nest.lanes if nest.tiles_first else columns  # the elements of a row that are read consecutively
     return gather_cost(times * rows * near * item, near * item, columns * item)
 
 
 class GatheredRows(NamedTuple):
-    """A dense factor whose rows stored entries select. Its attributes are the same for all orders of the loops.
+    """A dense factor in which stored entries select rows. The attributes are the same for all orders of the loops.
 
     Attributes:
         variables: the patterns' variables that select a row.
@@ -72,8 +73,8 @@ class GatheredRows(NamedTuple):
         block: the elements over summed dense indices, which make a row a block.
         rows: the number of rows, each as large as `block`.
         elements: the number of elements of the factor.
-        own, turns: the extents of the loops around the reduction: `own` over the variables that the factor has, `turns`
-            over those that it lacks.
+        own, turns: the extents of the loops around the reduction: `own` over variables in the factor, `turns` over
+            variables that the factor lacks.
         beside: the extent of the variables in `own` that are stored directly around the lanes, so that rows are parts
             of longer rows.
     """
@@ -98,8 +99,8 @@ class GatheredRows(NamedTuple):
         """The cost of rows in lanes.
 
         A new row is read for each entry of the level that binds the last of the factor's variables. Entries of levels
-        further in read the same row again. Further iterations of loops around the reduction read a row again after at
-        most a segment of other rows, so it is still in a near cache.
+        inside that level read the same row again. The next iterations of loops around the reduction read a row again
+        after at most a segment of other rows, so the row is still in a near cache.
         """
         leaf = entries[-1]
         bound = min(entries[last], leaf)
@@ -130,7 +131,7 @@ class GatheredRows(NamedTuple):
 
 
 def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
-    """Yield the dense factors whose rows stored entries select. They are the same for each order of the loops."""
+    """Yield the dense factors in which stored entries select rows. They are the same for each order of the loops."""
     problem = nest.problem
     columns = extent(problem, (str(nest.vector),))
     for access in problem.assignment.factors:
@@ -160,9 +161,9 @@ def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
 def strided(nest: Summary, entries: Sequence[float]) -> float:
     """The cost of the cache lines of dense tensors that a loop reads with a stride.
 
-    A tensor is read with a stride if the innermost loop over one of its variables runs over another variable than the
-    one stored innermost. Then each iteration reads another line, and in long rows another page. Such a loop runs over a
-    pattern, or it is a scalar innermost loop over a dense variable.
+    The innermost loop over one of a tensor's variables reads with a stride if the tensor does not store that variable
+    innermost. Each iteration then reads another line, and in long rows another page. The cost includes loops over
+    patterns, and scalar innermost loops over dense variables.
     """
     problem, cost = nest.problem, 0.0
     for access in problem.assignment.accesses:
@@ -180,7 +181,7 @@ def strided(nest: Summary, entries: Sequence[float]) -> float:
 
 
 def _iterations(nest: Summary, entries: Sequence[float], loop: IndexVar) -> float:
-    """The iterations of a loop over a pattern, or of a scalar innermost loop over a dense variable; else 0."""
+    """Return the iterations of a loop over a pattern or of a scalar innermost dense loop; 0 for any other loop."""
     if loop in nest.walk:
         return entries[nest.walk.index(loop)]
     is_scalar = nest.vector is None and loop == nest.order[-1]
@@ -188,7 +189,7 @@ def _iterations(nest: Summary, entries: Sequence[float], loop: IndexVar) -> floa
 
 
 def stored_beside(nest: Summary, access: Access) -> tuple[IndexVar, ...]:
-    """The indices of the target that a dense tensor stores directly around the index in lanes, innermost last."""
+    """Return the target's indices that a dense tensor stores directly around the index in lanes, innermost last."""
     axes = nest.problem.type_of[access.tensor].axes
     indices = [access.indices[axis.dim] for axis in axes if isinstance(axis, Dense)]
     around = [str(v) for v in indices if v != nest.vector]
@@ -239,21 +240,21 @@ LOCATED = 2.0  # a segment found, and a coordinate compared, besides the steps o
 
 
 def permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
-    """The cost of gathering values into the order of the loops, or of lookups in the stored order if cheaper."""
+    """Return the cost of gathering values into the order of the loops, or of lookups in the stored order if cheaper."""
     return sum(min(move, _lookups(nest, patterns, n)[0]) for n, move in _moves(nest, patterns).items())
 
 
 def kept_as_stored(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, int]:
-    """The patterns whose values stay as they are stored although loops have another order.
+    """Find the patterns whose values stay in their stored order although the loops have another order.
 
-    Each is mapped to the pattern whose few entries are looked up in it.
+    Each of these patterns is mapped to a pattern with few entries, which are looked up in it.
     """
     found = {n: (move, *_lookups(nest, patterns, n)) for n, move in _moves(nest, patterns).items()}
     return {n: binding for n, (move, lookups, binding) in found.items() if lookups < move}
 
 
 def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
-    """For each pattern that loops walk in another order than the stored one, the cost of moving the values on it."""
+    """For each pattern that loops do not walk in stored order, return the cost of moving its values."""
     problem, moved = nest.problem, dict[int, float]()
     for access in problem.assignment.accesses:
         axis = problem.type_of[access.tensor].positions
@@ -272,7 +273,7 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
 
 
 def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[float, int]:
-    """The cost of looking up another pattern's entries in pattern `number`, whose levels contradict the loops.
+    """Return the cost of looking up another pattern's entries in pattern `number`, which loops cannot walk as stored.
 
     The second result is the index of the other pattern. The cost is infinite if no other pattern binds all variables,
     or if the result's values lie on pattern `number`.
@@ -305,12 +306,12 @@ def _bisection(segment: float, stored: int) -> float:
 
 
 def _move(pattern: Stored, apart: int, inner: int, item: int) -> float:
-    """The cost of moving the `inner` values of one entry, of `item` bytes each, which lie side by side.
+    """Return the cost of moving one entry's `inner` values, which have `item` bytes each and lie side by side.
 
-    The levels that both orders begin with have `apart` segments. A value stays within its segment, so only the values
-    of one of them have to be near. In a band or a mesh neighbours stay neighbours, so most values lie near the value
-    before. In the new order one segment after the other is read from, and a few lines of each stay near. If segments
-    are long, these lines are fewer bytes than all values.
+    The outermost levels that are the same in both orders have `apart` segments. A value stays within its segment, so
+    only the values of one segment have to be near. In a band or a mesh neighbours stay neighbours, so most values lie
+    near the previous value. In the new order, values are read from one segment after the other, and a few lines of each
+    segment stay near. If segments are long, these lines have fewer bytes than all values.
     """
     if not pattern.format.levels:
         return MOVE * inner

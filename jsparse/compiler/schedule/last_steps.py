@@ -42,7 +42,7 @@ LEAST = 0.05  # the multiply-adds to save for each entry: the code for lanes tak
 
 
 def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | None:
-    """The step that works on several positions of the innermost reduction at a time; None if it does not pay.
+    """Return the step that works on several positions of the innermost reduction at a time; None if it does not pay.
 
     It pays if segments are long enough (`cost.saved_by_lanes`).
 
@@ -73,9 +73,9 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
 
 
 def _joint_coordinates(nest: Summary) -> Vectorize | None:
-    """The step that folds the sums at several coordinates of a dense index together; None if there is no such index.
+    """Return the step that folds the sums at several coordinates of a dense index together; None if no index allows it.
 
-    The heads of a sampled product are such an index.
+    The index over the heads of a sampled product allows it.
     """
     name = next((name for name in reversed(nest.loops) if name not in nest.outer), None)
     if name is None or nest.walked(name) is not None or not nest.folds_lanes_at(name):
@@ -101,7 +101,7 @@ def _gathers(problem: Problem, var: IndexVar) -> bool:
 
 
 def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[float, float]:
-    """Count the steps with full lanes in a level's segments, and the segments with at least one such step.
+    """Find the number of steps with full lanes in a level's segments, and of segments with at least one of these steps.
 
     Segments of unknown length are assumed to have average length, with half of the lanes filled in the rest.
     """
@@ -117,7 +117,7 @@ def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[
 
 @remembered(maxsize=64)
 def _counted(pattern: Pattern) -> tuple[tuple[int, int], ...]:
-    """For each level, count steps with full lanes, and segments with such a step; (0, 0) without pointers."""
+    """Return, for each level, the numbers that `_steps` returns for it; (0, 0) for a level without pointers."""
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     found: list[tuple[int, int]] = []
     for n, level in enumerate(pattern.format.levels):
@@ -132,7 +132,7 @@ SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loo
 
 
 def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True) -> Summary:
-    """The nest after all steps of its schedule. Steps that a user has given stay as they are.
+    """Add the last steps of the schedule to the nest. Steps that a user has given stay as they are.
 
     Args:
         nest: the nest over the problem that is compiled, on `patterns`.
@@ -162,7 +162,7 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
 
 
 def _leading(nest: Summary, walked: TripCounts) -> list[MergeBy]:
-    """The merge leaders where several patterns meet, except leaders that the nest walks already."""
+    """Return the steps that make the merge leaders walked, except leaders that the nest walks already."""
     if not walked.merge_leaders:
         return []
     chosen = {step.loop for step in nest.found("merge_by")}
@@ -179,7 +179,7 @@ def _with(nest: Summary, steps: Iterable[Transformation]) -> Summary:
 
 
 def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: float) -> Summary:
-    """The nest with a loop divided over threads, if one can be, and with wide tiles for runs with few threads."""
+    """Divide a loop over threads if possible, and add wide tiles for runs with few threads."""
     given = nest.first("parallelize")
     if given is not None:
         grain = _grain(nest, cost, given.loop, given.race, patterns)
@@ -202,8 +202,8 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
 
 
 def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[Stored]) -> int:
-    """Return the least number of stored entries (iterations, in a dense loop) in a chunk whose work pays for waking a
-    thread, and for a copy of the target."""
+    """Return the least number of stored entries, or iterations of a dense loop, for which the work of a chunk pays for
+    waking a thread, and for a copy of the target."""
     work = cost.work + cost.iterations + cost.target
     # Each chunk has a copy of the target, so its work has to be worth the copy; else one chunk has all of the work.
     if race == "reduced" and nest.scatters and loop in nest.walk:
@@ -244,7 +244,7 @@ def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAn
 
 
 def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[int, int], ...]:
-    """The reduced levels, as (pattern, level), whose segments are all short although the index variable's size is not.
+    """Return pairs (pattern, level): the reduced levels that have short segments only, and an index of larger size.
 
     The outermost level is left out. The result is empty for sums that are not computed in blocks. `problem` is the
     compiled problem, on `patterns`.
@@ -266,10 +266,10 @@ def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[i
 
 
 def _scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
-    """Whether an element of the target may get more than `SHORT` terms, and a float64 copy of the target is small.
+    """Whether an element of the target may sum more than `SHORT` terms, and a float64 copy of the target is small.
 
-    Terms are counted for static patterns with one index variable of the target. Any other pattern may add a term for
-    each coordinate that is summed.
+    The number of terms is known for static patterns with one index variable of the target. Any other pattern may add a
+    term for each coordinate that is summed.
     """
     # A copy that does not fit the cache costs more time than the sums.
     if not _sums_floats(problem) or 8 * _elements(problem, patterns) > CACHED_BYTES:
@@ -316,7 +316,7 @@ def _most_of_coordinate(pattern: Pattern, level: int) -> int:
 
 @remembered(maxsize=64)
 def _longest_segments(pattern: Pattern) -> tuple[int, ...]:
-    """For each level, the length of its longest segment; -1 for levels whose segments are not counted."""
+    """Return the length of each level's longest segment; -1 for levels whose longest segment is not computed."""
     found: list[int] = []
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     for n, level in enumerate(pattern.format.levels):

@@ -26,7 +26,7 @@ PATTERN = re.compile(r"P(\d+)(?:\.(\d+))?", re.ASCII)
 
 
 def line(*parts: object) -> str:
-    """Join words to a line. Words with characters other than letters, digits, dots and underscores are quoted."""
+    """Join words to a line. Quote words with characters other than letters, digits, dots and underscores."""
     return " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in map(str, parts))
 
 
@@ -83,7 +83,7 @@ Stored: TypeAlias = Pattern | DynamicPatternInfo
 
 
 def pattern_type(pattern: Stored, batch_axes: int = 0) -> PatternType:
-    """The type of a pattern's core: its levels without the dense ones at the end, which are axes of values."""
+    """Return the type of a pattern's core, without the dense levels at the end, which become axes of values."""
     count = pattern.format.ndim - pattern.format.trailing_dense
     levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
     counted = all(level.kind.counts_positions for level in pattern.format.levels)
@@ -108,7 +108,7 @@ Names = tuple[IndexVar, ...]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The storage orders of patterns that differ from the orders in which the operands are stored.
+    """The storage orders in which loops walk patterns, where they differ from the orders of the operands.
 
     Attributes:
         orders: for each operand its name, and the index variables of its pattern's levels as loops walk them. A name
@@ -166,13 +166,13 @@ class Layout:
 
 
 def names_of(problem: Problem, pattern: int) -> list[str]:
-    """The names by which a layout may call a pattern: its own name, and the names of the tensors that lie on it."""
+    """Return the names for a pattern in layouts: `P0` for pattern 0, and the names of the tensors that lie on it."""
     tensors = (t for t in problem.tensors if t.positions is not None and t.positions.pattern == pattern)
     return [*(tensor.name for tensor in tensors), f"P{pattern}"]
 
 
 def layout_of(problem: Problem, moves: Sequence[tuple[int, ...]]) -> Layout:
-    """The layout in which level `moves[n][m]` of pattern n of the given problem becomes level m."""
+    """Return the layout that makes level `moves[n][m]` of pattern n in the given problem level m."""
     layout = Layout()
     for n, levels in enumerate(moves):
         if levels != tuple(range(len(levels))):
@@ -184,7 +184,7 @@ def layout_of(problem: Problem, moves: Sequence[tuple[int, ...]]) -> Layout:
 def reordered(
     problem: Problem, patterns: Sequence[Stored], moves: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[Stored, ...], Problem]:
-    """The patterns with their levels in other orders, and the same problem over them.
+    """Reorder the levels of patterns. Returns the new patterns, and the same problem over these patterns.
 
     Args:
         moves: for each pattern, a permutation of its levels: level `moves[n][m]` of pattern n becomes level m. Leading
@@ -198,7 +198,7 @@ def reordered(
 
 
 def with_patterns(problem: Problem, types: tuple[PatternType, ...], moves: Sequence[tuple[int, ...]]) -> Problem:
-    """The problem over patterns of these types, which have their levels in other orders; `moves` as in `reordered`."""
+    """Return the problem over patterns of the types `types`, with levels reordered by `moves` (see `reordered`)."""
     walks = tuple(
         (*batch, *(names[level] for level in levels))
         for batch, names, levels in zip(problem.batch_variables, problem.level_variables, moves, strict=True)
@@ -214,7 +214,7 @@ def _moved(axis: Axis, moves: Sequence[tuple[int, ...]]) -> Axis:
 
 
 def with_innermost(problem: Problem, tensors: Sequence[str], var: IndexVar) -> Problem:
-    """The problem in which these dense tensors store an index variable innermost, if they have it."""
+    """Store an index variable innermost in the given dense tensors that have it. Returns the new problem."""
     if not tensors:
         return problem
     accesses = {access.tensor: access for access in problem.accesses}

@@ -17,7 +17,7 @@ Names = tuple[IndexVar, ...]
 
 
 def legal_orders(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Names]:
-    """Yield the orders of the patterns' variables that are concordant with every pattern, some of them twice."""
+    """Yield the orders of the patterns' variables that are concordant with every pattern. Some occur more than once."""
     every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
     named = zip(problem.level_variables, patterns, strict=True) if patterns else ()
     known = [(names, pattern) for names, pattern in named if isinstance(pattern, DynamicPatternInfo)]
@@ -49,7 +49,7 @@ def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bo
 
 
 def has_legal_order(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
-    """Whether some order of all variables is concordant with every pattern, whose levels have the variables `names`."""
+    """Whether an order of all variables is concordant with every pattern; `names` are the variables of their levels."""
     every = tuple(dict.fromkeys(v for of in names for v in of))
     return any(True for _ in _agreeing(every, list(zip(names, patterns, strict=True))))
 
@@ -74,7 +74,7 @@ def _orders(names: Names, pattern: DynamicPatternInfo) -> list[Names]:
 
 
 def _some_orders(problem: Problem, every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
-    """Yield a selection of orders, if there are too many to price all of them.
+    """Yield some of the orders. This is for problems with too many orders to price all of them.
 
     The selection has the stored order, orders with the target's variables first, and orders with one variable of the
     target first. For several patterns, it also has orders that agree with all of them.

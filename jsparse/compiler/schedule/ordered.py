@@ -1,9 +1,9 @@
 """Loop orders that produce the entries of a sparse sum in its result's storage order.
 
 All terms share the loops over the target's outermost index variables, and each term has its own loops inside. Either
-all variables of the target are shared, and a term adds to a scalar. Or all but the last are shared, and a term adds to
-a row in a workspace (Gustavson, 1978). The planner takes the cheaper of these ways, among those that are
-concordant with the patterns and have a row in proportion to the work.
+loops over all variables of the target are shared, and a term adds to a scalar. Or all of these loops but the last are
+shared, and a term adds to a row in a workspace (Gustavson, 1978). The planner takes the cheaper way. A way must be
+concordant with the patterns, and a row must not be too long for the work.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Order:
     Attributes:
         own: the variables of the term's loops inside the shared loops.
         cost: the estimated cost.
-        merge_leaders: pairs (variable, pattern): the pattern that is walked where several meet.
+        merge_leaders: pairs (variable, pattern): the pattern that is walked where several patterns meet.
         scattered: the levels whose segments are scattered into maps.
         walked: pairs of a pattern and its levels in the order of the loops.
     """
@@ -61,7 +61,7 @@ class _Order:
 def ordered_plan(
     problem: Problem, patterns: Sequence[Stored], order: Sequence[IndexVar], schedule: Schedule | None = None
 ) -> Plan | None:
-    """The plan for a problem with terms whose result stores its index variables in `order`; None if there is none.
+    """Plan a problem with terms. Its result stores its index variables in `order`. Returns None if there is no plan.
 
     The steps of `schedule` are part of the plan. Raises ScheduleError if one of them is illegal.
     """
@@ -123,7 +123,7 @@ def _attributes(
 
 
 def _completed(nest: Summary, steps: Sequence[Transformation], given: Schedule) -> Summary:
-    """The nest after the given steps, and after the other steps that are legal and change something.
+    """Apply the given steps to a nest, then those other steps that are legal and change the nest.
 
     Steps that change the structure of the loops come first, since they build the loops anew.
     """
@@ -159,7 +159,7 @@ def _rank(step: Transformation) -> int:
 
 
 def _with_grain(step: Transformation, steps: Sequence[Transformation]) -> Transformation:
-    """Return the step. If it divides a loop over threads and has no grain, it gets the grain of the step in `steps`."""
+    """Return the step. If it divides a loop over threads and has no grain, add the grain of that step in `steps`."""
     if not isinstance(step, Parallelize) or step.grain:
         return step
     return replace(step, grain=next((s.grain for s in steps if isinstance(s, Parallelize)), 1))
@@ -190,7 +190,7 @@ def _best(
     rest: Sequence[IndexVar],
     fixed: tuple[IndexVar, ...] | None,
 ) -> _Order | None:
-    """The cheapest order of a term's own loops, or the fixed one; None if none is concordant with its patterns."""
+    """Find the cheapest order of one term's loops, or take the fixed order; None if no order is concordant."""
     names = [problem.level_variables[n] for n in term.patterns]
     own = tuple(dict.fromkeys(v for v in (*rest, *(v for of in names for v in of)) if v not in shared))
     if any(of.count(v) > 1 for of in names for v in shared):
@@ -225,7 +225,7 @@ def _best(
 
 
 def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], work: float) -> int:
-    """The least number of stored entries in a chunk: with fewer, waking a thread costs more than the work."""
+    """Return the least number of stored entries in a chunk for which the work pays for waking a thread."""
     if not shared:
         return 1
     met = [

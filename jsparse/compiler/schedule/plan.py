@@ -24,8 +24,8 @@ class Plan:
 
     Attributes:
         given: the problem before scheduling.
-        problem: the problem that is compiled: patterns have the storage order in which loops walk them, and dense
-            tensors are stored with the vectorised index innermost.
+        problem: the problem that is compiled. Its patterns have the storage order in which loops walk them, and its
+            dense tensors store the vectorised index innermost.
         schedule: the loops over `problem`.
         patterns: the pattern of each type in `problem.patterns`: the given pattern, its transposed index, or the
             pattern in blocks of rows.
@@ -44,5 +44,5 @@ class Plan:
 
     @lazy
     def rejected(self) -> Candidates:
-        """The other candidates."""
+        """The candidates that were not chosen."""
         return self.find_rejected()

@@ -1,9 +1,9 @@
 """Prefetching: the loops whose entries request memory that later entries read, and how many entries ahead.
 
-An entry requests rows of dense tensors that a later entry selects. The bytes that are requested and not read yet should
-be as many as a core gets from memory during one request: with fewer bytes the core waits, and with more bytes rows push
-each other out of the nearest cache. So the distance is a number of bytes. It is larger if the rows lie in memory and
-not in the last cache.
+An entry requests rows that a later entry selects in dense tensors. The bytes that are requested and not read yet should
+be as many as a core receives from memory during one request. With fewer bytes the core waits, and with more bytes rows
+push each other out of the nearest cache. So the distance follows from a number of bytes, which is larger if the rows
+lie in memory and not in the last cache.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ SHORTEST = LINE_BYTES // 2  # bytes of a row: requesting less takes as long as w
 
 
 class Rows(NamedTuple):
-    """Rows of a dense tensor that entries select, and that no second-level cache holds.
+    """Rows that entries select in a dense tensor, too large for a second-level cache.
 
     Attributes:
-        bytes: the bytes of a row. Where loops around short segments divide rows, all parts of a row are soon requested.
+        bytes: the size of a row in bytes. If loops around short segments divide rows, all parts of a row are soon
+            requested.
         size: the bytes of the part of the tensor that is left once loops around the pattern have fixed their indices.
     """
 
@@ -90,11 +91,11 @@ def distance(rows: Sequence[Rows]) -> int:
 
 
 def rows_from_memory(nest: Summary) -> list[Rows]:
-    """The rows of dense tensors that stored coordinates select, and that are too large for the cache.
+    """Find the rows that stored coordinates select in dense tensors, where these are too large for the cache.
 
-    A part of a row that is shorter than a cache line does not count, since the part before has mostly loaded the line
-    already. A row of a few bytes does not count either. Indices that loops outside of the pattern fix, such as the head
-    of an attention layer, do not add to the size, since the rows of one head are read again and again.
+    Parts of a row that are shorter than a cache line are left out, since the previous part has mostly loaded the line
+    already. Rows of a few bytes are left out, too. Indices that are fixed by loops outside of the pattern, such as the
+    head of an attention layer, do not add to the size, since the rows of one head are read again and again.
     """
     if nest.vector is None or not nest.walk:
         return []
@@ -123,8 +124,8 @@ def _selected(nest: Summary, access: Access) -> Rows | None:
 
 
 def _part(nest: Summary, dense: Sequence[str]) -> int:
-    """Count the elements of a row that one stored entry reads: one tile if the loop over tiles stands outside, and for
-    each other dense loop outside, one coordinate, or as many as run at a time."""
+    """Return how many elements of a row one stored entry reads. A dense loop outside reduces its index to one tile if
+    it runs over tiles; else to one coordinate, or to the coordinates that run at a time."""
     last = max(n for n, name in enumerate(nest.loops) if not nest.entry_vars.isdisjoint(nest.variables_of(name)))
     outside = {nest.outer.get(name, name): name in nest.outer for name in nest.loops[:last]}
     tile = nest.lanes if outside.get(str(nest.vector)) and nest.vector in dense else 1

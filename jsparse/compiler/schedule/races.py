@@ -3,9 +3,9 @@
 Row splitting (the strategy `split`): whether a parallel loop over segments can divide long segments, and whether long
 segments are possible. A static pattern's longest segment decides; a dynamic pattern's segments may have any length.
 
-Copies of small targets (the strategy `reduced`): chunks of a loop that scatters sums each add to a copy of the whole
-target. The copies are added in the order of the chunks, whose number depends on the pattern and the sizes alone. A copy
-has to be cleared, written and read once more, so it pays where a chunk has many more terms than the target has
+Copies of small targets (the strategy `reduced`): if a loop scatters sums, each of its chunks adds to a copy of the
+whole target. The copies are added in the order of the chunks. The number of chunks depends on the pattern and the sizes
+alone. A copy has to be cleared, written and read, so it pays if a chunk has many more terms than the target has
 elements.
 """
 
@@ -76,7 +76,7 @@ def _adds_up(dtype: str, accumulator: str) -> bool:
 
 
 def _has_segments(levels: Sequence[Level]) -> bool:
-    """Whether the entries below one coordinate of the first level are contiguous.
+    """Whether all entries below one coordinate of the first level are contiguous.
 
     They are a segment of the second level, or a run of equal coordinates.
     """
@@ -95,7 +95,7 @@ def _is_run(first: Level, second: Level) -> bool:
 
 
 def may_be_heavy(pattern: Stored) -> bool:
-    """Whether one segment may have more than half of a chunk's share of entries."""
+    """Whether one segment may have more entries than half of an average chunk."""
     if not isinstance(pattern, Pattern):
         return True
     return _has_segments(pattern.format.levels) and 2 * CHUNKS * _longest(pattern) > pattern.nse
@@ -116,7 +116,7 @@ def _longest(pattern: Pattern) -> int:
 
 
 def copied_elements(nest: Summary) -> float:
-    """Return the number of elements of the target; infinity if a size is known at run time only."""
+    """Return the number of elements of the target; infinity if a size is only known at run time."""
     count = 1.0
     for var in nest.statement.target.variables():
         size = nest.problem.size[var]

@@ -35,7 +35,7 @@ from jsparse.notation.assignment import Access, IndexVar
 
 
 def is_table(pattern: Pattern) -> bool:
-    """Whether a pattern is a table: it has exactly one entry for each point of all of its dimensions but the last."""
+    """Whether a pattern is a table: all dimensions but the last are dense, and each of their points has one entry."""
     *outer, last = pattern.format.levels
     return (
         pattern.format.order == tuple(range(pattern.ndim))
@@ -46,7 +46,7 @@ def is_table(pattern: Pattern) -> bool:
 
 @remembered(maxsize=64)
 def in_row_blocks(table: Pattern, rows: Pattern, size: int) -> Pattern:
-    """Insert a dimension before the last one of a table: the block of `size` rows in which the row of each point lies.
+    """Insert a dimension before the last one of a table: the block of `size` rows that contains the row of each point.
 
     `table` and `rows` are tables of the same points: (p, k) and (p, row). The result is (p, row // size, k).
 
@@ -109,7 +109,7 @@ def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -
 
 
 def with_block_loop(nest: Summary, problem: Problem, blocks: RowBlocks) -> Summary:
-    """The same nest over the problem in blocks, with the loop over blocks around the loops over the relation."""
+    """Convert the nest to the problem in blocks, with the loop over blocks around the loops over the relation."""
     own = problem.level_variables[blocks.pattern]
     at = min(n for n, name in enumerate(nest.loops) if name in own)
     order = tuple(nest.outer.get(name, name) for name in nest.loops)
@@ -165,7 +165,7 @@ def _possible(problem: Problem, patterns: Sequence[Stored], size: int) -> Iterat
 
 
 def paying_blocks(nest: Summary, patterns: Sequence[Stored]) -> RowBlocks | None:
-    """The blocks that make a nest cheaper; None if there are none.
+    """Find the row blocks that make a nest cheaper; None if there are none.
 
     Blocks are for nests in which several entries share the rows of a matrix, the loop over matrices stands outside of
     all entries, and sums are scattered.
@@ -183,7 +183,7 @@ def paying_blocks(nest: Summary, patterns: Sequence[Stored]) -> RowBlocks | None
 
 
 def _row_bytes(problem: Problem, access: Access, selected: frozenset[IndexVar]) -> int:
-    """The bytes of a tensor at one coordinate of the selected index variables."""
+    """Return the size in bytes of the part of a tensor at one coordinate of each index variable in `selected`."""
     return extent(problem, [v for v in access.variables() if v not in selected]) * itemsize(problem, access)
 
 
@@ -194,7 +194,7 @@ def _size(nest: Summary, row_variable: IndexVar) -> int:
 
 
 def _saved(nest: Summary, patterns: Sequence[Stored], blocks: RowBlocks, matrix: IndexVar) -> float:
-    """The cost of cache lines of the target, which blocks save, less the cost of shorter segments, which blocks add."""
+    """Return the cost of the target's cache lines that blocks save, less the cost of the shorter segments in blocks."""
     problem, entries = nest.problem, patterns[blocks.pattern].nse
     rows, matrices = problem.size[blocks.row] or 1, problem.size[matrix] or 1
     if blocks.size >= rows:

@@ -129,7 +129,7 @@ class Schedule:
         return self.then(Promote())
 
     def cache_read(self, tensor: str, loop: str) -> Schedule:
-        """Copy the rows of a dense tensor that one panel of the loop reads."""
+        """Copy the rows that one panel of the loop reads in a dense tensor."""
         return self.then(CacheRead(tensor, loop))
 
     def workspace(self, loop: str) -> Schedule:
@@ -137,7 +137,7 @@ class Schedule:
         return self.then(MakeWorkspace(loop))
 
     def merge_by(self, loop: str, leader: str) -> Schedule:
-        """In a loop over several patterns, walk `leader`, such as P0, and look up its coordinates in the others."""
+        """In a loop over several patterns, walk `leader` (such as P0), and look up its coordinates in the rest."""
         return self.then(MergeBy(loop, leader))
 
     def scatter(self, level: str) -> Schedule:
@@ -149,7 +149,7 @@ class Schedule:
         return self.then(Unroll(loop))
 
     def unroll_and_jam(self, loop: str, copies: int) -> Schedule:
-        """Run `copies` iterations of a loop at a time, with their inner loops fused, so that they share rows."""
+        """Run `copies` iterations of a loop at a time with fused inner loops, so that the iterations share rows."""
         return self.then(UnrollAndJam(loop, copies))
 
     def specialize(self, to: Known, what: str, lanes: int = 0) -> Schedule:
@@ -188,7 +188,7 @@ def _step(words: list[str]) -> Transformation:
 
 
 def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
-    """The loop nest that the schedules describe: one for each statement, or one for an assembly.
+    """Build the loop nest from the schedules: one for each statement, or one for an assembly.
 
     The nests of several statements follow each other, or share loops (`loops.fusion`). Long sums of float32 are first
     cut into blocks (`loops.blocked_sums`).
@@ -213,8 +213,8 @@ def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
 
 
 def transformed(problem: Problem, schedule: Schedule, number: int = 0) -> LoopNest:
-    """Apply the steps of a schedule to the nest of one statement. Raises ScheduleError for a step that is illegal,
-    and for a sum in lanes without the step `promote`, which holds the sum in registers.
+    """Apply the steps of a schedule to the nest of one statement. Raises ScheduleError for an illegal step, and for a
+    sum in lanes if no step `promote` holds the sum in registers.
     """
     nest = assembly_nest(problem, canonical_assembly(problem)) if problem.ordered else canonical_nest(problem, number)
     summary = Summary.canonical(problem, number)

@@ -1,15 +1,14 @@
 """Shared loops: the outermost loops that all statements of a program can have in common.
 
 A variable's loop can be shared on three conditions: every statement has the variable; a statement reads the result of
-an earlier statement only at the same coordinate; and all statements walk the variable alike, as the outermost level of
-one pattern, or of patterns that visit all of its coordinates. Threads divide the outermost loop. So its iterations have
-to own a part of every target, or they add to a small target, and each chunk has a copy of it: the gradient of a dense
-layer's weights, for example, is a sum over rows.
+an earlier statement only at the same coordinate; and all statements have the same loop over the variable, over the
+outermost level of one pattern, or of patterns that visit all of its coordinates. Threads divide the outermost loop. So
+each of its iterations has to own a part of every target, or to add to a small target, of which each chunk has a copy.
+The gradient of a dense layer's weights, for example, is a sum over rows.
 
-Patterns may get another order of levels, in which statements share loops. The gradient of columns,
-`dV[j, l] = W[i, j] * dO[i, l]`, shares a loop over j with the statements that compute W, if these walk the pattern
-column by column, too. A pattern can be walked in another order if it has no values in memory, so that only temporaries
-lie on it.
+Patterns may be reordered, so that statements share loops. The gradient of columns, `dV[j, l] = W[i, j] * dO[i, l]`,
+shares a loop over j with the statements that compute W, if these statements also walk the pattern column by column. A
+pattern can be reordered if it has no values in memory, so that only temporaries lie on it.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ def shared_loops(problem: Problem) -> Names:
 
 def is_sum(problem: Problem, number: int, var: IndexVar) -> bool:
     """Whether a statement sums a variable into a dense target that the second-level cache holds, so that each chunk of
-    the variable's loop can have a copy of it.
+    the variable's loop can have a copy of the target.
 
     A dense statement then runs panel by panel, and reads and writes the copy once for a panel's rows, so the variable
-    must be divisible into panels. Sums that stored entries scatter, as in `A.T @ G`, do not count: a walk over the
-    columns of A, whose iterations own the sums, is faster.
+    must be divisible into panels. The result is false for sums that stored entries scatter, as in `A.T @ G`: a loop
+    over the columns of A is faster, since its iterations own the sums.
     """
     statement = problem.statements[number]
     if var in statement.target.variables() or not has_copies(problem, statement):
@@ -74,8 +73,8 @@ def is_full(problem: Problem, var: IndexVar) -> bool:
 
 
 def _ordered(problem: Problem, common: Names) -> Names:
-    """Return the shared loops, outermost first. Threads divide the outermost loop. It has enough iterations, and
-    either these own their parts of every target, or each chunk has its own sums."""
+    """Return the shared loops, outermost first. Threads divide the outermost loop. It has enough iterations, and either
+    these iterations own their parts of every target, or each chunk has its own sums."""
     walked = _walked(problem, common)
     dense = tuple(v for v in _dense(problem, common) if v not in walked)
     owned = [v for v in (*dense, *walked) if _is_divisible(problem, v)]
@@ -102,20 +101,20 @@ def _adds_inside(statement: Statement, var: IndexVar, shared: Names) -> bool:
 
 
 def _common(problem: Problem) -> Names:
-    """Find the variables of all statements for which each result is read only at the coordinate of its write."""
+    """Find the variables that all statements have, and at which each result is read only where it was written."""
     variables = [problem.variables_of(statement) for statement in problem.statements]
     every = [v for v, _ in problem.sizes if all(v in own for own in variables)]
     return tuple(v for v in every if all(_flows(problem, n, v) for n in range(len(problem.statements))))
 
 
 def _flows(problem: Problem, number: int, var: IndexVar) -> bool:
-    """Whether later statements read the result of statement `number` only at the same coordinate of a variable."""
+    """Whether later statements read the result of statement `number` only at their current coordinate of `var`."""
     readers = problem.statements[number + 1 :]
     return not any(reads_elsewhere(problem.statements[number], reader, var) for reader in readers)
 
 
 def _walked(problem: Problem, common: Names) -> Names:
-    """The common variables that patterns store, in the order of levels in which all patterns store them."""
+    """Return the common variables that patterns store, in the order of levels that all patterns share."""
     found: list[IndexVar] = []
     for depth in range(max((len(names) for names in problem.level_variables), default=0)):
         here = {names[depth] if depth < len(names) else None for names in problem.level_variables}
@@ -131,7 +130,7 @@ def _walked(problem: Problem, common: Names) -> Names:
 
 
 def _dense(problem: Problem, common: Names) -> Names:
-    """The common dense variables that tensors store before the positions of a pattern, and not innermost."""
+    """Return the common dense variables that tensors store before the positions of a pattern, and not innermost."""
     levels = {v for names in problem.walks for v in names}
     return tuple(v for v in common if v not in levels and not _stands_inside(problem, v))
 
@@ -152,8 +151,8 @@ def in_shared_order(
 ) -> tuple[Problem, tuple[Stored, ...]]:
     """Return the problem and its patterns with levels in the first order in which all statements share loops.
 
-    Problem and patterns are unchanged if statements share loops in the given order, or in no order. Patterns of results
-    keep their order, unless `holds_results` is false: then further statements may turn these results into temporaries.
+    Problem and patterns are unchanged if statements share loops in the given order, or in no order. If `holds_results`,
+    patterns of results keep their order. Else statements that are added later may turn these results into temporaries.
     """
     if len(problem.statements) > 1 and not shared_loops(problem):
         held = (*problem.operands, *(problem.results if holds_results else ()))

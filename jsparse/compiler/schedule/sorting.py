@@ -85,7 +85,7 @@ class Sortable:
     """A product, and which of its patterns may be sorted.
 
     Attributes:
-        problem: the product, with a dense result or one on a pattern that exists.
+        problem: the product, with a dense result or a result on an existing pattern.
         patterns: its patterns.
         entries: for each pattern the number of entries to sort; 0 if it has to stay as it is.
     """
@@ -120,11 +120,11 @@ class Sortable:
         return tuple(dict.fromkeys(v for names in self.names for v in names))
 
     def stored_orders(self) -> Iterable[Names]:
-        """Return orders that need no sort, if there are too many variables to try all orders; else none."""
+        """Return orders that need no sort if there are too many variables to try all orders; else an empty result."""
         return legal_orders(self.problem, self.patterns) if len(self.variables) > MAX_PERMUTED else ()
 
     def cheapest(self, walks: Iterable[Names], prices: Prices) -> Sorts | None:
-        """The cheapest sorts for loops in one of the orders `walks`; None if a fixed pattern forbids all of them.
+        """Find the cheapest sorts for loops in one of the orders `walks`; None if a fixed pattern forbids all orders.
 
         Orders with cheap sorts come first. All orders reach the same products, so the search ends where the sorts and
         the products alone cost as much as the cheapest order so far.
@@ -145,7 +145,7 @@ class Sortable:
         return best
 
     def _needed(self, walk: Names) -> float:
-        """The price of the sorts that loops in this order need; infinite if a fixed pattern forbids the order."""
+        """Return the price of the sorts for loops in the order `walk`; infinity if a fixed pattern forbids it."""
         price = 0.0
         for names, orders, entries in zip(self.names, self.orders, self.entries, strict=True):
             if orders is not None and walked_levels(names, walk) not in orders:
@@ -194,10 +194,10 @@ class Sortable:
         return BISECTED * searches * before * min(min(fans) * log2(1 + own), own)
 
     def _stores(self, walk: Names, counts: TripCounts) -> float:
-        """The cost of the cache lines of a dense target that loops in the order `walk` read, change and write.
+        """Return the cost of the cache lines that loops in the order `walk` read, change and write in a dense target.
 
-        The outermost loops over the target restrict the other loops to a part of it: to a row, which is in a near
-        cache, or to a column, with a line for each element.
+        The outermost loops over the target restrict the other loops to a part of the target: to a row, which is in a
+        near cache, or to a column, which has another cache line for each element.
         """
         problem = self.problem
         tensor, kept = problem.type_of[problem.target.tensor], problem.target.variables()
@@ -217,7 +217,7 @@ class Sortable:
         return counts.entries[walk.index(walked[-1])] * -(-block // LINE_BYTES) * gather_cost(region)
 
     def _fan(self, n: int, walk: Names, var: IndexVar) -> list[float]:
-        """Return a list with the entries of the level of `var` per position above; empty if the pattern lacks `var`."""
+        """Return a list of one number: the entries of `var`'s level per position above; [] if there is no level."""
         names = walked_as(self.names[n], walk)
         if var not in names:
             return []
@@ -234,7 +234,7 @@ def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
 
 
 def einsum_sorts(product: Sortable) -> Sorts | None:
-    """The cheapest sorts for a product with a dense result or a result on a pattern; None if all are forbidden."""
+    """Find the cheapest sorts for a product with a dense result or a result on a pattern; None if none is allowed."""
     walks = chain(product.stored_orders(), legal_orders(product.problem))
     return product.cheapest(dict.fromkeys(walks), Prices(VISIT, 1.0, 1, True))
 
@@ -275,7 +275,7 @@ def _part(walk: Names, variables: Names) -> Names:
 
 
 def _distinct(pattern: Stored) -> Stored:
-    """A pattern with the same number of entries whose levels store each coordinate once, as trip counts expect."""
+    """Return a pattern with as many entries, in levels that store each coordinate once, as trip counts expect."""
     levels = pattern.format.levels
     if not isinstance(pattern, DynamicPatternInfo) or all(x.unique and not x.kind.is_branchless for x in levels):
         return pattern

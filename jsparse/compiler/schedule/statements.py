@@ -79,13 +79,13 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
 
 
 def shares_cheaply(problem: Problem, patterns: Sequence[Stored]) -> bool:
-    """Whether shared loops, if there are any, cost little more than the loops that each statement prefers by itself."""
+    """Whether shared loops, if any, cost little more than separate loops that each statement prefers by itself."""
     return _price_of_sharing(problem, patterns) <= MOST_COST
 
 
 def with_lanes_innermost(problem: Problem, patterns: Sequence[Stored]) -> Problem:
-    """Store one index variable innermost in all dense tensors, if statements share loops cheaply only then; else return
-    the problem unchanged."""
+    """Store one index variable innermost in all dense tensors, if statements share loops cheaply only in that storage.
+    Else return the problem unchanged."""
     if shares_cheaply(problem, patterns):
         return problem
     dense = [tensor.name for tensor in problem.tensors if tensor.positions is None]
@@ -111,7 +111,7 @@ def _preferred(problem: Problem, patterns: Sequence[Stored]) -> Iterator[IndexVa
 
 
 def _cost_of_sharing(problem: Problem, patterns: Sequence[Stored], shared: Sequence[IndexVar]) -> float:
-    """The cost of all statements in shared loops, relative to the cost of each in the loops that it prefers.
+    """Return the cost of all statements in shared loops, relative to their cost if each has the loops it prefers.
 
     In shared loops dense tensors stay as they are stored, so lanes may have to gather or scatter.
     """
@@ -125,7 +125,7 @@ def _cost_of_sharing(problem: Problem, patterns: Sequence[Stored], shared: Seque
 
 @remembered(maxsize=4096)
 def _price(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...] | None) -> float:
-    """Price one statement inside of the loops `shared`. With None, its tensors may be stored in other orders."""
+    """Price one statement inside of the loops `shared`. If that is None, its tensors may be stored in other orders."""
     return plan(problem, patterns, as_stored=shared is not None, outer=shared or ()).cost.total
 
 
@@ -150,8 +150,8 @@ def _alone(problem: Problem, patterns: Sequence[Stored], number: int, shared: tu
 
 
 def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: Sequence[Plan], in_blocks: bool) -> int:
-    """Return the least number of stored entries in a chunk that pays for waking a thread and for copies of sums. In a
-    dense loop or a loop over panels, iterations count instead of entries."""
+    """Return the least number of stored entries in a chunk that pays for waking a thread and for copies of sums. For a
+    dense loop or a loop over panels, return the number of iterations instead."""
     work = sum(plan.cost.total for plan in plans)
     sums = [s.target for n, s in enumerate(problem.statements) if is_sum(problem, n, var)]
     copied = sum(extent(problem, target.variables()) for target in sums)
@@ -164,7 +164,7 @@ def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: S
 
 
 def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored], schedule: Schedule | None = None) -> Plan:
-    """Find the cheapest plan of one statement that rounds a narrow float once, with the steps of `schedule` if given.
+    """Find the cheapest plan of one statement. It rounds a narrow float once, and has the steps of `schedule` if given.
 
     If the cheapest plan would accumulate a narrow float in memory, the target gets the dtype of arithmetic, and the
     cheapest plan for that target is returned. The caller then narrows the result.
@@ -199,7 +199,7 @@ def narrow_sums(problem: Problem, *schedules: Schedule) -> frozenset[str]:
 
 
 def with_unrounded(problem: Problem, names: Collection[str]) -> Problem:
-    """Return the problem in which these tensors have the dtype of arithmetic."""
+    """Give the tensors `names` the dtype of arithmetic. Returns the new problem."""
     return replace(
         problem,
         tensors=tuple(replace(t, dtype=unrounded(t.dtype)) if t.name in names else t for t in problem.tensors),

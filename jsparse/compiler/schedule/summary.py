@@ -183,19 +183,19 @@ class OrderFacts(StatementFacts):
 
     @lazy
     def scatters(self) -> bool:
-        """Whether a reduction stands outside an index of the target, so that sums are added up in memory."""
+        """Whether a reduction is outside the loop over an index of the target, so that sums are added up in memory."""
         return not self.free_vars.issuperset(self.head)
 
     @lazy
     def inner_lanes(self) -> tuple[int, int]:
-        """How many factors in lanes have the index of the innermost reduction, and how many lack it."""
+        """The numbers of factors in lanes with, and without, the index of the innermost reduction."""
         last = self.tail[-1:]
         carried = [own.issuperset(last) for own in self.factor_vars if self.vector in own]
         return sum(carried), len(carried) - sum(carried)
 
     @lazy
     def saves_in_lanes(self) -> bool:
-        """Whether summing the innermost reduction first saves work in lanes: a factor that lacks it runs in lanes."""
+        """Whether summing the innermost reduction first saves work in lanes for factors without its index."""
         if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.contracted:
             return False
         if not self.sums_first:
@@ -246,7 +246,8 @@ class LoopFacts(OrderFacts):
     """Facts that depend on all loops, too.
 
     Attributes:
-        loops: the names of the loops, without lookups and lanes. In an assembly, the loops over the target's indices.
+        loops: the names of the loops, without lookups and lanes. In an assembly, only the loops over the target's
+            indices.
         structure: the steps that do not leave loops, lanes and sums as they are.
     """
 
@@ -324,7 +325,7 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def tiles_outermost(self) -> bool:
-        """Whether the loop over register tiles stands outside all loops over patterns. False if all are sums."""
+        """Whether the loop over register tiles is outside all loops over patterns; false if all of these are sums."""
         if not self.head or self.vector not in self.free_vars:
             return False
         name = outer_name(self.problem, str(self.vector))
@@ -353,12 +354,12 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def position_panel(self) -> int:
-        """The entries of a reduction in one panel of positions; 0 if there are none."""
+        """The number of entries of a reduction in one panel of positions; 0 if positions are not divided."""
         return next((self.splits[v] for v in self.tail if v in self.positions and v in self.splits), 0)
 
     @lazy
     def panel(self) -> int:
-        """The coordinates of the innermost reduction in one panel; 0 if it is not split."""
+        """The number of coordinates of the innermost reduction in one panel; 0 if this reduction is not split."""
         return self.splits.get(self.tail[-1], 0) if self.tail else 0
 
     @lazy
@@ -396,13 +397,13 @@ class LoopFacts(OrderFacts):
 class Summary(LoopFacts):
     """The nest of one statement: the loops' names, outermost first, and the steps that made it.
 
-    A fact belongs to the first class that has all fields on which the fact depends. So nests that agree in the fields
-    of a class have its facts in common, and take them over from each other.
+    A fact belongs to the first class that has all fields on which the fact depends. So nests with equal fields of a
+    class have equal facts of this class, and one nest takes these facts over from another.
 
     Attributes:
         steps: the transformations so far.
-        concordant: whether patterns will be stored in the order in which loops walk them. Else the stored order of the
-            problem counts, and loops that contradict it search.
+        concordant: whether patterns will be stored in the order in which loops walk them. Else patterns keep the stored
+            order of the problem, and loops in another order search.
     """
 
     steps: tuple[Transformation, ...] = ()
@@ -423,7 +424,7 @@ class Summary(LoopFacts):
         return found.knowing(self, LoopFacts if step.keeps_loops else StatementFacts)
 
     def instead(self, loops: tuple[str, ...], steps: tuple[Transformation, ...]) -> Summary:
-        """The summary with other loops and steps, but the same order of the patterns' variables and the same lanes."""
+        """Return a summary with other loops and steps, the same order of the patterns' variables and the same lanes."""
         return Summary(self.problem, self.number, loops, steps, steps, self.concordant).knowing(self, OrderFacts)
 
     def on(self, problem: Problem) -> Summary:
@@ -530,8 +531,8 @@ class Summary(LoopFacts):
         return any(step.loop in self.walk for step in self.found("unroll"))
 
     def stores_innermost(self, access: Access, var: IndexVar) -> bool:
-        """Whether the tensor stores an index, which occurs once, as its innermost axis. If storage orders follow the
-        loops, a dense tensor can do so, unless an index is read from a table."""
+        """Whether `var` occurs once in the access, and the tensor stores it innermost. If storage orders follow the
+        loops, a dense tensor can store `var` innermost, unless an index is read from a table."""
         if access.indices.count(var) != 1:
             return False
         tensor = self.problem.type_of[access.tensor]

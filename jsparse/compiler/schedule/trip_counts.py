@@ -51,7 +51,7 @@ class TripCounts:
 def walked_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
     """A pattern's levels in the order of the walk.
 
-    Levels of a repeated variable become neighbours, unless the stored order already agrees with the walk.
+    If two levels have the same variable, they become neighbours, unless the stored order already agrees with the walk.
     """
     first = list(dict.fromkeys(names))
     levels = range(len(names))
@@ -135,7 +135,7 @@ class _Fan:
     is_unique: bool
 
     def per_coordinate(self, size: int) -> float:
-        """The expected number of entries of a segment that have one given coordinate out of `size` coordinates."""
+        """Return the expected number of a segment's entries at a given coordinate, one of `size` coordinates."""
         return min(self.count / size, 1.0) if self.is_unique else self.count / size
 
 
@@ -159,14 +159,14 @@ class _Selection:
                 self.by[var] = leader
 
     def _coordinates(self, number: int, var: IndexVar) -> float:
-        """How many coordinates of a variable have entries in a pattern, at most."""
+        """Return an upper bound of the number of coordinates of a variable that have entries in a pattern."""
         pattern = self.patterns[number]
         if not isinstance(pattern, Pattern):
             return inf
         return float(degree_groups(pattern, pattern.format.order[self.levels[number][var]])[0].sum())
 
     def common(self, leader: int, number: int, bound: set[IndexVar]) -> float | None:
-        """The share of the leader's entries that another pattern stores, too; None if that is not known.
+        """Estimate the share of the leader's entries that another pattern also stores; None if it is not known.
 
         It is counted in a sample of entries if both patterns are static and have the same index variables. Independent
         patterns share few entries. But a result's pattern lies within its operands' patterns, and a narrow band lies
@@ -184,7 +184,7 @@ class _Selection:
         return max(common_share(one, tuple(a for a, _ in dims), other, tuple(b for _, b in dims)), 1 / SAMPLE)
 
     def longer(self, fan: _Fan, number: int) -> _Fan:
-        """Scale the count of a level to the mean length of the segments that the pattern walked above selects."""
+        """Scale the count of a level to the mean length of the segments that the leader of the level above selects."""
         leader = None if fan.above is None else self.by.get(fan.above)
         if fan.above is None or leader in (None, number):
             return fan
@@ -232,7 +232,7 @@ def _led(
 def _lookup(fan: _Fan, times: float, stored: float) -> tuple[float, bool]:
     """The cost of `times` lookups of a coordinate, and whether segments are scattered into maps for them.
 
-    Over all executions of the loops the segments have `stored` entries.
+    `stored` is the number of entries of the segments, over all executions of the loops.
     """
     search = _search(fan, times)
     in_map = LOOKUP * times + SCATTER * stored

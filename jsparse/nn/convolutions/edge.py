@@ -35,14 +35,14 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
         (20, 6)
 
     Wang et al., "Dynamic graph CNN for learning on point clouds", 2019. Since `mlp` may be any function, it is called
-    with an array of all edges, (nse, 2 · features): this layer takes memory for each entry and feature.
+    with an array of all edges, (nse, 2 · features). So the memory grows with the number of entries times features.
 
     Args:
         graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
             edges count once if their weights were added, and as often as they occur if they were kept.
         x: features (nodes, features), or a pair (sources, features), (targets, features).
         mlp: a function of an array (edges, 2 · features) that treats edges alike and gives (edges, out). For the
-            padding of a dynamic pattern it gets the first edge again, and its results there are not used.
+            padding of a dynamic pattern, `mlp` gets the first edge again, and these results are not used.
         reduction: "max", "mean" or "sum".
 
     Returns an array (targets, out), 0 for nodes without neighbours.
@@ -73,19 +73,19 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
 
 
 def _at_one_end(side: str, pattern: Pattern | DynamicPattern, x: jax.Array) -> jax.Array:
-    """Return the features (nse, features) of one end of each edge, 0 in padding. Cotangents are summed in float32."""
+    """Return the features (nse, features) at one end of each edge, 0 in padding. Cotangents are summed in float32."""
     at = indices_of(pattern)
     found: Any = einsum(f"{at},{side}f->{at}f", pattern, x)
     return found.values.reshape(pattern.nse, x.shape[1])
 
 
 def _inside(ends: jax.Array, pattern: DynamicPattern) -> jax.Array:
-    """Return whether each slot is an edge, bools (nse, 1): the nodes of padding are out of range."""
+    """Return bools (nse, 1): whether each slot holds an edge. In padding, the nodes are out of range."""
     return (ends < np.array(pattern.shape, ends.dtype)[:, None]).all(0)[:, None]
 
 
 def _without_padding(features: jax.Array, is_edge: jax.Array) -> jax.Array:
-    """Return the features of edges (nse, features), in which padding gets the features of the first edge.
+    """Replace the features of padding by the features of the first edge, in an array (nse, features).
 
     A network and its derivatives may be infinite at features that belong to no edge, such as the distance of a node
     from itself, and 0 times infinity is NaN. A network that is finite at all edges is finite at the first edge.

@@ -1,4 +1,4 @@
-"""Graph isomorphism networks, and the two linear layers that convolutions apply to messages or to their sum."""
+"""Graph isomorphism networks, and a pair of linear layers that convolutions apply to messages or to their sum."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class GINConv(Layer):
 
 
 def two_layers(inputs: int, hidden: int | None, out: int | None) -> dict[str, Parameter]:
-    """The parameters of two linear layers. If only one width is given, both layers have it."""
+    """Return the parameters of two linear layers. If only one width is given, both layers have this width."""
     hidden, out = _widths(hidden, out)
     return chosen(
         up=Parameter((inputs, hidden)),

@@ -44,8 +44,8 @@ def rgcn_conv(
             in / blocks, out / blocks).
         root: (target_in, out), or None.
         bias: (out,), or None.
-        normalize: whether the weights of each row and relation are divided by their sum: a mean over neighbours, as
-            in `aggregate`.
+        normalize: whether the weights of each row are divided by their sum, in each relation. Then the sum over
+            neighbours is a mean, as in `aggregate`.
 
     Returns an array (targets, out).
 
@@ -89,7 +89,7 @@ def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:
 
 
 def _means(graph: Any, dtype: DTypeLike) -> Any:
-    """Scale a graph so that each row of each relation adds up to 1, if it has entries, in float32 or wider.
+    """Scale a graph, in float32 or wider, so that each row with entries adds up to 1 in each relation.
 
     The cotangents through the weights and through their sums nearly cancel, so weights are widened before both uses.
     """
@@ -114,7 +114,7 @@ def _check(graph: Graph, source: jax.Array, target: jax.Array, kernel: jax.Array
 
 @dataclass(frozen=True, slots=True)
 class RGCNConv(Layer):
-    """A kernel for each relation of a graph (relations, targets, sources), as `jsparse.nn.rgcn_conv` computes it.
+    """A convolution with a kernel for each relation of a graph, as `jsparse.nn.rgcn_conv` computes it.
 
     Schlichtkrull et al., 2018.
 

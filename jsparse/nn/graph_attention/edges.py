@@ -29,10 +29,11 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 def attended_edges(
     graph: Graph, edge_features: Any, self_loops: bool, layer: str
 ) -> tuple[Pattern | DynamicPattern, SparseTensor | None]:
-    """Return the pattern of the edges that attention uses, and the edges' features on this pattern extended by an axis.
+    """Return the pattern of the edges that attention uses, and the features of these edges as a tensor.
 
-    All self-loops, added or not, get the mean of the features of the other edges that end at the node.
-    Target i is source i, also where there are more sources than targets, as in samples of neighbours.
+    The tensor has the pattern extended by an axis of features. Every self-loop, added or not, gets the mean of the
+    features of the other edges that end at the node. Target i is source i, even if there are more sources than targets,
+    as in samples of neighbours.
 
     Args:
         edge_features: (nse, features) in the order of the graph's stored entries, or a SparseTensor on the graph's
@@ -65,7 +66,7 @@ def attended_edges(
 
 
 def _on_edges(features: SparseTensor, pattern: Pattern | DynamicPattern, layer: str) -> jax.Array:
-    """Return the features (nse, features) of a tensor, whose pattern has to be the edges' pattern, extended."""
+    """Return the features (nse, features) of a tensor. Its pattern must be the edges' pattern with one more axis."""
     width = features.shape[-1] if features.ndim == pattern.ndim + 1 else 0
     expected = pattern.extended([width])
     fits = width > 0 and features.shape[:-1] == pattern.shape and features.pattern.digest == expected.digest
@@ -78,7 +79,7 @@ def _on_edges(features: SparseTensor, pattern: Pattern | DynamicPattern, layer: 
 
 
 def _with_loops(pattern: Pattern | DynamicPattern) -> Pattern | DynamicPattern:
-    """Return the pattern in which each target has one self-loop. The targets are the first sources."""
+    """Return the pattern with exactly one self-loop at each target. Target i is source i."""
     if isinstance(pattern, Pattern):
         return _joint(pattern)
     others = of_ones(pattern)
@@ -111,7 +112,7 @@ def _loops(pattern: Pattern | DynamicPattern) -> Pattern:
 def _with_means(
     found: SparseTensor, features: jax.Array, pattern: Pattern | DynamicPattern, whole: Pattern | DynamicPattern
 ) -> SparseTensor:
-    """Return the features on the pattern with self-loops. A self-loop gets the mean over the target's other edges."""
+    """Return the features of all edges and self-loops. A self-loop gets the mean over the target's other edges."""
     nodes, width = pattern.shape[0], features.shape[1]
     rows, columns, *_ = coords(of_ones(pattern))
     target = jnp.where(rows == columns, nodes, rows)  # out of range: neither counted nor added
@@ -181,7 +182,7 @@ class AttentionLayer(Layer):
 
 
 def check_edge_kernel(features: SparseTensor | None, kernel: ArrayLike | None, like: jax.Array, layer: str) -> None:
-    """Raise ShapeError unless there is a kernel (edge_in, heads, dim) where there are features of edges."""
+    """Raise ShapeError if there are features of edges, but no kernel (edge_in, heads, dim)."""
     if features is None:
         return
     expected = (features.shape[-1], *like.shape[1:])
@@ -191,7 +192,7 @@ def check_edge_kernel(features: SparseTensor | None, kernel: ArrayLike | None, l
 
 
 def check_vectors(layer: str, heads: tuple[int, int], **given: Any) -> list[jax.Array]:
-    """Convert the given arrays (heads, dim), such as attention vectors. Raises ShapeError for other shapes."""
+    """Convert arrays (heads, dim), such as attention vectors, to JAX arrays. Raises ShapeError for other shapes."""
     found = [dense_array(x, layer, f"{name} (heads, dim)") for name, x in given.items()]
     for name, x in zip(given, found, strict=True):
         if x.shape != heads:

@@ -71,7 +71,7 @@ def gat_conv(
 
     Args:
         graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
-            edges have one score if their weights were added, and a score each if they were kept.
+            edges share one score if their weights were added, and have separate scores if the edges were kept.
         x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         kernel: W, (in, heads, dim).
         attention_source, attention_target: s and t, (heads, dim).

@@ -135,7 +135,7 @@ def _attended(
     of_edges: jax.Array | None,
     kept: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array | None]:
-    """Return the weighted sums of values, and the weighted sums of the features of edges or None."""
+    """Return the weighted sums of values, and the weighted sums of edge features, or None without edge features."""
     heads = pattern.extended([q.shape[1]])
     at, dtype = indices_of(pattern), wide_float(q.dtype)
     scores = at_edges("ihd,jhd->ijh", q, k, like=heads, dtype=dtype)

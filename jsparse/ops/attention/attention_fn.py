@@ -94,7 +94,8 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
 
     The layer passes queries, keys and values of shape (..., length, heads, dim), its dropout, and masks and biases that
     broadcast to (..., heads, T, S). The masks and biases are read at the entries of the sparse mask only. So a padding
-    mask, such as `flax.nnx.make_attention_mask` returns, is passed to the layer as usual. A query without keys gives 0.
+    mask, such as `flax.nnx.make_attention_mask` returns, is passed to the layer as usual. The result is 0 for a query
+    that sees no key.
 
     A layer that decodes (`decode=True`) passes one query, its cache of keys and values, and a mask that shows the keys
     written so far. The query then sees the keys in one row of the sparse mask: the row of the last key that the layer's
@@ -111,7 +112,7 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
             dynamic. Without it, each call of the layer passes a mask, as `layer(x, mask=pattern)`.
         scale: the factor of the scores; by default dim ** -0.5.
 
-    Returns a function that compares equal to other such functions of the same static pattern and scale. Precision is
+    Returns a function. Two of these functions are equal if they have the same static pattern and scale. Precision is
     ignored: kernels multiply in float32. Calls raise ShapeError for shapes that do not fit, NotYetSupportedError for
     `sow_weights=True`.
 

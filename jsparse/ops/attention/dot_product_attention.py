@@ -32,8 +32,9 @@ def dot_product_attention(
 ) -> jax.Array:
     """Attention with the arguments of `jax.nn.dot_product_attention`, where the mask may be sparse.
 
-    With a sparse mask this is `jsparse.sparse_attention` in another layout, one kernel forward and one backward, and a
-    query without keys gives 0. Otherwise it is `jax.nn.dot_product_attention`, where such a query gives a mean.
+    With a sparse mask, this is `jsparse.sparse_attention` in the layout of jax.nn: one kernel forward and one backward.
+    The result is then 0 for a query that sees no key. Without a sparse mask, `jax.nn.dot_product_attention` is called,
+    whose result for a query that sees no key is a mean.
 
     Args:
         query: (..., T, heads, dim).
@@ -72,7 +73,7 @@ def dot_product_attention(
 
 
 def checked_pattern(mask: PatternLike, query: Array, key: Array, value: Array) -> Pattern | DynamicPattern:
-    """The pattern of a sparse mask. Raises ShapeError if shapes do not fit."""
+    """Return the pattern of a sparse mask. Raises ShapeError if shapes do not fit."""
     pattern = pattern_of(mask)
     shapes = f"query {query.shape}, key {key.shape}, value {value.shape} and a mask of shape {tuple(mask.shape)}"
     if min(query.ndim, key.ndim, value.ndim) < 3 or len({x.shape[:-3] for x in (query, key, value)}) > 1:
@@ -107,7 +108,7 @@ def over_lengths(
     Args:
         bias: an array that broadcasts to (..., heads, T, S), or a SparseTensor on the pattern.
         dense_mask: an array that broadcasts to the same shape, False for entries of the pattern that are left out.
-        kept: the factors with which the weights are multiplied.
+        kept: the factors by which the weights are multiplied.
     """
     shape = (*query.shape[:-3], query.shape[-2], query.shape[-3], key.shape[-3])
     added = []

@@ -20,7 +20,7 @@ def dropout_factors(
 ) -> jax.Array | None:
     """The factors of dropout, 0 or 1 / (1 - rate); None for a rate of 0.
 
-    Raises ShapeError for a rate out of range, and if there is no key. Messages call the argument `dropout_{name}`.
+    Raises ShapeError if the rate is out of range, or no key is passed. Messages call the argument `dropout_{name}`.
     """
     check_rate(rate, what)
     if not rate:

@@ -74,7 +74,7 @@ class _Plan:
     is_causal: bool
 
     def axes(self, level: int) -> tuple[Any, ...]:
-        """The axes of vmap for (added, kept), along a batch axis or (-1) the heads: 0, or None without that axis."""
+        """Return the axes of vmap for (added, kept), along a batch axis or (-1) the heads: None for a shared array."""
         added = tuple(0 if kind.axes[level] else None for kind in self.added)
         return added, 0 if self.kept is not None and self.kept.axes[level] else None
 
@@ -130,7 +130,7 @@ def _attention(pattern: Pattern | None, plan: _Plan) -> Callable[..., Any]:
 
 
 def _in_groups(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
-    """Map a function over the heads of queries. Each head of keys serves `heads / shared` heads of queries."""
+    """Map a function over the heads of queries. `heads / shared` heads of queries use the same head of keys."""
 
     def split(x: Any) -> jax.Array:
         return x.reshape(plan.shared, -1, *x.shape[1:])
@@ -171,7 +171,7 @@ def _attend(
     kept: jax.Array | None,
     scale: jax.Array,
 ) -> Any:
-    """Compute attention on one pattern. The pattern's first dimension is the head, unless a single head is computed."""
+    """Compute attention on a pattern (heads, n, m) for all heads, or on a pattern (n, m) for one head."""
     h, dtype = "" if plan.by_head else "h", wide_float(q.dtype)
     scores: Any = einsum(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
     logits = scores * scale

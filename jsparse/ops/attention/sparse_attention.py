@@ -33,13 +33,13 @@ def sparse_attention(
         out[i] = Σ_j w[i, j] · v[j],   w[i, j] = softmax over stored j of (scale · q[i] · k[j] + bias[i, j])
 
     No array with an element for each stored entry is kept for derivatives: the backward pass computes the weights anew
-    from the maximum and the sum of each row (Dao et al., FlashAttention, NeurIPS 2022). A row without entries gives 0,
-    and so does one whose biases are all -inf. `jsparse.dot_product_attention` has the arguments of `jax.nn`, and
-    `jsparse.attention_fn` makes a function for Flax.
+    from the maximum and the sum of each row (Dao et al., FlashAttention, NeurIPS 2022). The result is 0 for a
+    row without entries, and for a row whose biases are all -inf. `jsparse.dot_product_attention` has the arguments of
+    `jax.nn`, and `jsparse.attention_fn` makes a function for Flax.
 
     Args:
         q: queries, (..., heads, n, dim).
-        k: keys, (..., kv_heads, m, dim). There may be fewer heads than in q, if kv_heads divides heads: consecutive
+        k: keys, (..., kv_heads, m, dim). There may be fewer heads than in q if kv_heads divides heads: consecutive
             heads of queries then share a head of keys (grouped queries; Ainslie et al., 2023).
         v: values, (..., kv_heads, m, dim of values).
         mask: a Pattern or a SparseTensor, whose values play no part, of shape (n, m), or (heads, n, m) with a pattern
@@ -117,7 +117,7 @@ def _check_bias(
 
 
 def _may_agree(a: Any, b: Any) -> bool:
-    """Whether two patterns can have the same entries in the same order. Of dynamic ones, only types are compared."""
+    """Whether two patterns can have the same entries in the same order. For dynamic patterns, only types count."""
     if isinstance(a, Pattern) or isinstance(b, Pattern):
         return same_entries(a, b)
     return bool(a.type == b.type)

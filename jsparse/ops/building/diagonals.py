@@ -37,7 +37,7 @@ def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> Sp
         format: the format of the matrix, by default csr (dcsr if there are many more rows than entries).
 
     Returns a SparseTensor for a vector, an array for a matrix. Raises ShapeError for other ranks, FormatError for an
-    unsuitable format, DTypeError unless `v` holds numbers.
+    unsuitable format, DTypeError if `v` does not hold numbers.
     """
     given = as_sparse_operand(v, "jsparse.diag")
     if not isinstance(given, SparseTensor):
@@ -70,7 +70,8 @@ def diagonal(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
         offset: the diagonal: 0 for the main one, above it positive, below it negative.
         axis1, axis2: the dimensions of rows and of columns.
 
-    The dtype stays. Raises ShapeError for axes out of range or equal ones, and below two dimensions.
+    The dtype stays. Raises ShapeError if an axis is out of range, the axes are equal, or there are fewer than two
+    dimensions.
     """
     tensor = as_tensor(a, "diagonal")
     found = _diagonal(tensor, offset, axis1, axis2, "diagonal")
@@ -87,7 +88,8 @@ def trace(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Spa
 
         >>> jsparse.trace(A)
 
-    The dtype is as in jnp.sum. Raises ShapeError for axes out of range or equal ones, and below two dimensions.
+    The dtype is as in jnp.sum. Raises ShapeError if an axis is out of range, the axes are equal, or there are fewer
+    than two dimensions.
     """
     tensor = as_tensor(a, "trace")
     # A dense level is as long as the diagonal, so one program serves all patterns of a shape.
@@ -99,7 +101,7 @@ def trace(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Spa
 
 
 def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: str, dense: bool = True) -> SparseTensor:
-    """Take a diagonal as a SparseTensor. With `dense`, the diagonal of a static matrix has a dense level."""
+    """Return a diagonal as a SparseTensor. If `dense`, the diagonal of a static matrix is stored in a dense level."""
     by = as_integer(offset, f"the offset of jsparse.{what}")
     rows, columns = as_axes((axis1, axis2), tensor.ndim, what)
     by = max(min(by, tensor.shape[columns]), -tensor.shape[rows])
@@ -136,7 +138,7 @@ def tril(a: SparseLike, k: int = 0) -> SparseTensor:
 
         >>> jsparse.tril(A, -1)  # strictly below the main diagonal
 
-    The dtype stays. Raises ShapeError below two dimensions.
+    The dtype stays. Raises ShapeError for tensors of fewer than two dimensions.
     """
     return _triangle(a, as_integer(k, "the k of jsparse.tril"), True, "tril")
 

@@ -79,8 +79,8 @@ def full(
         dtype: by default the dtype of jnp.full.
         format: a format whose levels are all dense, unless the value is 0.
 
-    Raises PatternError for a value other than 0 in another format: the result would be dense. `jnp.full` makes an
-    array, and `SparseTensor(jnp.full(P.nse, x), P)` has the value at the entries of a pattern.
+    Raises PatternError for a value other than 0 without a format of dense levels: every element would be stored.
+    `jnp.full` makes an array, and `SparseTensor(jnp.full(P.nse, x), P)` has the value at the entries of a pattern.
     """
     sizes = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
     kind = jnp.asarray(fill_value).dtype if dtype is None else dtype
@@ -126,7 +126,8 @@ def full_like(A: SparseTensor, fill_value: complex, dtype: DTypeLike | None = No
 
         >>> jsparse.full_like(jsparse.ones((2, 3), format="dense"), 7).todense()
 
-    Raises PatternError for any other value; `A.map(lambda v: x)` has the value x at the stored entries.
+    Raises PatternError for a value other than 0 if A does not store every element; `A.map(lambda v: x)` has the value x
+    at the stored entries.
     """
     if fill_value and not A.format.is_dense:
         raise PatternError(

@@ -36,8 +36,8 @@ def block_diag(mats: Iterable[SparseLike], *, format: Format | str | None = None
         mats: tensors of at most two dimensions, of any sizes.
         format: the format of the result, by default the format that the matrices share, else csr or dcsr.
 
-    Raises ShapeError for no matrices and for more dimensions, DTypeError for dense arrays, FormatError for an
-    unsuitable format.
+    Raises ShapeError if `mats` is empty or a tensor has more than two dimensions, DTypeError for dense arrays,
+    FormatError for an unsuitable format.
     """
     given = as_tensors(mats, "block_diag")
     if any(tensor.ndim > 2 for tensor in given):
@@ -146,7 +146,7 @@ def _with_rank(x: SparseTensor | jax.Array, ndim: int) -> Any:
 
 
 def are_known(*operands: SparseTensor | Array) -> bool:
-    """Whether all operands are tensors on static patterns, whose values are known."""
+    """Whether all operands are tensors with static patterns and known values."""
     return all(isinstance(x, SparseTensor) and isinstance(x.pattern, Pattern) and is_known(x.values) for x in operands)
 
 
@@ -157,7 +157,7 @@ def of_pairs(
     shape: Sequence[int],
     format: Format,
 ) -> SparseTensor:
-    """Make the tensor of the products of each entry of `left` with each entry of `right`, both known.
+    """Make a tensor of the products of each entry of `left` with each entry of `right`. Both tensors are known.
 
     The products must have distinct coordinates. The tensor is made on the host: XLA would compile a program for each
     pair of patterns.

@@ -43,7 +43,7 @@ def random(
 ) -> SparseTensor:
     """Make a tensor with entries at random places: every set of `nse` places is equally likely.
 
-    A known key gives a static pattern. A traced one, inside jit or vmap, gives a dynamic pattern with the same entries.
+    The pattern is static if the key is known. For a traced key, as in jit or vmap, it is dynamic, with equal entries.
     Memory is linear in the entries, whatever the shape.
 
         >>> jsparse.random(jax.random.key(0), (1000, 800), density=0.01)
@@ -59,7 +59,7 @@ def random(
             from [0, 1), complex numbers with both parts from [0, 1), and integers from their whole range. All bools
             are True.
 
-    Raises ShapeError for numbers that do not fit, PatternError for an invalid shape, FormatError for an unsuitable
+    Raises ShapeError for an invalid number of entries, PatternError for an invalid shape, FormatError for an unsuitable
     format, DTypeError for an invalid dtype, or if int64 is needed but x64 is off.
     """
     sizes = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
@@ -95,7 +95,7 @@ def _random(
 
 
 def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> int:
-    """The number of entries. Raises ShapeError unless exactly one of `nse` and `density` is given, in range."""
+    """Return the number of entries. Raises ShapeError if `nse` and `density` are both given, both None, or invalid."""
     total = prod(sizes)
     if (nse is None) == (density is None):
         raise ShapeError(f"Expected either nse= or density= for jsparse.random, but got nse={nse}, density={density}.")
@@ -117,7 +117,7 @@ def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> in
 
 
 def _default(key: jax.Array, count: int, dtype: np.dtype) -> Array:
-    """Draw a power of two of random values, so that few programs are compiled, and return the first `count` values."""
+    """Return `count` random values. More may be drawn, up to a power of two, so that few programs are compiled."""
     shape = (_power_of_two(count),)
     if jnp.issubdtype(dtype, jnp.integer):
         bits = jax.random.bits(key, shape, np.dtype(f"uint{8 * dtype.itemsize}"))

@@ -53,7 +53,7 @@ def without_calls(
 
 
 class _Calls:
-    """Computes the calls of a statement, each call once for each place where it is needed.
+    """Computes the calls of a statement. A call is computed once for each place where the statement needs its values.
 
     Attributes:
         made: the tensors that stand for calls and their powers, by name.

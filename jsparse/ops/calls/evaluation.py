@@ -32,7 +32,7 @@ class Points:
         calls: all calls of the statement, among them the calls in the arguments of `call`.
         operands: the accesses whose values are given.
         keys: the index of each access's pattern.
-        flags: the indices of the patterns that come with an array of flags, which are set where entries are stored.
+        flags: the indices of the patterns that have an array of flags. A flag is set where an entry is stored.
         bare: the accesses to patterns without values. Their entries count as 1.
         numbers: the operands that are known numbers.
     """
@@ -49,14 +49,14 @@ class Points:
 def evaluated(*arrays: jax.Array, points: Points) -> jax.Array:
     """Compute the values of a call.
 
-    `arrays` are the values of the operands, then an array for each pattern in `points.flags`, nonzero where the pattern
-    stores an entry.
+    `arrays` are the values of the operands, followed by one array for each pattern in `points.flags`. The latter are
+    nonzero where the pattern stores an entry.
     """
     return _Evaluation(points, arrays).call(points.call)
 
 
 def conditional(points: Points) -> frozenset[int]:
-    """Find the patterns whose flags matter: bare ones, and ones in products of several factors or powers of calls."""
+    """Find the patterns whose flags matter: bare patterns, and patterns in products of factors or powers of calls."""
     known, found, calls = supports(points.calls, points.keys, points.numbers), set[int](), [points.call]
     while calls:
         call = calls.pop()

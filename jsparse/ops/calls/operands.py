@@ -33,7 +33,7 @@ class Place:
     Attributes:
         indices: the index variables of the call's value.
         pattern: the pattern over `indices` at whose entries the call is computed; None if it is computed at all points.
-        complete: the indices of the patterns of operands that store an entry at every point of the place.
+        complete: the indices of operands' patterns. These patterns store an entry at every point of the place.
     """
 
     indices: tuple[IndexVar, ...]

@@ -6,8 +6,9 @@ own pattern       the call is 0 where its own sparse operands store no entry (`s
 factor's pattern  a sparse factor of the term, or another call in the term, has exactly the call's index variables
 result's pattern  `out_format` is a pattern with exactly these index variables
 all points        an array of all points is no larger than one that the caller passed or asked for
-larger pattern    a sparse factor, or the result's pattern, has the call's index variables and more
-extended pattern  a sparse factor has some of these and no others; the result has the rest, which become dense levels
+larger pattern    a sparse factor, or the result's pattern, has the call's index variables and others
+extended pattern  a sparse factor has only some of the call's index variables; dense levels are added for the others,
+                  which the result has
 
 In all cases but the first and the fourth, values outside the pattern are not needed. If no case applies, an error is
 raised.
@@ -88,7 +89,7 @@ class Places:
         return {factor: place or self._elsewhere(factor, term, guards) for factor, place in called.items()}
 
     def _guard(self, access: Access) -> Iterator[Place]:
-        """Yield the place of a factor that has a pattern: outside of it, no value of the term is needed."""
+        """Yield the place of a factor that has a pattern. No value of the term is needed outside of this pattern."""
         pattern = self.operands.pattern(access)
         if pattern is not None and not access.nested() and len(set(access.indices)) == len(access.indices):
             yield Place(_names(access), pattern)

@@ -52,7 +52,7 @@ class Supports:
         return frozenset(own).union(*inner)
 
     def called(self, access: Access) -> Call:
-        """Return the call whose value, or a power of whose value, an access reads."""
+        """Return the call of an access. The access reads the value of this call, or a power of the value."""
         return self.calls[base_and_exponent(access.tensor)[0]]
 
     def of(self, call: Call, everywhere: frozenset[int] = frozenset()) -> Sets:
@@ -70,7 +70,7 @@ class Supports:
         return self._found[call, everywhere]
 
     def value_of_nothing(self, call: Call, everywhere: frozenset[int]) -> Background:
-        """The call's background: its value where only the patterns `everywhere` store an entry."""
+        """Return the call's background: its value at points where only the patterns `everywhere` store an entry."""
         return self._call(call, everywhere)
 
     def _smallest(self, call: Call, everywhere: frozenset[int]) -> Sets:
@@ -88,7 +88,7 @@ class Supports:
         return tuple(found)
 
     def _call(self, call: Call, present: frozenset[int]) -> Background:
-        """The known facts about a call's value at a point where exactly the patterns `present` store an entry."""
+        """Return what is known of a call's value at a point where exactly the patterns `present` store an entry."""
         given = [self._sum(terms, present) for terms in call.arguments]
         return background(call.function, given, partial(of_numbers, call.function)) if call.function else given[0]
 

@@ -33,8 +33,8 @@ def maximum(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
 
         >>> jsparse.maximum(A, B)
 
-    Dtypes promote as in jnp. Raises ShapeError if the operands do not broadcast, PatternError for a number or a smaller
-    array that would replace entries that are not stored: write `A.map(jnp.maximum, x)` for stored entries only.
+    Dtypes promote as in jnp. Raises ShapeError if the operands do not broadcast, PatternError if the result
+    would be dense and no operand is an array of its size: write `A.map(jnp.maximum, x)` for stored entries only.
     """
     return called("maximum", "jsparse.maximum(A, B)", (A, B))
 

@@ -102,7 +102,7 @@ def keeps(x: SparseTensor, shape: Sequence[int]) -> bool:
 
 
 def check_size(symbol: str, lhs: SparseTensor | jax.Array, rhs: SparseTensor | jax.Array) -> None:
-    """Raise PatternError if a dense result has more elements than each dense operand."""
+    """Raise PatternError if a dense result has more elements than every dense operand."""
     shape = broadcast_shape(symbol, lhs, rhs)
     if not _is_held(shape, lhs, rhs):
         both = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor)

@@ -37,7 +37,7 @@ def called(
     """Apply a function of the table to tensors, arrays and numbers, with numpy's broadcasting and meaning.
 
     The result is a SparseTensor if it is known to be 0 wherever the tensors store nothing. It then stores the entries
-    where it may differ from 0. Otherwise the result is an array, if an operand is an array of its shape. Without
+    where it may differ from 0. Otherwise the result is an array, if an operand is an array of that shape. Without
     SparseTensors, the function of JAX is called.
 
     Args:
@@ -92,12 +92,12 @@ def _cause(given: Sequence[SparseTensor | Array], numbers: Sequence[Background])
 
 @lru_cache(maxsize=1024)
 def _at_nothing(function: str, arguments: tuple[Background, ...]) -> Background:
-    """Compute a function where tensors store nothing."""
+    """Compute the value of a function at an element that the tensors do not store."""
     return background(function, arguments, partial(of_numbers, function))
 
 
 def _number(x: Any) -> Background:
-    """Return the number that an operand is known to be; UNKNOWN for any other operand."""
+    """Return the number if an operand is a known number; UNKNOWN for any other operand."""
     if isinstance(x, int | float | complex):
         return check_python_int(x, "a number beside a SparseTensor") if type(x) is int else x
     if isinstance(x, jax.core.Tracer) or np.size(x) != 1:

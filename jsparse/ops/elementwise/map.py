@@ -22,7 +22,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 def map_entries(self: SparseTensor, f: Callable[..., Any], *others: TensorLike) -> SparseTensor:
     """Apply an elementwise function to the stored entries: `f(values, *values_of_others)` on the pattern of A.
 
-    Entries that are not stored stay so, whatever the function gives for 0. The function is traced with scalars. It may
+    The result stores the same entries as A, even if f(0) is not 0. The function is traced with scalars. It may
     close over scalars, and use any elementwise function of jax.numpy, jax.nn or jax.scipy.special.
 
         >>> A.map(jnp.exp)

@@ -74,7 +74,7 @@ def matmul(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
         >>> jsparse.matmul(A, A.T).shape
         (1000, 1000)
 
-    The dtype is the one to which the operands promote.
+    The operands promote to the dtype of the result.
 
     Raises ShapeError if the contracted dimensions differ, batch dimensions do not broadcast or an operand is a scalar.
     """
@@ -114,9 +114,9 @@ def divide(tensor: TensorLike, other: TensorLike) -> SparseTensor | jax.Array:
         >>> jsparse.divide(A, 2).shape
         (1000, 800)
 
-    The other operand is a scalar, a dense array that broadcasts to the shape of A, or a SparseTensor. Where A stores
-    nothing the result stores nothing, also for `x / A`, where numpy's result is infinite. So `A / B` of two tensors is
-    `A * (1 / B)`, on the entries that both store.
+    The other operand is a scalar, a dense array that broadcasts to the shape of A, or a SparseTensor. The result
+    stores nothing where A stores nothing, even for `x / A`, although numpy's result is infinite there. So `A / B` of
+    two tensors is `A * (1 / B)`, on the entries that both tensors store.
 
     Raises ShapeError if the operands do not broadcast.
     """
@@ -150,7 +150,7 @@ def _is_scalar(other: SparseTensor | jax.Array, ndim: int) -> bool:
 def add(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `lhs + rhs` with numpy's broadcasting, for at least one sparse operand.
 
-    The result is a SparseTensor on the union of the patterns if both are sparse, and an array if one is dense.
+    If both operands are sparse, the result is a SparseTensor on the union of their patterns. Otherwise it is an array.
 
     Raises ShapeError if `lhs` and `rhs` do not broadcast, PatternError if the result would be dense and larger than a
     dense operand: for a number other than 0, or a dense operand that broadcasting repeats.
@@ -242,7 +242,7 @@ def bitwise_and(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
 
 
 def bitwise_or(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
-    """Compute `A | B` elementwise: a SparseTensor on the union of both patterns, or an array if one is dense.
+    """Compute `A | B` elementwise: a SparseTensor on the union of both patterns, or an array if one operand is dense.
 
         >>> A = jsparse.asarray([[0, 3], [-2, 0]])
         >>> ((A > 1) | (A < -1)).todense()

@@ -33,9 +33,9 @@ class Place:
         inside: the calls, loops and branches around the equation, outermost first: "jit 'step'", "scan of length 10",
             "branch 0 of cond".
         runs: how often the equation runs in one run of the program: the product of the lengths of scans around it.
-        in_while: whether the equation runs that often in each iteration of a `while`. The number of iterations
+        in_while: whether `runs` is the number of runs in one iteration of a `while`. The number of iterations
             is known only at run time.
-        in_branch: whether the equation runs that often only if a branch is taken.
+        in_branch: whether the equation is in a branch. `runs` assumes that the program takes the branch.
     """
 
     inside: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class ExplainedKernel:
         patterns: a description of each of the plan's patterns, in the form in which the operands have the pattern.
         formats: a pair (access, format) for each operand, then for the result, such as ("A[i, j]", "csr"). A tensor
             without a pattern is "dense".
-        work: the product that the kernel computes, or whose pattern it finds; None in a program.
+        work: the product of which the kernel computes the values or finds the pattern; None in a program.
         result: the pattern that the kernel assembles, if any.
         place: the kernel's place in a program.
         repeats: how often the kernel runs for one run of its equation: a complex product is several real products, and
@@ -69,7 +69,7 @@ class ExplainedKernel:
         moves: the bytes that a routine moves; None if there is a plan.
         function: the function that is applied to stored values, as text; "" if there is none.
         fused: the problem of a fused chain, and the schedule of each statement; None for anything else.
-        cut: why a fused chain ends where it does; "" if nothing could follow.
+        cut: why the next operation is not part of a fused chain; "" if no operation could follow.
         price: the estimated cost of a conversion, in multiply-adds; None for anything else.
         backend: the name of the backend that runs the kernel.
     """

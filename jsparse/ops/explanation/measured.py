@@ -41,7 +41,7 @@ def _formats(problem: Problem, result: str) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class MeasuredCalls:
-    """The calls of one kernel with index arrays of these names, on buffers of these shapes.
+    """Calls of one kernel. All of them bind index arrays of the same names, and pass buffers of the same shapes.
 
     Attributes:
         bound: the names of the index arrays that are bound, separated by spaces.
@@ -86,7 +86,7 @@ class MeasuredCalls:
             at += 2 + rank
 
     def _type(self, problem: Problem, number: int) -> DynamicType:
-        """Make the type of a pattern whose entries are not known, but whose capacity is."""
+        """Make the type of a pattern with a known capacity and unknown entries."""
         type_ = problem.patterns[number]
         names = [buffer.name for buffer in Storage(problem).buffers]
         shapes = {name: shape for name, (_, shape) in zip(names, self._shapes(), strict=True)}

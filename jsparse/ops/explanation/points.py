@@ -72,7 +72,7 @@ def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[
 
 
 def count_points(relations: Iterable[Relation]) -> int | None:
-    """Count the points at which all relations have a tuple; None if that takes a relation larger than `LARGEST`."""
+    """Return how many points have a tuple in every relation; None if this takes a relation larger than `LARGEST`."""
     total, left = 1, list(relations)
     while left:
         shared = Counter(v for relation in left for v in relation.columns)
@@ -109,7 +109,7 @@ def _summed(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
 
 
 def _joined(relations: list[Relation]) -> list[Relation] | None:
-    """Join the smallest relation to one that shares the most variables with it, and return the resulting relations."""
+    """Join the smallest relation with another one that shares the most variables with it. Return the relations left."""
     smallest = min(relations, key=lambda relation: len(relation.weights))
     others = [relation for relation in relations if relation is not smallest]
     partner = max(others, key=lambda relation: len(relation.columns.keys() & smallest.columns.keys()))

@@ -1,4 +1,4 @@
-"""The kernels of jsparse's primitives in a program: for each equation, the kernels that its lowering on CPU calls."""
+"""The kernels of jsparse's primitives in a program: the kernels that each equation runs if it is lowered for CPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from jsparse.settings import config
 
 
 def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
-    """Explain an einsum's kernel. `dtypes` are of the result and the factors (if complex, of the real parts)."""
+    """Explain an einsum's kernel. `dtypes` are real dtypes of the result and the factors (float32 for complex64)."""
     spec = flattened(spec)
     plan, _ = make_plan(spec, dtypes, config.generator)
     given = {"formats": formats_of(plan.given, spec.walks), **more}
@@ -84,15 +84,15 @@ def formats_of(
 ) -> tuple[tuple[str, str], ...]:
     """Return a pair (access, format) for each operand of a problem, then for its result.
 
-    `result` is the pattern of an assembled result. A pattern without values on it is an operand, too. An
-    access lists the indices in the order in which the tensor is stored: a csc matrix is a csr matrix of the transpose.
+    `result` is the pattern of an assembled result. A pattern without values is an operand, too. An access
+    lists the indices in the order in which the tensor is stored: a csc matrix is a csr matrix of the transpose.
     """
     names = [walk.pattern.format.name for walk in walks]
     return access_formats(problem, names, "dense" if result is None else result.format.name)
 
 
 def access_formats(problem: Problem, patterns: Sequence[str], result: str) -> tuple[tuple[str, str], ...]:
-    """Do the same as `formats_of`, given the formats' names for the patterns and for a result on none of them."""
+    """Return the pairs of `formats_of`. The names of formats are given for patterns, and for an assembled result."""
     accesses = dict.fromkeys((*(access for s in problem.statements for access in s.reads), problem.target))
     lain_on = {type_.positions.pattern for type_ in problem.tensors if type_.positions is not None}
     bare = (n for n in range(len(patterns)) if n not in lain_on)

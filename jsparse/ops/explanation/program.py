@@ -77,7 +77,7 @@ class ProgramExplanation:
 
     @property
     def _conditions(self) -> str:
-        """The assumptions of the number of bytes, as part of a sentence: how often loops and branches run."""
+        """Return part of a sentence that says what the number of bytes assumes about loops and branches."""
         places = [kernel.place for kernel in self.kernels]
         assumed = ["with one iteration of each while"] if any(place.in_while for place in places) else []
         assumed += ["with all branches"] if any(place.in_branch for place in places) else []
@@ -111,7 +111,7 @@ def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
 
 def _equations(jaxpr: Jaxpr, place: Place) -> Iterator[tuple[JaxprEqn, Place]]:
-    """Yield all equations with their places, in the order of execution. An equation precedes the ones inside of it."""
+    """Yield all equations with their places, in the order of execution. Outer equations come before inner ones."""
     for equation in jaxpr.eqns:
         yield equation, place
         for inner, where in _inner(equation.primitive.name, equation.params, place):

@@ -128,7 +128,7 @@ def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
 
 
 def _access(planned: Planned, number: int) -> str:
-    """Return the first access to value `number`."""
+    """Return the first access to the value with index `number`."""
     terms = (term for work in planned.plan.sums for term in work.terms)
     pairs = (pair for term in terms for pair in zip(term.values, term.assignment.factors, strict=True))
     return next(str(factor) for value, factor in pairs if value == number)

@@ -42,8 +42,8 @@ class Traffic:
     Attributes:
         operations: the number of multiply-adds: n - 1 for each product of n factors, and at least 1. If no values are
             computed, the number of combinations of entries that the loops reach.
-        operands: a pair (name, bytes) for each operand. In a dense operand, only the elements that stored coordinates
-            select are counted.
+        operands: a pair (name, bytes) for each operand. The bytes of a dense operand include only elements selected by
+            stored coordinates.
         index: the bytes of the index arrays that are read.
         results: the bytes that are written.
         moved: the bytes read and written to permute values and to transpose arrays, before and after the kernel.
@@ -182,7 +182,7 @@ def _entries(problem: Problem, number: int, pattern: Stored | DynamicType) -> in
 
 
 def operand_bytes(problem: Problem, patterns: Sequence[Stored | DynamicType]) -> Iterator[tuple[str, int]]:
-    """Yield (name, bytes) for each operand. In a dense one, only elements that the patterns' entries select count."""
+    """Yield (name, bytes) for each operand. Of a dense operand, include only elements at coordinates of entries."""
     types = {tensor.name: tensor for tensor in problem.operands}
     for statement in problem.statements:
         for access in dict.fromkeys(statement.reads):
@@ -195,7 +195,7 @@ def operand_bytes(problem: Problem, patterns: Sequence[Stored | DynamicType]) ->
 def _selected(
     problem: Problem, patterns: Sequence[Stored | DynamicType], statement: Statement, tensor: TensorType, access: Access
 ) -> int:
-    """Count the elements of an operand that loops read, if the loops read every entry of the patterns."""
+    """Return how many elements of an operand are read by loops over every entry of the patterns."""
     if tensor.positions is not None:
         return _elements(problem, patterns, tensor, access)
     walked = {v for n in statement.patterns for v in problem.level_variables[n]}
@@ -256,8 +256,8 @@ def _tensor_bytes(problem: Problem, patterns: Sequence[Stored], tensor: TensorTy
 
 
 def _moved(plan: Plan) -> int:
-    """Count the bytes moved to reorder tensors. A tensor whose order in the plan differs from the given one is read
-    once and written once. The slot numbers that permute values are read once."""
+    """Count the bytes moved to reorder tensors. A tensor is read once and written once if its order in the plan
+    differs from its given order. The slot numbers that permute values are read once."""
     problem, total = plan.problem, 0
     permuted = {n for n, walk in enumerate(plan.given.walks) if walk != problem.walks[n]}
     access = {a.tensor: a for a in problem.accesses}

@@ -57,8 +57,8 @@ def at_coords(self: SparseTensor, coords: npt.ArrayLike) -> jax.Array:
     Returns an array of shape (n,) and of the dtype of the values. It is 0 where nothing is stored, and where a
     coordinate is out of range: nothing wraps around.
 
-    Raises PatternError for coordinates that are no integers or have another shape, LeafError if leaves do not fit the
-    pattern.
+    Raises PatternError if coordinates are not integers or do not have this shape, LeafError if the leaves do not fit
+    the pattern.
     """
     check_leaves(self, "A in A.at_coords")
     points = index_like(coords, self.shape)
@@ -108,7 +108,7 @@ def locate(pattern: Pattern, coords: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _below(level: Level, arrays: list[np.ndarray], above: Range, coordinate: np.ndarray, size: int) -> Range:
-    """Find the positions of each point in `level`, below its positions `above` in the level above."""
+    """Find the positions of each point in `level`, given the point's positions `above` in the level above."""
     found = (above[1] > above[0]) & (coordinate >= 0) & (coordinate < size)
     parents = np.where(found, above[0], 0)
     if level.kind.is_full:
@@ -129,7 +129,7 @@ def _below(level: Level, arrays: list[np.ndarray], above: Range, coordinate: np.
 
 
 def _bisected(coordinates: np.ndarray, first: np.ndarray, last: np.ndarray, wanted: np.ndarray) -> Range:
-    """Find the positions in [first, last) with the coordinate `wanted`. Each such range has sorted coordinates."""
+    """Find the positions in [first, last) with the coordinate `wanted`. Coordinates in [first, last) are sorted."""
     if not len(coordinates):
         return first, first
     if (

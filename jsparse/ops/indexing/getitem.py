@@ -41,9 +41,9 @@ def getitem(self: PatternLike, index: Any) -> Any:
 
     The result is an array if all dimensions are indexed by integers, or by several arrays with or without integers.
     Otherwise it is a SparseTensor. The remaining dimensions keep their kinds of levels. If no level with coordinates
-    remains, the format becomes coo. If the tensor has a dynamic pattern, so has the result, with the capacity of the
-    tensor, limited by the size of the result. Traced indices that are out of range or negative select nothing. Traced
-    arrays together with slices need a capacity, see `take`.
+    remains, the format becomes coo. If the tensor has a dynamic pattern, the result has one, too, with
+    the capacity of the tensor or, if this is smaller, the size of the result. Traced indices that are out of range or
+    negative select nothing. Traced arrays together with slices need a capacity, see `take`.
 
     Raises ShapeError (out of range, too many indices, shapes that do not agree), PatternError (a capacity is needed),
     NotYetSupportedError (other forms).
@@ -73,9 +73,9 @@ def take(
             out of range or negative select nothing: the result has no entries there.
         axis: the dimension, which may be left out only for a tensor of one dimension. To take from the flattened
             tensor, write `A.at_coords(np.unravel_index(indices, A.shape))`.
-        nse: the capacity of a result with a dynamic pattern. Traced `indices` need it, unless they are one integer;
-            so do indices that repeat, if the tensor has a dynamic pattern. For a static result it is an upper bound,
-            which is checked.
+        nse: the capacity of a result with a dynamic pattern. Traced `indices` need `nse`, unless they are one
+            integer. If the tensor has a dynamic pattern, indices that repeat need `nse`, too. For a static result
+            `nse` is an upper bound, which is checked.
 
     Returns a SparseTensor (for a pattern, a pattern) in which the dimensions of `indices` replace `axis`, or an array
     if no dimension is left.
@@ -164,8 +164,8 @@ def _integers(indices: object) -> Array:
 def elements_where(tensor: PatternLike, mask: SparseTensor) -> jax.Array:
     """Return the elements of a tensor where a mask is True, in row-major order, as numpy's `A[mask]` does.
 
-    Raises ShapeError unless the mask has the tensor's shape, DTypeError if it holds no bools, PatternError if it is
-    traced.
+    Raises ShapeError if the mask does not have the tensor's shape, DTypeError if the mask is not of bools, PatternError
+    if the mask is traced.
     """
     check_leaves(mask, "the mask in A[mask]")
     if mask.shape != tensor.shape:

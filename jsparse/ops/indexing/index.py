@@ -54,7 +54,7 @@ class _Reader:
 
     Attributes:
         labels: the dimensions of the result so far, except the dimensions of index tables.
-        arrays_at: for each integer and each index table, how many labels and how many slices, `...` or None precede it.
+        arrays_at: for each integer and each index table, the number of labels and of slices, `...` and None before it.
     """
 
     def __init__(self, shape: Shape) -> None:

@@ -77,7 +77,7 @@ def kept_pointers(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
 
 
 def _kept_counts(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Count the positions that remain below each parent. A position counts as often as `kept` lists it."""
+    """Return the number of positions in `kept` below each parent. Repeated positions are counted each time."""
     total, counts = int(pointers[-1]), np.diff(pointers)
     if FEW * len(kept) < total:
         return _numbers_below(kept, pointers[1:])
@@ -93,7 +93,7 @@ def _kept_counts(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
 
 
 def _numbers_below(positions: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Count the positions in each segment. Segment n ends before the position `ends[n]`."""
+    """Return the number of the given positions in each segment. Segment n ends before the position `ends[n]`."""
     return np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends))
 
 

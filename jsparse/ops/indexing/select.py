@@ -29,10 +29,10 @@ from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 def select(operand: PatternLike, index: Index, nse: int | None) -> PatternLike | jax.Array:
     """Select from a tensor. A selection of points returns an array, any other selection returns a SparseTensor.
 
-    A pattern counts as a tensor of ones: the result is a pattern, or a bool for each point that tells whether an entry
-    is stored there.
+    A pattern counts as a tensor of ones: the result is a pattern, or for each point a bool that tells whether an entry
+    is stored at the point.
 
-    `nse` is the capacity of a result with a dynamic pattern, and an upper bound for a static one.
+    `nse` is the capacity of a dynamic result, and an upper bound on the nse of a static result.
     """
     if isinstance(operand, SparseTensor):
         return _select(operand, index, nse)

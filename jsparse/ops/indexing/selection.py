@@ -1,4 +1,4 @@
-"""The selection that an index makes: slices and integers select in some dimensions, index tables in the others.
+"""Selections of indices: slices and integers select in some dimensions, index tables in all other dimensions.
 
 A `Selector` holds the coordinates that an index selects in one dimension, and the new coordinate of each of them.
 """
@@ -25,7 +25,7 @@ Found: TypeAlias = tuple[np.ndarray | None, np.ndarray]
 class Strided:
     """The coordinates `start + n * step` for n from 0 to `size - 1`; n is the new coordinate.
 
-    `extent` is the size of the dimension. A slice is strided, and so is an integer, with a size of 1.
+    `extent` is the size of the dimension. Slices are strided, and integers are strided with a `size` of 1.
     """
 
     start: int

@@ -24,7 +24,7 @@ from jsparse.ops.relocation.formats import remaining_format
 
 
 def select_static(pattern: Pattern, selection: Selection) -> tuple[Pattern, Positions]:
-    """Return the pattern of the selected entries, and for each slot of it the slot in `pattern` (-1 for a gap)."""
+    """Return the pattern of the selected entries, and for each of its slots the slot in `pattern` (-1 for a gap)."""
     format = remaining_format(pattern.format, selection.parts, selection.tables)
     entries = _entries(pattern, selection)
     if len(selection.tables) > 1:
@@ -47,7 +47,7 @@ def _sorted(
 
     `order`: the dimensions of the result by which the entries are already sorted; None if they are not sorted.
 
-    Returns the pattern, and the old slot for each slot of it (-1 for a gap).
+    Returns the new pattern, and the old slot for each of its slots (-1 for a gap).
     """
     target, built = Pattern.from_rows(_rows(by_dim, selection), selection.shape, format, order)
     if not built.is_identity:
@@ -107,8 +107,8 @@ class _Chain:
     Attributes:
         pointers: from the positions above to the positions of this chain.
         columns: the coordinates of the chain's positions, for each of its levels.
-        blocks: the number of positions that each position of the chain above has in the dense levels between the two
-            chains.
+        blocks: the number of positions in the dense levels between the chain above and this chain, for each position
+            of the chain above.
     """
 
     pointers: np.ndarray
@@ -170,7 +170,7 @@ def _remaining(chain: _Chain, kept: np.ndarray | None) -> tuple[np.ndarray, list
 
 
 def _without_empty(pointers: np.ndarray, above: int, blocks: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Remove the parents that have no entries. Returns the pointers and the numbers of the others (None: all).
+    """Remove parents that have no entries. Returns the other parents' pointers and numbers (None: all parents).
 
     `above`: the number of parents, each of which has `blocks` segments.
     """

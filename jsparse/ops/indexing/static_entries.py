@@ -1,4 +1,4 @@
-"""The entries of a static pattern that selectors select: one step for each chain of levels, from the outermost inwards.
+"""Finds the entries that selectors select in a static pattern: a step per chain of levels, from the outermost inwards.
 
 A step starts from the selected positions of the level above. So a row of a csr matrix is found by its two pointers, and
 a range of rows is a range of slots. For each position that the step selects, it records the position above. The index
@@ -165,17 +165,17 @@ class _Selection:
 
 
 def _strided(selector: Selector) -> Strided:
-    """Return a strided selector unchanged, and for an index table, which selects later, the selector of everything."""
+    """Return a strided selector unchanged. Replace an index table by the selector of all coordinates."""
     return selector if isinstance(selector, Strided) else Strided.whole(selector.extent)
 
 
 def _range(
     pointers: np.ndarray, columns: Mapping[int, np.ndarray], selectors: Mapping[int, Strided]
 ) -> tuple[slice, np.ndarray, dict[int, np.ndarray]] | None:
-    """Return the selected positions of adjacent segments as a range, with pointers and new coordinates, or None.
+    """Return the range of selected positions in adjacent segments, their pointers and their new coordinates, or None.
 
-    The positions are a range if everything is selected, or if a slice of step 1 selects in the outermost level of a
-    single segment, which is sorted. Otherwise the result is None.
+    The positions are a range if everything is selected, or if there is a single segment and a slice of step 1
+    selects in the outermost level, whose coordinates are sorted. Otherwise the result is None.
     """
     (dim, first), *others = selectors.items()
     is_part = first.step == 1 and len(pointers) == 2

@@ -79,8 +79,8 @@ def select_segment(tensor: SparseTensor, selection: Selection, format: Format, n
 
 @remembered(maxsize=256)
 def _longest(pattern: Pattern) -> tuple[int, ...]:
-    """Return the largest number of positions below one coordinate of the outermost level, which is dense: for each
-    level below it, and at the end for the slots."""
+    """Return the largest number of positions below one coordinate of the outermost level, which is dense: one number
+    for each lower level, and a last number for the slots."""
     found, bounds = list[int](), np.arange(pattern.shape[pattern.format.levels[0].dim] + 1)
     stored = iter(pattern.arrays)
     for level in pattern.format.levels[1:]:
@@ -189,7 +189,7 @@ def _is_distinct(selection: Selection) -> bool:
 
 
 def _most_slots(tensor: SparseTensor, selection: Selection) -> int:
-    """Return how many slots share a coordinate at most, as the minimum over the indexed dimensions."""
+    """Return the largest number of slots at one coordinate: the minimum of this number over indexed dimensions."""
     assert isinstance(tensor.pattern, Pattern)
     segment = longest_segment(tensor.pattern, selection)
     if segment is not None:
@@ -203,12 +203,12 @@ def _most_slots(tensor: SparseTensor, selection: Selection) -> int:
 
 
 def named(tensor: SparseTensor) -> str:
-    """Return the text for a tensor in an error message, or for its pattern if it has no values."""
+    """Return the text that names a tensor in error messages, or its pattern if the tensor has no values."""
     return repr(tensor.pattern if tensor.values is None else tensor)
 
 
 def check_capacity(made: SparseTensor, source: SparseTensor) -> None:
-    """Raise PatternError if a known result has more entries than its capacity, unless its source overflowed already."""
+    """Raise PatternError if a known result overflowed its capacity, unless the source overflowed already."""
     if not isinstance(made.pattern, DynamicPattern):
         return
     overflowed = made.pattern.overflowed

@@ -117,7 +117,7 @@ def random_blocks(
 def _of_blocks(
     what: str, columns: np.ndarray, exist: np.ndarray, block: int, shape: tuple[int, int], format: FormatLike
 ) -> Pattern:
-    """Make a pattern of blocks. `columns` (n, rows of blocks) lists ascending block columns, of which some `exist`."""
+    """Make a pattern of blocks in ascending block `columns` (n, rows of blocks). Keep only blocks that `exist`."""
     starts = columns * block
     counts = np.where(exist, np.minimum(shape[1] - starts, block), 0)
     if block > 1:
@@ -160,7 +160,7 @@ def _drawn(key: jax.Array, rows: int, draws: int, size: int) -> np.ndarray:
 
 
 def _bits(key: jax.Array, shape: tuple[int, ...]) -> np.ndarray:
-    """Draw random uint32. More are drawn than necessary, so that few different programs are compiled."""
+    """Return random uint32 numbers. Surplus numbers are drawn, so that few different programs are compiled."""
     count = int(np.prod(shape))
     return np.asarray(jax.random.bits(key, (1 << (count - 1).bit_length(),), np.uint32))[:count].reshape(shape)
 

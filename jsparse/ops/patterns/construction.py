@@ -41,7 +41,7 @@ def row_numbers(rows: int) -> np.ndarray:
 
 
 def as_count(x: int, name: str, what: str, least: int = 0) -> int:
-    """Convert an argument to an integer. Raises ShapeError unless it is a known integer, `least` or more."""
+    """Convert an argument to an integer. Raises ShapeError if it is no known integer, or less than `least`."""
     count = as_integer(x, f"{name} of jsparse.pattern.{what}")
     if count < least:
         raise ShapeError(
@@ -51,7 +51,7 @@ def as_count(x: int, name: str, what: str, least: int = 0) -> int:
 
 
 def made(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLike) -> Pattern:
-    """Make a matrix pattern with these columns in each row. Raises FormatError if the format stores others, too."""
+    """Make a matrix pattern with these columns in each row. Raises FormatError if the format stores other entries."""
     layout = Format.of(format, 2)
     if layout == RUNS:
         runs = rows.runs(shape)
@@ -68,7 +68,7 @@ def made(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLi
 
 
 def exactly(what: str, rows: list[np.ndarray], shape: tuple[int, ...], layout: Format) -> Pattern:
-    """Make the pattern of distinct entries in C order. Raises FormatError if the format stores others, too."""
+    """Make the pattern of distinct entries in C order. Raises FormatError if the format stores other entries, too."""
     count = len(rows[0]) if rows else 1
     if not layout.is_dense or prod(shape) == count:
         pattern, _ = Pattern.from_rows(rows, shape, layout, sorted_by=range(len(shape)))

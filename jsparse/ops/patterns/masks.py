@@ -105,7 +105,7 @@ def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:
         format: by default csr for a matrix, else all levels compressed. The format has to store these entries and
             nothing else.
 
-    Raises PatternError for a traced mask, DTypeError for one that is sparse or holds no numbers, FormatError for an
+    Raises PatternError for a traced mask, DTypeError for a mask that is sparse or holds no numbers, FormatError for an
     unsuitable format.
     """
     if isinstance(mask, jax.core.Tracer):

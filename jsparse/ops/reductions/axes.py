@@ -16,7 +16,7 @@ from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
 
 def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """The reduced dimensions in ascending order. Raises ShapeError for a repeated axis or one out of range."""
+    """The reduced dimensions in ascending order. Raises ShapeError if an axis is repeated or out of range."""
     given = range(ndim) if axis is None else axis if isinstance(axis, Sequence) else [axis]
     axes = [operator.index(one) for one in given]
     wrapped = {one % ndim for one in axes if -ndim <= one < ndim}

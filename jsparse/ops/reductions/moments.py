@@ -1,7 +1,7 @@
 """`var` and `std`: of all elements, where entries that are not stored are 0, or of the stored entries.
 
 The squared distances from the mean are summed, since the mean of squares minus the square of the mean loses digits. If
-n of N elements are stored, each of the others has the distance |m| from the mean m:
+n of N elements are stored, each of the N - n other elements has the distance |m| from the mean m:
 
     N · var = Σ |x - m|² over the stored x  +  (N - n) · |m|²
 """

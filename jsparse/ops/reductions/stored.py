@@ -1,4 +1,4 @@
-"""Reductions over the stored entries of a tensor, and counts of the entries that each reduced part stores.
+"""Reductions over the stored entries of a tensor, and the number of entries that each reduced part stores.
 
 Each reduction is one einsum over the semiring of its name. A reduction over all entries reads the stored values as a
 vector whose entries are one run. The counts tell whether a part has elements that are not stored.
@@ -134,13 +134,13 @@ def as_run(tensor: SparseTensor) -> SparseTensor:
 
 @lru_cache(maxsize=64)
 def _run(nse: int) -> tuple[Pattern, Owner]:
-    """Return the pattern of `as_run`, and its owner, which keeps memos of plans and programs on the pattern alive."""
+    """Return the pattern of `as_run` and the pattern's owner. The owner keeps memos of plans and programs alive."""
     pattern = Pattern((nse,), Format.of("(i) -> (i : range)", 1), (np.array([0, nse]), np.zeros(1, np.int64)))
     return pattern, pattern.owner()
 
 
 def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:
-    """Find how many of the parts along the dimensions `reduced` store all of their elements."""
+    """Find whether parts along the dimensions `reduced` store all of their elements: never, always, or some."""
     total = prod(tensor.shape[at] for at in reduced)
     if total > tensor.nse:
         return "never"

@@ -1,7 +1,7 @@
 """Blocks: a relocation that leaves trailing dense levels unchanged moves blocks instead of single elements.
 
-A *block* has the elements of these levels. The *lead* of a tensor has the other levels, and its dimensions keep their
-order. Values then have shape (positions of the lead, elements of a block).
+A *block* has the elements of these levels. The *lead* of a tensor has the other levels. Dimensions of the lead keep
+their order. Values then have shape (positions of the lead, elements of a block).
 """
 
 from __future__ import annotations

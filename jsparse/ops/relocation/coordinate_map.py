@@ -18,7 +18,7 @@ class CoordinateMap(ABC):
     """A function of coordinates. Maps are immutable and hashable, since compiled programs are cached by them.
 
     Attributes:
-        drops: whether the map gives negative coordinates to some entries, which the result then lacks.
+        drops: whether the map gives negative coordinates to some entries. The result does not have these entries.
         reads_values: whether the map, and with it the result's pattern, depends on the values.
     """
 
@@ -34,7 +34,7 @@ class CoordinateMap(ABC):
             values: (n,) the values, if the map reads values.
             xnp: numpy or jax.numpy, whichever the arrays belong to.
 
-        Returns an array (n,) for each dimension of the result. Arrays (n, c) and (n, 1) make c copies of each entry.
+        Returns an array (n,) for each dimension of the result. Arrays (n, c) or (n, 1) make c copies per entry.
         """
 
     @property

@@ -74,12 +74,12 @@ def remaining_format(format: Format, parts: Sequence[int], listed: Collection[in
 
 
 def _is_torn(format: Format, last: Level, parts: Sequence[int]) -> bool:
-    """Whether the last remaining level would store entries that are not selected: the level has gaps, and a removed
-    level below it may lack coordinates."""
+    """Whether the last remaining level would store entries that are not selected: the last remaining level
+    has gaps, and a removed lower level may lack coordinates."""
     below = format.levels[format.levels.index(last) + 1 :]
     return last.kind.has_gaps and not all(level.kind.is_full for level in below if not parts[level.dim])
 
 
 def _below(above: Sequence[LevelKind], kind: LevelKind) -> LevelKind:
-    """Return the kind of a level below `above`: a singleton becomes compressed unless a level without gaps is above."""
+    """Return the kind of a level below `above`. A singleton level becomes compressed unless `above` has no gaps."""
     return COMPRESSED if kind.is_branchless and (not above or above[0].has_gaps) else kind

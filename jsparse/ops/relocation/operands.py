@@ -40,7 +40,7 @@ def as_tensors(xs: Iterable[SparseLike], what: str) -> list[SparseTensor]:
 
 
 def as_integer(x: Any, expected: str) -> int:
-    """Convert to int. Raises ShapeError, with `expected` in its message, unless `x` is a concrete integer."""
+    """Convert `x` to int. Raises ShapeError, whose message has `expected`, if `x` is not a concrete integer."""
     try:
         return operator.index(x)
     except TypeError as error:
@@ -59,7 +59,7 @@ def as_axis(axis: object, ndim: int, what: str) -> int:
 
 
 def as_axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
-    """Convert axes to dimensions; None means all. Raises ShapeError for a repeated axis and for one out of range."""
+    """Convert axes to dimensions; None means all. Raises ShapeError if an axis is repeated or out of range."""
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, Sequence) else [axis]

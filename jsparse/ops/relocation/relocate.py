@@ -60,8 +60,8 @@ class Relocation:
 def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseTensor:
     """Move the entries of tensors. The result has the entries of all tensors, at the coordinates that the maps return.
 
-    The result is static if all tensors are, unless a map reads traced values. It is differentiable in the values, which
-    promote as in jnp. If a dynamic tensor has overflowed, the result has overflowed, too.
+    The result is static if all tensors are static and no map reads traced values. The result is differentiable in the
+    values, which promote as in jnp. If a dynamic tensor has overflowed, the result has overflowed, too.
 
     Raises ShapeError if coordinates do not fit int64, DTypeError if they need int64 but x64 is off, FormatError and
     PatternError if the format cannot store the entries.
@@ -97,7 +97,7 @@ def _assembled(tensors: Sequence[SparseTensor], relocation: Relocation, carried:
 
 
 def _joined(tensors: Sequence[SparseTensor], relocation: Relocation) -> _Parts | None:
-    """Return the index arrays and the values of the result if the tensors follow one another in it, else None."""
+    """Return the result's index arrays by `joined_arrays`, and its values; None if arrays cannot be joined."""
     if not all(isinstance(one, Offset) for one in relocation.maps):
         return None
     parts = [_stored(tensor.pattern) for tensor in tensors]
@@ -183,13 +183,13 @@ def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: in
 def _composed(
     gather: np.ndarray | None, picks: Sequence[np.ndarray | None], counts: Sequence[int]
 ) -> np.ndarray | None:
-    """Return for each slot of the result the index of its block among the blocks of all tensors; None for all in order.
+    """Return for each slot of the result the index of its block among all tensors' blocks; None: slot n has block n.
 
     A slot without an entry gets -1.
 
     Args:
-        gather: for each slot, the index of the moved entry; None for all in order.
-        picks: for each tensor, the indices of the entries that are moved; None for all in order.
+        gather: for each slot, the index of the moved entry; None: slot n has moved entry n.
+        picks: for each tensor, the indices of the entries that are moved; None: all entries in their order.
         counts: how many blocks each tensor has.
     """
     if all(picked is None for picked in picks):

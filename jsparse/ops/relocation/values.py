@@ -24,7 +24,7 @@ def is_known(x: object) -> bool:
 
 
 def on_device(x: np.ndarray, operands: Sequence[Array] = ()) -> jax.Array:
-    """Convert a numpy array, to which nothing else refers, to a JAX array, which is known even during tracing."""
+    """Convert a numpy array without other references to a JAX array that is known even during tracing."""
     with jax.ensure_compile_time_eval():
         return host.on_device([x], operands)[0]
 
@@ -32,7 +32,7 @@ def on_device(x: np.ndarray, operands: Sequence[Array] = ()) -> jax.Array:
 def gathered(
     values: Sequence[Array], gather: np.ndarray | None, block: int, dtype: np.dtype, counts: Sequence[int] | None = None
 ) -> jax.Array:
-    """Gather blocks from several arrays of values. The index of a block counts the blocks of all arrays.
+    """Gather blocks from several arrays of values. Blocks are indexed consecutively through all arrays.
 
     Known values are gathered on the host, since XLA would compile a program for every length. Traced values are
     gathered by an einsum over the index relation of `gather`, whose derivative is the gather in the other direction.

@@ -59,7 +59,7 @@ def matrix_transpose(self: SparseTensor, /) -> SparseTensor:
 
 @of_any_array("unstack", jnp.unstack)
 def unstack(self: SparseTensor, /, *, axis: int = 0) -> tuple[SparseTensor | jax.Array, ...]:
-    """Split a tensor along `axis` into one tensor, without that dimension, per coordinate. The inverse of `stack`.
+    """Split a tensor into its slices along `axis`, which lack that dimension. The inverse of `stack`.
 
         >>> len(jsparse.unstack(T)), jsparse.unstack(T)[0].shape
         (20, (30, 40))
@@ -163,8 +163,8 @@ def moveaxis(a: SparseLike, source: int | Sequence[int], destination: int | Sequ
 
         >>> jsparse.moveaxis(A, 0, -1)
 
-    The dtype stays. Raises ShapeError for axes out of range or given twice, and if there are more sources than
-    destinations, or fewer.
+    The dtype stays. Raises ShapeError for axes out of range or given twice, and if the numbers of sources and
+    destinations differ.
     """
     tensor = as_tensor(a, "moveaxis")
     sources = as_axes([source] if not isinstance(source, Sequence) else source, tensor.ndim, "moveaxis")

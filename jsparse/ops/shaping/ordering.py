@@ -146,7 +146,7 @@ class UniqueCounts(NamedTuple):
 
 
 def _elements(a: SparseLike, name: str) -> tuple[jax.Array, int]:
-    """Return the stored values, followed by a 0 if an element is not stored, and how many elements are not stored."""
+    """Return the stored values, with a 0 appended if any element is not stored, and the number of unstored elements."""
     tensor = as_tensor(a, name)
     if not is_known(tensor.values):
         raise PatternError(

@@ -94,7 +94,7 @@ def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
 
 
 def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> SparseTensor:
-    """Repeat each dimension as often as `counts` says: each element in place if `neighbours`, else all in sequence."""
+    """Repeat each dimension as `counts` says: element by element if `neighbours`, else all elements in sequence."""
     trailing = tensor.format.trailing_dims
     if not tensor.format.is_dense:
         for dim in trailing:

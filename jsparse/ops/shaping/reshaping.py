@@ -83,7 +83,7 @@ def _reshape(tensor: SparseTensor, shape: int | Sequence[int], order: str) -> An
 
 
 def _completed(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[int, ...]:
-    """Replace -1 in a shape by a size. Raises ShapeError unless the shape has as many elements as the old shape."""
+    """Replace -1 in a shape by a size. Raises ShapeError if the number of elements differs from the old number."""
     given = shape if isinstance(shape, Sequence) else (shape,)
     sizes = [as_integer(size, "each size of a shape") for size in given]
     total, unknown = prod(old), [n for n, size in enumerate(sizes) if size == -1]
@@ -102,7 +102,7 @@ def _completed(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[int, .
 def reshaped(
     tensor: SparseTensor, shape: tuple[int, ...], format: Format | None = None, capacity: int | None = None
 ) -> SparseTensor:
-    """Reshape a tensor to a shape with as many elements, in the given format, or by default in a similar format.
+    """Reshape a tensor to a shape with the same number of elements, in the given format or (None) a similar one.
 
     `capacity` is the capacity of a dynamic result, by default enough for any format.
     """

@@ -33,7 +33,7 @@ def flip(a: SparseLike, axis: Axis = None) -> SparseTensor:
 
 
 def roll(a: SparseLike, shift: int | Sequence[int], axis: Axis = None) -> SparseTensor:
-    """Shift the elements along `axis`, as jnp.roll does: elements that leave at one end come back at the other.
+    """Shift the elements along `axis`, as jnp.roll does: elements shifted past one end continue at the other end.
 
     Without an axis the tensor is rolled as if it had one dimension. The result has the tensor's format, but compressed
     levels in place of range levels.
@@ -96,7 +96,7 @@ class _Flipped(CoordinateMap):
 
 @dataclass(frozen=True)
 class _Rolled(CoordinateMap):
-    """Adds shifts to coordinates, modulo the sizes. `shifts` has (shift, size), 0 < shift < size, or None to stay."""
+    """Adds shifts to coordinates, modulo the sizes. `shifts` has a pair 0 < shift < size, or None, per dimension."""
 
     shifts: tuple[tuple[int, int] | None, ...]
 

@@ -1,8 +1,8 @@
 """Selects the k largest numbers of an array, as a mask. Among equal numbers, the first in the array are selected.
 
 Numbers are compared by their keys: unsigned integers of the same width and in the same order (`ordered`). The k-th
-largest key is found bit by bit, from the highest bit: a bit is set if at least k keys are no smaller than the key with
-this bit. The search reads the array once for each bit, and is faster than a sort or `jax.lax.top_k`.
+largest key is found bit by bit, from the highest bit: a bit is set if at least k keys are >= the result with this bit.
+The search reads the array once for each bit, and is faster than a sort or `jax.lax.top_k`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def largest(keys: Any, valid: Any, k: Any) -> Array:
 
 
 def _end(mask: Array, k: jax.Array) -> jax.Array:
-    """Return an index before which the mask has k True elements, or the length if there are fewer.
+    """Return an index before which the mask has k True elements, or the length if the mask has fewer than k.
 
     The True elements of each row are counted first, and the cumulative sum runs over one row only: `jnp.cumsum` over
     all elements would cost about as much as the search for the k-th largest number.
@@ -81,7 +81,7 @@ def _end_on_host(mask: np.ndarray, k: Any) -> int:
 
 
 def _kth(keys: Any, valid: Array, k: jax.Array, count: Any) -> jax.Array:
-    """Find the largest number x such that at least k valid keys are x or more; 0 if there are fewer than k keys."""
+    """Find the largest number x such that at least k valid keys are >= x; 0 if fewer than k keys are valid."""
     bits, one = 8 * keys.dtype.itemsize, np.array(1, keys.dtype)
 
     def step(n: jax.Array, found: jax.Array) -> jax.Array:

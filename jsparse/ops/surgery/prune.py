@@ -1,4 +1,4 @@
-"""`A.prune` and `A.drop_zeros`: a tensor with fewer stored entries."""
+"""`A.prune` and `A.drop_zeros`, which drop stored entries of a tensor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def prune(
     threshold: ArrayLike | None = None,
     nse: int | None = None,
 ) -> SparseTensor:
-    """Drop stored entries. Keep the largest, or those that a mask selects, or those at or above a threshold.
+    """Drop stored entries. Keep the entries of largest magnitude, or selected by a mask, or at or above a threshold.
 
         >>> A.prune(keep=1000)  # the 1,000 entries of largest magnitude
         >>> A.prune(threshold=1e-3)
@@ -49,8 +49,8 @@ def prune(
         nse: the capacity of a dynamic result. The default is enough for `keep` entries if this number is known, else it
             is the capacity of this tensor. For a static result `nse` is an upper bound that is checked.
 
-    Raises PatternError unless exactly one of keep, mask and threshold is given, and if the entries exceed `nse`;
-    ShapeError and DTypeError for arguments of other shapes and dtypes.
+    Raises PatternError if not exactly one of keep, mask and threshold is given, or if the entries exceed `nse`;
+    ShapeError or DTypeError if an argument does not have the shape or dtype named above.
     """
     check_leaves(self, "A in A.prune")
     nse = checked_nse(nse, "A.prune")

@@ -26,7 +26,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: int | None = None) -> SparseTensor:
-    """Add `k` entries of value 0, at the coordinates with the largest scores among those that are not stored yet.
+    """Among coordinates that are not stored yet, add entries of value 0 at the `k` with the largest scores.
 
         >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
 
@@ -34,14 +34,14 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
 
     The result is static if the patterns are static and the scores are known, else dynamic: one program serves all
     contents. Among equal scores the first ones are taken, in row-major order, or in the storage order of sparse scores.
-    Scores of NaN and -inf are never taken, so fewer than `k` entries are added if there are fewer other candidates. The
+    Scores of NaN and -inf are never taken, so fewer than `k` entries are added if fewer than `k` scores remain. The
     result is differentiable in the values of this tensor.
 
     Args:
         scores: real numbers. An array of this tensor's shape has scores for all coordinates, a SparseTensor for some.
         k: how many entries to add. It may be traced if `nse` is given: one program serves every `k`, such as the
             numbers of a schedule. A traced `k` larger than `nse` counts as `nse`.
-        nse: the capacity of a dynamic result. The default is enough for `k` more entries. For a static result `nse` is
+        nse: the capacity of a dynamic result. The default has room for `k` new entries. For a static result `nse` is
             an upper bound that is checked.
 
     Raises ShapeError for scores of another shape, for a k that is no integer >= 0, and for a traced k without `nse`,
@@ -141,7 +141,7 @@ def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array 
 
 
 def _stored(rows: list[np.ndarray], given: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    """Return the mask of the `given` coordinates that are among the coordinates `rows`."""
+    """Return the mask that tells which `given` coordinates are among the coordinates `rows`."""
     every = [np.concatenate(pair) for pair in zip(rows, given, strict=True)]
     _, built = Pattern.from_rows(every, shape, Format.of("coo", len(shape)))
     slots, stored = built.slots(), np.zeros(built.nse, np.bool_)

@@ -56,7 +56,7 @@ class Degrees:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """An operand or the result of a step. A search has one item for each set of members and index variables.
+    """An operand or the result of a step. A search has one item for each combination of members and index variables.
 
     Attributes:
         members: the indices of the operands whose product it is.
@@ -111,9 +111,9 @@ class Item:
         return (self,) if self.pattern is not None and len(self.levels) > 1 else self.bounds
 
     def moved(self, kept: frozenset[IndexVar]) -> float:
-        """The number of stored tuples to reorder in a product that keeps the index variables `kept`.
+        """The number of stored tuples that a product has to reorder if it keeps the index variables `kept`.
 
-        An entry is out of order if a summed variable is stored outside of a kept one.
+        All tuples are reordered if a summed variable is stored outside of a kept variable; otherwise none is.
         """
         kinds = [v in kept for v in self.levels]
         return self.stored if any(not a and b for a, b in pairwise(kinds)) else 0.0
@@ -163,7 +163,7 @@ Names = frozenset[IndexVar]
 
 
 def skew(first: Degrees, second: Degrees) -> float:
-    """The number of pairs of entries with equal coordinates, relative to the number for evenly spread entries."""
+    """The ratio of the number of pairs of entries with equal coordinates to the number for evenly spread entries."""
     pairs = pairs_of_groups(first.pattern, first.dim, second.pattern, second.dim)
     found = float(first.weights @ pairs @ second.weights)
     return found if found > EVEN or found < 1 / EVEN else 1.0
@@ -261,7 +261,7 @@ class Estimates:
         return item.stored * self.volume([v for v in item.indices if v not in item.levels])
 
     def projected(self, item: Item, bound: int) -> float:
-        """The number of distinct tuples after the stored tuples of an item are projected to the variables `bound`."""
+        """Project the stored tuples of an item to the variables `bound`. Returns the number of distinct tuples."""
         if not bound:
             return min(item.stored, 1.0)
         key = item, bound
@@ -275,7 +275,7 @@ class Estimates:
         return found
 
     def binding(self, items: tuple[Item, ...], var: IndexVar, bound: int, state: Sequence[Item]) -> Binding:
-        """How a loop over `var` changes the number of tuples, inside loops over the variables `bound`.
+        """Estimate how a loop over `var`, inside loops over the variables `bound`, changes the number of tuples.
 
         Args:
             items: the items that have `var`.
@@ -308,7 +308,7 @@ class Estimates:
         return Binding(factor, fan, len(items), stored)
 
     def _met(self, items: tuple[Item, ...], var: IndexVar, inside: int) -> float:
-        """The number of tuples at which items meet, relative to the number for even and independent entries."""
+        """The ratio of the number of tuples at which items meet to the number for even, independent entries."""
         factor, left = 1.0, [item for item in items if var in item.degrees]
         # A factor for every pair would count the same skew several times, so there is one for each edge of a tree.
         tree = left[:1]
@@ -345,7 +345,7 @@ class Estimates:
         return factor
 
     def _triangles(self, *sides: Item) -> float:
-        """The number of triangles of three operands, relative to the number for independent entries.
+        """The ratio of the number of triangles of three operands to the number for independent entries.
 
         The ratio is estimated from a sample of the pairs of entries of two operands. A banded matrix, for instance, has
         more triangles than independent entries, since the ends of its edges are near each other.
@@ -365,7 +365,7 @@ class Estimates:
         return self._triangles_found[key]
 
     def _share(self, item: Item, bound: int) -> float:
-        """The number of tuples of the variables `bound` that an item stores, relative to all such tuples."""
+        """The ratio of the tuples of the variables `bound` that an item stores to all tuples of these variables."""
         if not bound:
             return 1.0
         key = item, bound
@@ -382,7 +382,7 @@ class Estimates:
         return self._skews[key]
 
     def _coincidence(self, first: Item, second: Item) -> float:
-        """The number of entries that two operands share, relative to independent entries, estimated from a sample.
+        """Estimate the number of entries that two operands share, relative to independent entries, from a sample.
 
         The operands have the same index variables.
         """

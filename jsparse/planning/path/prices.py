@@ -38,7 +38,7 @@ ACROSS = 8.0  # how many times as long it takes to write across the rows of a re
 def nest(
     items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates, is_sparse: bool
 ) -> tuple[float, float]:
-    """The work of one loop nest over all items, and the number of tuples at which the items meet.
+    """Price one loop nest over all items. Returns its work and the number of tuples at which the items meet.
 
     The result has the index variables `target`, and is sparse or dense.
     """
@@ -93,7 +93,7 @@ def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimat
 
 
 def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Estimates) -> tuple[float, float]:
-    """The cost of the loops over sparse levels, including moved entries, and the number of tuples inside the loops.
+    """Price the loops over sparse levels, including moved entries. Returns the cost and the number of tuples inside.
 
     Two orders of loops are compared: the order that leaves the fewest tuples, for which values may have to be moved,
     and the order that follows the storage orders as far as they agree.
@@ -116,7 +116,7 @@ def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Esti
 
 
 def _moved(item: Item, order: Sequence[IndexVar], kept: Names) -> float:
-    """The cost of sorting a dynamic pattern, of gathering values into the loops' order, or of sums in memory."""
+    """The cost to sort a dynamic pattern, to gather values in the order of the loops, or to sum in memory."""
     is_moved = [v for v in order if v in item.walked] != list(item.levels)
     if item.traced and (is_moved or (item.is_list and order[0] != item.levels[0])):
         return sort_cost(round(item.stored))
@@ -136,7 +136,8 @@ def _loops(
 
     The next loop is over the index variable that leaves the fewest tuples; ties follow the order of storage. Dynamic
     patterns are walked as they are stored, or one of them is sorted first. A loop visits the shortest of the levels
-    that meet at its variable, and searches in the others. All but one of the variables `first` come before the others.
+    that meet at its variable, and searches in the others. All but one of the
+    variables `first` come before all other variables.
     """
     left, outer = dict(levels), set(first)
     order, bound, cost, tuples, unbounded = list[IndexVar](), 0, 0.0, 1.0, 1.0
@@ -158,7 +159,7 @@ def _loops(
 def _before(
     as_stored: Sequence[Item], levels: Mapping[IndexVar, tuple[Item, ...]], bits: Mapping[IndexVar, int]
 ) -> dict[IndexVar, int]:
-    """For each index variable, the bit mask of the variables whose loops come first if items are walked as stored."""
+    """Map each index variable to a bit mask of the variables whose loops come first if items are walked as stored."""
     found = dict.fromkeys(levels, 0)
     for item in as_stored:
         outer = 0

@@ -1,4 +1,4 @@
-"""Choose the contraction path: the steps in which a product is computed.
+"""Choose the contraction path: the sequence of steps that compute a product.
 
 A step computes the product of some values (operands, or results of earlier steps) and sums the index variables that
 neither the result nor another value has. The last step multiplies all remaining values in one loop nest. The steps are
@@ -162,7 +162,7 @@ class _Search:
         return min(plans, key=lambda plan: plan[0])
 
     def _after(self, alone: Sequence[Item]) -> _Plan:
-        """The plan whose first steps sum, in each of these items, the index variables that no other value has."""
+        """Make the plan that first sums, in each of these items, the index variables that no other value has."""
         state, cost, merges = self.items, 0.0, list[_Merge]()
         for item in alone:
             found = self._alone(item, state)
@@ -236,14 +236,14 @@ class _Search:
                     yield cost, (_in_order(factors), merged), (*rest, merged)
 
     def _alone(self, item: Item, state: _State) -> tuple[float, Item] | None:
-        """The cost and result of a step on one sparse item: sum variables of no other value, or take the diagonal."""
+        """Price a step on one sparse item: sum the variables that only the item has, or take its diagonal."""
         if not item.levels or item.relates:
             return None
         others = self._needed((item,), state)
         return self._step((item,), state) if item.repeats or not others.issuperset(item.indices) else None
 
     def _needed(self, factors: tuple[Item, ...], state: _State) -> frozenset[IndexVar]:
-        """The index variables that the result or values other than `factors` have."""
+        """The index variables of the result and of all values other than `factors`."""
         return self.kept.union(*(item.indices for item in state if item not in factors))
 
     def _step(
@@ -322,7 +322,7 @@ class _Search:
 
     @staticmethod
     def _may_be_mostly_empty(factors: Sequence[Item]) -> bool:
-        """Whether the result of a product may be worth a pattern, which planning has to find."""
+        """Whether a new pattern may pay for the result of a product. Planning has to find the pattern."""
         return any(item.levels for item in factors) and not any(item.traced for item in factors)
 
     def _item(self, made: Item) -> Item:
@@ -384,7 +384,7 @@ def _connected(item: Item, state: _State) -> list[Item]:
 
 
 def _at_entries(work: float, entries: float, items: Sequence[Item], target: Sequence[IndexVar]) -> float:
-    """The work of a product whose result has `entries` entries and the index variables `target`.
+    """Price a product whose result has `entries` entries and the index variables `target`.
 
     One nest over the stored operands takes `work`. But if nothing is summed and all patterns are static, planning can
     find the entries once, as long as `work` is small. The kernel then looks up each entry in all operands.
@@ -398,7 +398,7 @@ def _at_entries(work: float, entries: float, items: Sequence[Item], target: Sequ
 def _found_first(work: float, entries: float, sparse: Sequence[Item]) -> float:
     """The work of a step that sums a product of these sparse items. One nest takes `work`.
 
-    If there are two items that share few entries, the step is planned as two: find the shared entries, then sum.
+    If two items share few entries, the step is planned as two steps: find the shared entries, then sum.
     """
     if len(sparse) != 2 or work >= FOUND or not _meetings(sparse) or MEETING * entries > sum(x.stored for x in sparse):
         return work
@@ -450,7 +450,7 @@ def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, .
 
 
 def _in_order(factors: tuple[Item, ...]) -> tuple[Item, ...]:
-    """Order factors independently of the names of index variables, so that equal steps have equal forms."""
+    """Sort factors independently of the names of index variables, so that equal steps have equal forms."""
     if len(factors) != 2 or factors[0].form != factors[1].form:
         return factors
     return min(factors, factors[::-1], key=lambda pair: form_of(*(item.indices for item in pair)))

@@ -1,4 +1,4 @@
-"""Drafts: statements of a chain whose index variables are nodes, and the arrays that they read and write.
+"""Drafts: statements of a chain, and the arrays that statements read and write. Index variables are nodes.
 
 A kernel visits no padding of dynamic patterns, and leaves 0 there in its results. An operation that XLA runs computes
 padding, too: einsums and maps of entries put 0 there, but `1 + values` does not. So a chain may write values on a
@@ -84,7 +84,7 @@ class Draft:
         return Access(self.tensor, tuple(map(str, self.nodes)))
 
     def with_value(self, value: Scalar) -> Draft:
-        """The draft with another value."""
+        """Return a copy of the draft with this value."""
         return replace(self, value=value)
 
 
@@ -145,10 +145,10 @@ class Drafts:
 
 
 def read(drafts: Drafts, view: View, nodes: tuple[Node | None, ...]) -> Access:
-    """Return the access to an array by an equation's nodes, united with the nodes of the array's home if possible.
+    """Return the access to an array by an equation's nodes. Unite them with its home nodes if possible.
 
-    Raises ChainError if slots of a pattern are read at other entries than they were written, or if only a part of an
-    array is read.
+    Raises ChainError if slots of a pattern are not read at the entries at which they were written, or if only a part
+    of an array is read.
     """
     variables, count = drafts.variables, sum(axis is not None for axis in view.axes)
     index: list[Node | None] = [None] * (len(view.home) if view.home is not None else count)
@@ -173,17 +173,17 @@ def read(drafts: Drafts, view: View, nodes: tuple[Node | None, ...]) -> Access:
 
 
 def node_of(index: object) -> Node:
-    """The node that an index of an access stands for."""
+    """Convert an index of an access, which is a node as text, to the node."""
     return int(str(index))
 
 
 def vanishes(value: Scalar, zeros: Collection[str]) -> bool:
-    """Return whether an expression is 0 by its form wherever the tensors and local names `zeros` are 0."""
+    """Return whether the form of an expression makes it 0 wherever the tensors and local names `zeros` are 0."""
     return is_zero(_background(value, dict.fromkeys(zeros, ABSENT)))
 
 
 def _background(value: Scalar, known: Mapping[str, Background]) -> Background:
-    """The value of an expression, given known values of tensors and local names."""
+    """Evaluate an expression, given known values of tensors and local names."""
     match value:
         case Number(value=number):
             return number or ABSENT
@@ -205,7 +205,7 @@ def _computed(operation: str, numbers: Sequence[complex]) -> complex:
 
 
 def check_padding(drafts: Drafts, statements: Sequence[Draft], written: Collection[str]) -> None:
-    """Raise ChainError if padding of a result or a map would differ from what the separate operations compute."""
+    """Raise ChainError if a chain and its separate operations would differ in padding of a result or a map."""
     for draft in statements:
         walks = [s.walk for s in map(drafts.variables.slots, draft.nodes) if s is not None]
         if draft.tensor in drafts.maps and not walks:

@@ -55,7 +55,7 @@ def _check_written(dtype: np.dtype) -> None:
 
 
 def view_of(tensor: str, nodes: tuple[Node | None, ...], shape: tuple[int, ...], is_operand: bool = False) -> View:
-    """Return the view of all elements of a tensor. The tensor has the array's axes, except axes of size 1."""
+    """Return the view of an array that a tensor holds. The tensor has the array's axes, except axes of size 1."""
     axes: list[int | None] = []
     for node in nodes:
         axes.append(None if node is None else sum(axis is not None for axis in axes))
@@ -104,7 +104,7 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
 
 
 class _Terms:
-    """A spec's index variables as nodes of a chain, and its patterns as walks of the chain."""
+    """The nodes and walks of a chain that represent the index variables and patterns of a spec."""
 
     def __init__(self, drafts: Drafts, spec: Spec, index: Sequence[tuple[str, ...]]) -> None:
         self.drafts, self.spec, self.sizes = drafts, spec, dict(spec.sizes)
@@ -129,7 +129,7 @@ class _Terms:
 
 
 def _whole(drafts: Drafts, value: Value) -> str:
-    """The name of the operand that holds an index array. Raises ChainError if the chain computes or reshapes it."""
+    """Return the operand name of an index array. Raises ChainError if the chain computes or reshapes the array."""
     if not isinstance(value, View) or drafts.operands.get(value.tensor) != value:
         raise ChainError("index arrays are computed, or have another shape, in the chain")
     return value.tensor
@@ -331,7 +331,7 @@ RULES: dict[str, Rule] = {
 
 
 def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
-    """The view of the same elements in another shape. Raises ChainError unless whole axes are merged or divided.
+    """The view of the same elements in another shape. Raises ChainError if axes are not only merged or divided.
 
     An operand is passed to the kernel in the shape in which it is read, so its tensor gets the new axes. A tensor that
     the chain computes keeps its axes; their nodes are merged or divided.
@@ -358,7 +358,7 @@ def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
 
 
 def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]) -> Sequence[Node]:
-    """Return the nodes of these sizes that replace axes of a tensor. For an operand, only the node count matters."""
+    """Return nodes of these sizes to replace axes of a tensor. For an operand, only the number of nodes matters."""
     if len(axes) > 1 and len(sizes) > 1:
         raise ChainError(f"axes are divided and merged at once, from {x.shape}")
     if x.home is None:
@@ -375,7 +375,7 @@ def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]
 
 
 def _groups(given: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield pairs of axis lists: the shortest runs of axes of two shapes with the same number of elements."""
+    """Yield pairs of axis lists: the shortest runs of axes, one run in each shape, with equally many elements."""
     i = j = 0
     while i < len(given):
         before, after = [i], [j]

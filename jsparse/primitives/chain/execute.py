@@ -126,9 +126,9 @@ def _placed(result: Result, found: list[Any], operands: Any) -> Any:
 
 
 def with_moved_operands(problem: Problem) -> Problem:
-    """Return the problem in which each dense operand of only one dense product has the layout that the product prefers.
+    """Give each dense operand that only one dense product reads the layout that this product prefers.
 
-    A moved operand has the axes of the given operand in another order.
+    Return the problem. A moved operand has the same axes as the given operand, in a different order.
     """
     shared = shared_loops(problem)
     readers = Counter(name for s in problem.statements for name in {access.tensor for access in s.reads})

@@ -41,7 +41,7 @@ def expanded(closed: Any) -> Any:
 def parts_of(jaxpr: Any, equation: Any) -> Any:
     """Return the expanded jaxpr of an equation that is a call, a softmax or a logsumexp; None for other equations.
 
-    Its arguments are the variables that the equation reads, each once.
+    The arguments of that jaxpr are the variables that the equation reads, without repeats.
     """
     if equation.primitive.name not in (*EVERY, *COMPOSED):
         return None

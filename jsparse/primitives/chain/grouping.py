@@ -1,8 +1,8 @@
 """Grouping: which equations of a jaxpr become one kernel.
 
 Equations are taken in program order. An equation may join the last group that computes one of its operands, or any
-later group. It joins the first such group that remains a chain whose statements share loops; if there is none, it
-begins a new group at the end. An equation that cannot begin a kernel and reads no result of a group runs before all
+later group. It joins the first of these groups that remains a chain whose statements share loops; if there is none,
+it begins a new group at the end. An equation that cannot begin a kernel and reads no result of a group runs before all
 groups. A broadcast number, such as `jnp.ones_like(x)`, becomes part of every group that reads it, where it needs no
 array. A transpose becomes part of its readers, too, if they are products that read fewer elements than the array has:
 a separate transpose would move all elements. Several groups may compute the same values of stored entries, if that is
@@ -49,7 +49,7 @@ class Step:
 
 @remembered_of
 def groups(closed: Any) -> tuple[Any, tuple[Step, ...]]:
-    """The flattened jaxpr, and the steps that compute it."""
+    """Return the flattened jaxpr, and the steps that compute its results."""
     jaxpr = flattened(closed).jaxpr
     return jaxpr, tuple(_Grouping(jaxpr).steps())
 
@@ -72,7 +72,7 @@ def _refusal(chain: Chain, as_stored: bool = False) -> str | None:
 
 
 def run_groups(closed: Any, operands: Sequence[Any], run: Callable[[Any, Sequence[Any]], Sequence[Any]]) -> list[Any]:
-    """Evaluate a closed jaxpr; `run` evaluates its chains."""
+    """Evaluate a closed jaxpr step by step. `run` evaluates the steps that are chains."""
     jaxpr, steps = groups(closed)
     env: dict[Any, Any] = dict(zip(jaxpr.invars, operands, strict=True))
 
@@ -92,10 +92,10 @@ class _Group:
 
     Attributes:
         equations: the equations, in program order.
-        chain: the translation of the equations; None if no further equation may join.
-        reason: why the first equation that was refused could not join; "" if none was refused.
+        chain: the translation of the equations; None if no other equation may join.
+        reason: why the first refused equation could not join; "" if no equation was refused.
         copies: the ids of the equations that other groups compute, too.
-        moves: whether patterns may be walked in another order than their storage order.
+        moves: whether loops may walk patterns in an order other than the storage order.
     """
 
     equations: list[Any]
@@ -120,11 +120,11 @@ class _Grouping:
     """The groups so far. Each group reads only results of earlier groups.
 
     Attributes:
-        made: variable → the number of the group that computes it.
+        made: variable → the index of the group that computes it.
         recomputation: finds the equations that a group may recompute.
         readers: variable → the equations that read it, by their id.
         repeated: variable → the equation that broadcasts a number to it.
-        exchanged: variable → the equation that transposes an array that no group computes.
+        exchanged: variable → the equation that makes it by transposing an array. No group computes that array.
         results: the variables that are results of the jaxpr.
     """
 
@@ -152,7 +152,7 @@ class _Grouping:
         return found
 
     def take(self, equation: Any) -> bool:
-        """Add an equation to a group, or begin a new group. Return False if it should run before all groups."""
+        """Add an equation to a group, or begin a new group. Return False if the equation should precede all groups."""
         if equation.effects:  # effects keep program order, so none runs before the groups
             return self.alone(equation)
         needed = [self.made[v] for v in read(equation) if v in self.made]
@@ -181,7 +181,7 @@ class _Grouping:
         return (begins and self.begin(equation, parts)) or (bool(needed) and self.alone(equation))
 
     def begin(self, equation: Any, parts: Any) -> bool:
-        """Begin a group: the equations recomputed for an equation, then that equation. False if they are no chain."""
+        """Begin a group with an equation, after the equations to recompute for it. Return False if it is no chain."""
         self.groups.append(_Group([], Translation()))
         if self.join(len(self.groups) - 1, equation, parts) is None:
             return True
@@ -198,7 +198,7 @@ class _Grouping:
         """Add an equation to a group if the group remains a chain; otherwise return the reason why it would not.
 
         The values of entries that the equation reads are recomputed in the group, if that pays. Broadcast numbers that
-        it reads become part of the group. With `moves`, the group may walk patterns in another order than stored.
+        the equation reads join it. With `moves`, the group may walk patterns in any order, not only as stored.
         """
         anew = self.anew(number, equation)
         reason = self.extended(number, self.views(number, [equation]), equation, parts, moves) if not anew else ""
@@ -208,19 +208,19 @@ class _Grouping:
         return reason if reason is None else self.extended(number, [], equation, parts, moves)
 
     def anew(self, number: int, equation: Any) -> list[Any]:
-        """The equations that a group, or a new one, would recompute for an equation."""
+        """Return the equations that group `number`, which may be new, would recompute for an equation."""
         there = self.known(number)
         return self.recomputation.of(equation, lambda v: v in there or self.made.get(v, number) == number)
 
     def known(self, number: int) -> set[object]:
-        """The variables that a group, or a new one, computes or takes as arguments."""
+        """Return the variables that group `number` computes or takes as arguments; none for a new group."""
         equations = [e for group in self.groups[number : number + 1] for e in group.equations]
         return {v for e in equations for v in (*e.outvars, *read(e))}
 
     def is_movable(self, number: int, equation: Any) -> bool:
-        """Whether only this equation and the group itself read the group's values of entries.
+        """Return whether nothing but the group and this equation reads the group's values of entries.
 
-        If so, the group may walk a pattern in another order. Values that others read have to be in storage order.
+        If so, the group may walk a pattern in any order. Values with other readers have to be in storage order.
         """
         group = self.groups[number]
         assert group.chain is not None
@@ -229,9 +229,10 @@ class _Grouping:
         return all(v not in self.results and own.issuperset(self.readers.get(v, ())) for v in entries)
 
     def views(self, number: int, equations: Sequence[Any]) -> list[Any]:
-        """Find the broadcasts of numbers that `equations` read, and the transposes that they read only in part.
+        """Find the equations that make the broadcast numbers and the transposes that `equations` read.
 
-        Variables that the group already computes or reads are left out.
+        A transpose is included only if it has more elements than `equations` read. Variables that
+        the group already computes or reads are left out.
         """
         known = self.known(number)
         wanted = dict.fromkeys(v for e in equations for v in read(e) if v not in known)
@@ -239,7 +240,7 @@ class _Grouping:
         return [*found, *(self.exchanged[v] for v in wanted if v in self.exchanged and _reads_few(equations, v))]
 
     def extended(self, number: int, copies: Sequence[Any], equation: Any, parts: Any, moves: bool) -> str | None:
-        """Add `copies`, which other groups also compute, and then an equation. Return None, or why it is refused."""
+        """Add `copies`, which other groups also compute, then an equation. Return the reason for a refusal, or None."""
         group = self.groups[number]
         assert group.chain is not None
         equations, chain = [*group.equations, *copies, equation], group.chain.copy()
@@ -260,7 +261,7 @@ class _Grouping:
         return reason
 
     def settled(self, group: _Group, wanted: Collection[Any]) -> list[tuple[_Group, bool]]:
-        """The longest prefix of a group that is a chain with all wanted results, then each later equation alone.
+        """Split a group into the longest prefix that is a chain with all wanted results, and single later equations.
 
         Each part comes with a bool: whether it runs as one kernel. A group may lose equations at its end because a
         result that other groups read takes part in no shared loops.
@@ -303,7 +304,7 @@ def _starts(name: str) -> bool:
 
 
 def _reads_few(equations: Sequence[Any], v: object) -> bool:
-    """Return whether the products that read a dense array read fewer elements, repeats included, than the array has.
+    """Return whether products read fewer elements from a dense array, counting repeats, than the array has.
 
     The result is False if another operation reads the array.
     """

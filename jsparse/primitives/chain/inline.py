@@ -3,8 +3,8 @@
     S[i, j] = A[i, j] - m[i]
     E[i, j] = exp(S[i, j])        →        E[i, j] = exp(A[i, j] - m[i])
 
-A reader that sums over further variables would compute each element many times, so it keeps reading the array. A copy,
-such as the elements of a dense array at stored entries, becomes part of all of its readers.
+A reader with a sum over variables that the statement lacks would compute each element many times, so the reader keeps
+reading the array. A copy, such as the elements of a dense array at stored entries, becomes part of all of its readers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST = 100
 
 
 def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
-    """Inline statements into their readers, and return the others. `results` are the tensors to be written."""
+    """Inline statements into their readers, and return the remaining ones. `results` are the tensors to write."""
     left = {draft.tensor: _Statement.of(drafts, draft) for draft in drafts.statements}
     _check_ranks(drafts, left)
     readers: dict[str, set[str]] = {name: set() for name in left}
@@ -64,7 +64,7 @@ def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
 
 
 def _check_ranks(drafts: Drafts, statements: Mapping[str, _Statement]) -> None:
-    """Raise ChainError if an axis is divided in one way where a tensor is written, and in another where it is read."""
+    """Raise ChainError if the statements that write and read a tensor divide one of its axes differently."""
 
     def sizes(nodes: Iterable[Node]) -> list[int]:
         return [drafts.variables.sizes[node] for node in nodes]
@@ -78,7 +78,7 @@ def _check_ranks(drafts: Drafts, statements: Mapping[str, _Statement]) -> None:
 
 @dataclass
 class _Statement:
-    """A draft with representatives in place of nodes, and with a walk for each pattern whose slots the draft indexes.
+    """A draft whose nodes are replaced by representatives. It has a walk for each pattern whose slots it indexes.
 
     Attributes:
         uses: how often each access occurs in the draft's value.
@@ -133,9 +133,11 @@ class _Statement:
         return "float64" in drafts.dtypes and any(OPERATIONS[name].is_narrow for name in names)
 
     def fits(self, reader: _Statement) -> bool:
-        """Whether the reader computes at the same points, in a dtype that loses nothing, and reads this element there.
+        """Return whether the statement can become part of the reader.
 
-        A reader that walks no pattern, or another pattern, also reads zeros between the entries of a dense target.
+        The reader must compute at the same points, in a dtype that loses nothing, and read the same element there. Only
+        copies, and factors of products, may have other points. A reader that does not walk the statement's patterns
+        does not fit: it also reads zeros between the entries of a dense target.
         """
         own, other = self.draft, reader.draft
         alike = all(access == own.access for access in reader.uses if access.tensor == own.tensor)
@@ -198,7 +200,7 @@ def _keeps(first: str, second: str) -> bool:
 
 
 def _inserted(value: Scalar, access: Access, new: Scalar) -> Scalar:
-    """The expression with `new` in place of an access.
+    """Replace an access in an expression by `new`.
 
     A bool is `select(c, 1, 0)`. Where the bool is tested by `x != 0`, the condition c replaces the test.
     """
@@ -221,7 +223,7 @@ def _inserted(value: Scalar, access: Access, new: Scalar) -> Scalar:
 
 
 def _live(left: dict[str, _Statement], results: Sequence[str]) -> list[Draft]:
-    """Return the statements whose targets are results, or are read by another statement that is returned."""
+    """Return the statements on which results depend, directly or through other statements."""
     wanted, found = set(results), list[Draft]()
     for name, statement in reversed(left.items()):
         if name in wanted:

@@ -6,7 +6,7 @@ the order of columns, and read again. But an entry of W or dS is a function of a
 the sum of the entries in its row. So a second group that loops over columns can recompute W and dS, and no array has an
 element for each entry: these are the two loops of FlashAttention-2's gradient (Dao, 2023).
 
-Recomputation pays if the dense rows that it reads have at most as many bytes as storing and permuting values moves:
+Recomputation pays if it reads no more bytes of dense rows than are moved to store and permute the values:
 
     bytes of the rows that recomputation reads  <=  MOVES · bytes of the values
 
@@ -41,7 +41,7 @@ class Recomputation:
     Attributes:
         makers: variable → the equation that computes it.
         on_entries: the variables with an element for each stored entry.
-        sums: the equations that sum entries into a dense array, by the pattern and the summed levels.
+        sums: the equations that sum entries into a dense array, keyed by the pattern and the summed levels.
         repeated: the variables that hold a broadcast number, which loops need not read from memory.
     """
 

@@ -31,8 +31,8 @@ class Operand:
     """An operand of the kernel: an argument of the chain, without axes of size 1.
 
     Attributes:
-        number: the number of the argument.
-        shape: the shape in which it is passed. The axis of slots and all later axes are merged into one.
+        number: the index of the argument.
+        shape: the shape in which the operand is passed. The axis of slots and all later axes are merged into one.
     """
 
     number: int
@@ -44,8 +44,8 @@ class Result:
     """A result of the chain.
 
     Attributes:
-        number: the number of the kernel's result that holds the elements; None for an argument that is passed through.
-        argument: the number of the argument that is passed through, or None.
+        number: the index of the kernel's result that holds the elements; None if an argument is passed through.
+        argument: the index of the argument that is passed through, or None.
         axes: for each axis of the result, the axes of the kernel's result (or argument) that it merges; none for an
             axis along which elements repeat.
         shape: the shape of the result.
@@ -66,8 +66,8 @@ class Chain:
         walks: the patterns, in the order of the problem's patterns.
         stored: the patterns in the storage orders in which the problem walks them.
         operands: how each operand of the problem is passed.
-        index: for each walk, the numbers of the arguments that are its index arrays.
-        shapes: the shape of each of the kernel's results, one axis for each of its nodes.
+        index: for each walk, the positions of its index arrays among the arguments.
+        shapes: the shape of each kernel result, with one axis for each node of the result.
         buffers: the shapes that the kernel writes. The axis of slots and all later axes are merged into one.
         results: how each result of the chain is made from the kernel's results.
     """
@@ -83,7 +83,7 @@ class Chain:
 
     @property
     def is_reordered(self) -> bool:
-        """Whether a pattern is walked in another order than its storage order."""
+        """Whether loops walk a pattern in an order other than its storage order."""
         return any(used != walk.stored for used, walk in zip(self.stored, self.walks, strict=True))
 
 
@@ -144,7 +144,7 @@ class Translation:
     def chain(self, outvars: Sequence[Any], is_whole: bool = True) -> Chain:
         """The chain that computes these variables. Raises ChainError if there is none.
 
-        If the chain is whole, its results have to be 0 in the padding of dynamic patterns, and in storage order. With
+        With `is_whole`, the results have to be 0 in the padding of dynamic patterns, and in storage order. With
         `is_whole` false neither is required, since equations that read the results may still be added.
         """
         if any(isinstance(v, _compat.Literal) or not isinstance(self._env[v], View) for v in outvars):
@@ -189,7 +189,7 @@ class _Named:
                 self.name(node)
 
     def name(self, node: Node) -> IndexVar:
-        """The name of an index variable: levels get i, j, k, …"""
+        """Name an index variable. Levels are named i, j, k, …"""
         found = self.drafts.variables.find(node)
         if found not in self.names:
             letters = "ijklmnpqrstuvwxyzabcdefgho"

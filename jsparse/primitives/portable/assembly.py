@@ -39,7 +39,8 @@ class SortedTuples:
 
     Attributes:
         columns: the coordinates (n,) of each level. Where a tuple is not live, they are the sizes of the dimensions.
-        order: (n,) the index of each tuple before the sort. Equal tuples keep their order, as do tuples not live.
+        order: (n,) the index of each tuple before the sort. Equal tuples, and tuples that are not live, keep
+            their relative order.
         begins: (n,) whether a tuple is live and differs from the previous tuple.
         count: how many tuples are live.
     """
@@ -99,7 +100,8 @@ def assembled(columns: Sequence[jax.Array], count: jax.Array, type_: DynamicType
         count: how many tuples are live.
         type_: the type of the pattern.
 
-    Slots have the dtype `slots_dtype(type_, n)`. Raises FormatError for a format that cannot store any set of entries.
+    Slots have the dtype `slots_dtype(type_, n)`. Raises FormatError for a format that cannot store every
+    set of entries.
     """
     type_.format.check_storable()
     length = columns[0].shape[0]
@@ -201,7 +203,7 @@ def _before(column: jax.Array) -> jax.Array:
 
 
 def _far(dtype: np.dtype) -> int:
-    """The largest position in that dtype."""
+    """Return the largest position that the dtype represents, at most FAR."""
     return min(FAR, np.iinfo(dtype).max)
 
 

@@ -4,8 +4,8 @@ Joined rows are merged into a buffer of the result's capacity, chunk by chunk:
 
     buffer = the first of sort(distinct(buffer and chunk))
 
-so that no array has an element for each of all rows. After an overflow, every further row is counted, repeats included:
-that many slots suffice.
+so no array has an element for every row. After an overflow, each later row adds 1 to the count, even if the row
+repeats an entry. As many slots as this count suffice.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Merged:
         return Entered(tuple(jnp.zeros(self.type.nse, dtype) for _ in self.levels), zero, zero, jnp.zeros((), bool))
 
     def add(self, total: Entered, rows: Stream) -> Entered:
-        """Add entries at the coordinates of the rows that count."""
+        """Add entries at the coordinates of the live rows."""
         nse, dtype = self.type.nse, self.type.index_dtype
         counted = jnp.ones(rows.rows, bool) if rows.live is None else jnp.asarray(rows.live)
         live = jnp.concatenate([jnp.arange(nse) < total.distinct, counted])

@@ -55,7 +55,7 @@ class _Places:
 
     Attributes:
         positions: (nse,) the positions, which may be anything where a slot is not live.
-        live: (nse,) whether each slot is live, as far as the levels below tell.
+        live: (nse,) whether each slot is live, according to the levels below alone.
         is_consecutive: whether the positions are 0, 1, 2, ...: then arrays are read without a gather.
     """
 

@@ -1,17 +1,17 @@
-"""Joins of patterns: a row for each combination of their entries that agree on the index variables they share.
+"""Joins of patterns: one row for each combination of entries with equal coordinates in shared index variables.
 
 Patterns are joined one after the other, in the order that promises the fewest rows. For each row, the *bound*
 coordinates, which are known, select the entries of the next pattern. If all coordinates of that pattern are bound, at
-most one entry is selected, and the row is kept or dropped. Otherwise there is a new row for each selected entry, and
-their number depends on the data.
+most one entry is selected, and the row is kept or dropped. Otherwise each selected entry makes a new row, and the
+number of new rows depends on the data.
 
 Rows of static patterns are found while the program is traced. In a program a loop over chunks makes them: row r of the
-joined stream belongs to the row n of the stream before with
+joined stream belongs to the row n of the previous stream with
 
     ends[n-1] <= r < ends[n],        ends = running sum of the numbers of entries,
 
 and to entry first[n] + r - ends[n-1] of the pattern (as in Merrill and Garland, "Merge-based parallel sparse
-matrix-vector multiplication", SC 2016). Each further pattern that multiplies rows is a loop inside that loop.
+matrix-vector multiplication", SC 2016). Each later pattern that multiplies rows is a loop inside that loop.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FEW = 5  # patterns whose orders are all compared
 
 
 def join_order(walks: Sequence[PatternAccess], sizes: Mapping[IndexVar, int]) -> tuple[int, ...]:
-    """Return the order in which to join patterns: the one with the fewest rows if entries were spread evenly."""
+    """Return the order for joining patterns that would produce the fewest rows if entries were spread evenly."""
 
     def rows(order: Sequence[int]) -> float:
         count, total, bound = 1.0, 0.0, set[IndexVar]()
@@ -91,7 +91,7 @@ class Sorted:
         return set(self.bound) < set(self.entries.coordinates)
 
     def segments(self, rows: Stream) -> tuple[Array, Array]:
-        """Return, for each row, the first entry with the row's coordinates, and the end of such entries."""
+        """Return for each row the first entry with the row's coordinates, and the end of the entries with them."""
         first, end = self._limits(rows)
         if self.keys:
             columns, count = [column for _, column in self.keys], self.entries.rows
@@ -113,13 +113,13 @@ class Sorted:
 
 
 def _placed(entries: Stream, v: IndexVar, size: int) -> jax.Array:
-    """Return each entry's coordinate in `v`; `size`, which no row has as coordinate, if the entry does not count."""
+    """Return each entry's coordinate in `v`. Entries that do not count get `size`, which is no row's coordinate."""
     column = jnp.asarray(entries.coordinates[v])
     return column if entries.live is None else jnp.where(entries.live, column, size)
 
 
 def _search(columns: Sequence[Any], wanted: Sequence[Any], first: Array, end: Array, count: int, after: bool) -> Array:
-    """Bisect for the first entry in [first, end) that is at least the wanted tuple, or with `after` greater than it."""
+    """Bisect [first, end) for the first entry >= the wanted tuple; with `after`, for the first entry > that tuple."""
 
     def halved(_: Any, limits: tuple[Any, Any]) -> tuple[Any, Any]:
         low, high = limits

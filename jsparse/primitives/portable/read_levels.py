@@ -72,7 +72,7 @@ def read_levels(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[Stored
 
 
 def _parents_below(kind: LevelKind, size: int, arrays: dict[str, jax.Array], positions: int) -> int:
-    """Return the number of parents that a level's arrays can store; without arrays, the parents of `positions`."""
+    """Return how many parents a level's arrays can store; without arrays, how many `positions` positions have."""
     if kind.has_pointers:
         parents = arrays["pointers"].shape[0] - 1
         return min(parents, arrays["starts"].shape[0]) if kind.stores_runs else parents

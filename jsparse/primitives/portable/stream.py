@@ -1,6 +1,6 @@
 """Streams of stored entries: a row for each combination of entries, with its coordinates and its positions.
 
-A loop nest walks entries one by one, which is what accelerators do worst. Here an einsum over patterns becomes arrays
+A loop nest walks entries one by one, which is slow on accelerators. Here an einsum over patterns becomes arrays
 instead: the coordinates of the entries, by which dense factors are gathered, and the positions of the entries, by which
 values on patterns are gathered.
 """
@@ -115,7 +115,7 @@ class Stream:
         return jax.lax.fori_loop(0, -(-self.rows // rows), added, total)
 
     def only(self, live: Array | None) -> Stream:
-        """The stream in which the rows where `live` is false do not count."""
+        """Return the stream in which rows do not count where `live` is false."""
         if live is None:
             return self
         return replace(self, live=live if self.live is None else self.live & live)

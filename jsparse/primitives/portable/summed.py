@@ -79,7 +79,7 @@ class AxisOrder:
     Attributes:
         indexed: the axes that rows index.
         dense: the other axes.
-        axes: the indices of all these axes in the array with an axis for each index variable and one for the slots.
+        axes: the indices of both kinds of axes in an array with an axis for each variable and one for the slots.
     """
 
     indexed: tuple[Label, ...]
@@ -98,7 +98,7 @@ class AxisOrder:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A factor whose array has the axes that rows index in front."""
+    """A factor. Its array has the axes indexed by rows in front of the other axes."""
 
     array: Any
     layout: AxisOrder
@@ -287,7 +287,7 @@ class Sum:
         return _scatter(_ADD[add][2], total, index, products, is_sorted)
 
     def _in_two_levels(self, total: jax.Array, products: jax.Array, index: Sequence[Any]) -> jax.Array:
-        """Combine the rows of each target first, by a segmented scan of the rows in the order of their targets."""
+        """Combine the rows of each target by a segmented scan of the sorted rows, then combine them with the total."""
         *keys, order = jax.lax.sort([*index, jnp.arange(len(products), dtype=np.int32)], num_keys=len(index))
         changes = reduce(jnp.logical_or, (key[1:] != key[:-1] for key in keys))
         begins = jnp.concatenate([jnp.ones(1, bool), changes])
@@ -304,7 +304,7 @@ class Sum:
         return _scatter(jax.lax.scatter, total, keys, self._combine(before, sums))
 
     def result(self, total: jax.Array, live: Array | None) -> jax.Array:
-        """Convert a total to the layout of the result's term. `live` tells which slots of its pattern are in use."""
+        """Convert a total to the layout of the result's term. `live` marks the used slots of the result's pattern."""
         if live is not None:
             (at,) = (n for n, label in enumerate(self.target.indexed) if isinstance(label, int))
             shape = [-1 if n == at else 1 for n in range(total.ndim)]
@@ -364,7 +364,7 @@ def sum_of(
     may_be_long: bool = False,
     rows: frozenset[IndexVar] = frozenset(),
 ) -> Sum:
-    """Return the sum that a spec describes. `arrays` are the factors, `rows` additional index variables of rows."""
+    """Return the sum that a spec describes. `arrays` are the factors; `rows` are additional index variables of rows."""
     sparse = rows.union(*(walk.indices for walk in spec.walks))
     factors = tuple(_factor(x, term, spec, sparse) for x, term in zip(arrays, spec.factors, strict=True))
     used = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}

@@ -30,7 +30,7 @@ def features() -> Mapping[str, bool]:
 
 @cache
 def host_cpu() -> tuple[str, str]:
-    """The name of this CPU, and its features as text: "+avx2,-avx512f" means with AVX2 and without AVX-512."""
+    """Return the name of this CPU and its features. "+avx2,-avx512f" means that it has AVX2 and lacks AVX-512."""
     shown = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features().items()))
     return llvm.get_host_cpu_name(), shown
 
@@ -61,7 +61,7 @@ def has_fast_gathers() -> bool:
 
 @cache
 def has_many_registers() -> bool:
-    """Whether the CPU has 32 vector registers of 64 bytes. Other CPUs have 16 of 32 bytes, or 32 of 16 bytes."""
+    """Whether the CPU has 32 vector registers of 64 bytes, not 16 registers of 32 bytes or 32 registers of 16 bytes."""
     return bool(features().get("avx512f"))
 
 

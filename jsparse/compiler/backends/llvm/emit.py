@@ -29,7 +29,7 @@ NUMBERS = ir.Constant(ir.VectorType(I32, FILTER_LANES), [ir.Constant(I32, n) for
 
 
 def append_kept(expr: ExprEmitter, stmt: Filter, first: Var) -> None:
-    """Test `FILTER_LANES` positions from `first` on (fewer at the end of the range), and append those that pass.
+    """Test `FILTER_LANES` positions from `first` on, up to the end of the range, and append the positions that pass.
 
     A mask disables the lanes after the end of the range: it applies to the loads of coordinates and to the gather of
     marks. The positions that pass are packed in a register. So a segment shorter than a vector costs only one test.
@@ -86,14 +86,14 @@ class _Masked(ExprEmitter):
 
 
 def _packed(builder: ir.IRBuilder, value: Any, keep: Any) -> Any:
-    """The vector with its kept lanes moved to the front."""
+    """Move the kept lanes of a vector to its front."""
     name, type_ = f"llvm.experimental.vector.compress.v{FILTER_LANES}i32", value.type
     function = _intrinsic(builder, name, type_, [type_, MASK, type_])
     return builder.call(function, [value, keep, ir.Constant(type_, ir.Undefined)])
 
 
 def _name(type_: Type) -> str:
-    """The suffix that stands for a vector type in the names of intrinsics."""
+    """Return the suffix that names a vector type in the names of LLVM's intrinsics."""
     return f"v{type_.lanes}i{8 * bytes_of(type_)}"
 
 
@@ -211,7 +211,7 @@ class _Body:
         self.each(loop.var, loop.start, loop.stop, loop.step, lambda: self.stmt(loop.body))
 
     def each(self, var: nodes.Var, first: nodes.Expr, last: nodes.Expr, step: int, inner: Callable[[], None]) -> None:
-        """Emit a loop in which `var` goes from `first` to below `last` in steps of `step`."""
+        """Emit a loop over `var` = `first`, `first + step`, …, up to but excluding `last`."""
         start, stop = self.expr.value(first), self.expr.value(last)
         before = self.builder.block
         head, body, done = (self.builder.append_basic_block(n) for n in ("head", "body", "done"))
@@ -366,7 +366,7 @@ class _Found(dict[str, Any]):
 
 
 class _LoadedFunction(ir.LoadInstr):  # type: ignore[misc]
-    """A function pointer loaded from the context. llvmlite needs the signature, which an opaque pointer lacks."""
+    """A function pointer loaded from the context. llvmlite needs the function's signature: pointers have no type."""
 
     function_type: ir.FunctionType | None = None
 

@@ -172,7 +172,7 @@ class ExprEmitter:
         return self.of_memory(self.bytes_at(type_, buffer, address), type_)
 
     def bytes_at(self, type_: Type, buffer: nodes.Buffer, address: Any) -> Any:
-        """Load a value from an address in a buffer in its form in memory, where a bool is a byte."""
+        """Load a value from an address in a buffer, without conversion: a bool stays the byte that memory holds."""
         load = self.builder.load(address, align=bytes_of(type_), typ=memory_type(type_))
         return self.scopes.of_buffer(load, buffer.name)
 
@@ -290,7 +290,7 @@ class ExprEmitter:
         return found
 
     def fold_together(self, vectors: list[Any], type_: Type, op: Add) -> Any:
-        """Fold each vector to one lane of the result, as `fold` does.
+        """Fold each vector to a scalar, as `fold` does, and return the scalars as the lanes of one vector.
 
         While the vectors have more lanes than there are vectors, each vector is folded separately. Then two vectors are
         folded into one: one operand has the lower halves of the two vectors, and the other operand has the upper

@@ -88,7 +88,7 @@ class Caster:
         self.half_instructions = has_half_instructions() if half_instructions is None else half_instructions
 
     def cast(self, value: Any, source: Type, target: Type) -> Any:
-        """The value of type `source` converted to type `target`, which has the same number of lanes."""
+        """Convert a value from type `source` to type `target`. The two types have the same number of lanes."""
         if source.dtype == target.dtype:
             return value
         if source.is_narrow_float:

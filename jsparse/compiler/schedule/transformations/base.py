@@ -51,7 +51,7 @@ def with_loops(nest: LoopNest, loops: Stmt) -> LoopNest:
 
 
 def loops_of(nest: LoopNest) -> Stmt:
-    """The part of a nest of one statement that follows the clearing of its target."""
+    """Return the part of one statement's nest after the loops that clear the target."""
     body = nest.body
     if isinstance(body, Sequence) and isinstance(body.stmts[0], Clear):
         return body.stmts[1]

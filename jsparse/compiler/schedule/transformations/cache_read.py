@@ -25,7 +25,7 @@ class CacheRead(Transformation):
     copy they are contiguous.
 
     Attributes:
-        tensor: the name of the tensor, whose indices are the variable of the panel and the one in lanes.
+        tensor: the name of the tensor. Its indices are the variable of the panel and the variable in lanes.
         loop: the name of the loop over panels.
     """
 

@@ -18,7 +18,7 @@ from jsparse.notation.assignment import IndexVar
 
 @dataclass(frozen=True, slots=True)
 class MergeBy(Transformation):
-    """Walk one pattern's level, and locate each of its coordinates in the levels of the others.
+    """Walk the level of one pattern, and locate each of its coordinates in the levels of the other patterns.
 
     Attributes:
         loop: the name of the loop at which several patterns meet.
@@ -100,7 +100,7 @@ def _led(stmt: Stmt, var: IndexVar, leader: int, nest: LoopNest) -> Stmt:
 
 
 def _is_located(problem: Problem, pattern: int, level: int) -> int:
-    """How a level is looked up: 0 by a search, 1 by arithmetic, 2 by arithmetic that always finds the coordinate."""
+    """Return the kind of a lookup: 0 is a search, 1 is arithmetic, 2 is arithmetic that always finds a coordinate."""
     kind = problem.patterns[pattern].levels[level].kind
     return 2 if kind.is_full else 0 if kind.has_coordinates else 1
 

@@ -105,7 +105,7 @@ class Parallelize(Transformation):
 
 
 def _unchecked(stmt: Stmt) -> Stmt:
-    """Clear `checked` of all workspaces: a chunk does not know whether other chunks have added terms to the sum."""
+    """Clear `checked` in all workspaces: a chunk does not know whether other chunks have added terms to the sum."""
     if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
         stmt = replace(stmt, workspace=replace(stmt.workspace, checked=False))
     return with_children(stmt, _unchecked)

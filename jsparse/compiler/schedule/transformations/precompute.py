@@ -138,7 +138,7 @@ def _assign(nest: LoopNest, target: Access, value: object) -> Stmt:
 
 
 def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
-    """Find the innermost reductions that only factors without dense indices have. Summing them first always pays."""
+    """Find the innermost reductions over indices that only factors without dense indices have. Summing first pays."""
     if not nest.sums_first or not nest.dense:
         return ()
     chosen: tuple[IndexVar, ...] = ()
@@ -163,10 +163,10 @@ def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
 
 
 def tiles_among_sums(nest: Summary) -> Literal["outside", "inside"] | None:
-    """Where the loop over tiles stands if only the inner part of the sums over entries is computed first; else None.
+    """Locate the loop over tiles if only an inner part of the sums over entries is computed first; else return None.
 
-    If the loop stands outside of that part, each tile computes the part again. If it stands inside of the sums around
-    the part, each of these sums adds to the target in memory.
+    If the loop is "outside" of that part, each tile computes the part again. If it is "inside" of the sums around the
+    part, each of these sums adds to the target in memory.
     """
     if not nest.sums_entries_first or nest.summed == nest.tail or nest.vector not in nest.free_vars:
         return None

@@ -20,8 +20,8 @@ class Promote(Transformation):
     """Hold sums in registers below the innermost loop over an index of the target (scalar promotion).
 
     All loops below that loop are reductions. Their result, the workspace `acc`, is written to the target once. If the
-    target lacks the index that runs in lanes, the lanes are reduced to a scalar before. If there are no loops below,
-    the nest stays as it is.
+    target lacks the index in lanes, the lanes are first reduced to a scalar. If there are no loops below, the nest
+    stays as it is.
     """
 
     keyword: ClassVar[str] = "promote"

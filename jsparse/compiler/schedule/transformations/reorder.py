@@ -20,7 +20,7 @@ from jsparse.compiler.schedule.transformations.split import panels_reason
 
 @dataclass(frozen=True, slots=True)
 class Reorder(Transformation):
-    """Put the loops in this order, outermost first. Lookups in levels move to where their variable is bound.
+    """Put the loops in this order, outermost first. Lookups in levels move to the loop that binds their variable.
 
     In the assembly of a sparse result, the step orders the loops over the target's indices, as the target stores them,
     or the loops that one term has inside the shared loops.

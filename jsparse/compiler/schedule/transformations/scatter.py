@@ -22,11 +22,11 @@ LARGEST_MAP = 1 << 30  # coordinates of a dimension
 
 @dataclass(frozen=True, slots=True)
 class ScatterSegment(Transformation):
-    """Scatter the segment of a level that is looked up: a workspace maps its coordinates to positions.
+    """Scatter a segment of a level in which loops look up coordinates: a workspace maps its coordinates to positions.
 
-    The map is made where the position of the level above is known, outside of all loops further in. It pays if those
-    loops look up many more coordinates than the segment has entries. Gustavson's algorithm does so for products that a
-    pattern samples, and algorithms that count triangles do so, too (Schank and Wagner, 2005).
+    The map is made where the position of the level above is known, outside of all inner loops. It pays if these loops
+    look up many more coordinates than the segment has entries. Gustavson's algorithm uses maps for products that a
+    pattern samples, and so do algorithms that find the number of triangles (Schank and Wagner, 2005).
 
     Attributes:
         level: the pattern and the index of its level, as in `P1.1`.
@@ -98,7 +98,7 @@ class ScatterSegment(Transformation):
 
 
 def _has_segments(problem: Problem, pattern: int, level: int) -> bool:
-    """Whether a level has segments of distinct coordinates, which are searched."""
+    """Whether lookups in a level search its segments, and the coordinates of a segment are distinct."""
     type_ = problem.patterns[pattern]
     kind = type_.levels[level].kind
     return kind.has_pointers and kind.has_coordinates and not type_.repeats(level)

@@ -123,7 +123,7 @@ def panels_reason(nest: Summary) -> str | None:
 
 
 def _panel_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
-    """Why one loop cannot run panel by panel, with the outer loop where it stands; None if it can."""
+    """Why one loop cannot run panel by panel at the present place of the outer loop; None if it can."""
     if nest.loops.index(name) > nest.loops.index(var):
         return f"{name} is the outer loop of {var}, so it stands outside of {var}"
     if var in nest.positions:
@@ -132,7 +132,7 @@ def _panel_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
 
 
 def _position_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
-    """Why a loop cannot divide positions where it stands; None if the positions are known there."""
+    """Why the positions of a loop cannot be divided at its place; None if the positions are known there."""
     walked, at = nest.walked(var), nest.loops.index(name)
     later = [] if walked is None else [v for v in walked.above if v in nest.loops[at:]]
     return f"{name} divides segments below {later[0]}, so it stands inside of {later[0]}" if later else None
@@ -154,6 +154,6 @@ def _segments_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
 
 
 def may_be_full(walked: Walked) -> bool:
-    """Whether a level has every coordinate, so that a panel's entries are found by arithmetic, or may have every
-    coordinate, since it is not known yet."""
+    """Whether a level has every coordinate, so that a panel's entries are found by arithmetic. Also true if the level
+    is not known yet, since it may have every coordinate."""
     return walked.level is None or walked.level.kind.is_full

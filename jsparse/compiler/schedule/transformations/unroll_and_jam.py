@@ -17,10 +17,11 @@ MOST = 16  # iterations at a time
 
 @dataclass(frozen=True, slots=True)
 class UnrollAndJam(Transformation):
-    """Run several iterations of a loop at a time, so that rows which all of them read are loaded once.
+    """Run several iterations of a loop at a time, so that rows read by all of these iterations are loaded once.
 
-    If the iterations add to the same registers, each gets registers of its own, which are added up at the end. If they
-    depend on each other in other ways, or have different loops inside, they run one by one (`kernel.jam`).
+    If the iterations add to the same registers, each iteration has its own copy of them, and the copies are added up at
+    the end. If the iterations depend on each other in other ways, or have different loops inside, they run one by one
+    (`kernel.jam`).
 
     Attributes:
         loop: the name of the loop.

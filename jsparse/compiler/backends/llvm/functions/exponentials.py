@@ -206,7 +206,7 @@ def tanh(x: Vector) -> Vector:
 def logistic(x: Vector) -> Vector:
     """1 / (1 + exp(-x)), within 2.5 ulp.
 
-    With e = exp(-|x|), the result is 1 / (1 + e) for x ≥ 0, and e / (1 + e) for x < 0, which is small and not 0.
+    Let e = exp(-|x|). The result is 1 / (1 + e) for x ≥ 0. For x < 0 it is e / (1 + e), which is small but not 0.
     """
     e = exp(-x.magnitude())
     return select(x < 0.0, e, 1.0) / (1 + e)

@@ -1,4 +1,4 @@
-"""Unevaluated sums of two floats, with twice as many digits (Dekker, 1971; Shewchuk, 1997)."""
+"""Unevaluated sums of two floats, with twice as many digits as one float (Dekker, 1971; Shewchuk, 1997)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def product(x: Vector, y: Vector) -> Pair:
 
 
 def _cut(x: Vector) -> tuple[Vector, Vector]:
-    """Split x into two floats with half as many bits, whose sum is x (Veltkamp)."""
+    """Split x into two floats whose sum is x. Each has half as many bits as x (Veltkamp)."""
     scaled = _SPLITTER[x.type.dtype] * x
     high = scaled - (scaled - x)
     return high, x - high

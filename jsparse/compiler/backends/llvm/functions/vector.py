@@ -32,12 +32,12 @@ class Layout:
 
     @property
     def sign(self) -> int:
-        """The integer in which only the sign bit is 1."""
+        """The integer whose only 1 bit is the float's sign bit."""
         return -1 << (self.mantissa + self.bias.bit_length() + 1)
 
     @property
     def shifter(self) -> float:
-        """1.5 · 2^mantissa. Adding a small number rounds the number to an integer in the last bits, ties to even."""
+        """1.5 · 2^mantissa. Adding a small x rounds x to an integer (ties to even) in the last bits of the sum."""
         return 1.5 * 2.0**self.mantissa
 
 
@@ -55,7 +55,7 @@ class Vector:
         self.builder, self.value, self.type = builder, value, type_
 
     def like(self, value: Any, type_: Type | None = None) -> Vector:
-        """Wrap an LLVM value that has the type of this vector, or `type_`, which has as many lanes."""
+        """Wrap an LLVM value of this vector's type, or of type `type_`, which has the same number of lanes."""
         return Vector(self.builder, value, type_ or self.type)
 
     def constant(self, number: Operand) -> Vector:
