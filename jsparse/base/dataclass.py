@@ -120,7 +120,7 @@ class _Init:
 
 
 class _Factory:
-    """The placeholder for a default value that is made anew for each object."""
+    """The placeholder for a default value. A factory makes the value of each object."""
 
     def __repr__(self) -> str:
         return "<factory>"

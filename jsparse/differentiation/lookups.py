@@ -110,7 +110,7 @@ def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
 def _on_places(
     equation: Equation, reader: Reader, spec: Spec, n: int, table: Table, arrays: list[Sequence[jax.Array]]
 ) -> Spec:
-    """Return the spec with `table.rows` as factor `n`. Replace the coordinates of rows in `arrays` by places."""
+    """Return the spec with `table.rows` as factor `n`. In `arrays`, positions in the table replace row coordinates."""
     if spec.factors[n].on is not None:
         whole(equation)
     row, *features = spec.factors[n].before

@@ -92,7 +92,7 @@ def absent_pairs(
     limit = jnp.minimum(blocks.wanted.astype(np.uint32), _number_of_pairs(pointers, blocks) // (1 + triangle))
 
     def is_left(begin: jax.Array) -> jax.Array:
-        """Return whether each block has candidates from position `begin` on, at positions that fit uint32."""
+        """For each block, whether it has candidates at or after position `begin` whose positions fit uint32."""
         return (begin // domain.inner < domain.outer) & (begin <= MOST - width)
 
     def goes_on(state: State) -> jax.Array:

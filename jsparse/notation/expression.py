@@ -7,9 +7,9 @@
     factor  := number | access | call | "(" value ")"
     call    := function "(" value ("," value)* ")"
 
-A power of a tensor is taken element by element. Outside of calls, products are distributed over sums, except for the
-following, each of which becomes one factor, in the form of a call: a sum to a power other than a positive integer, a
-divisor that is a sum, a comparison, and a function with its arguments. In arguments nothing is multiplied out.
+A power of a tensor is taken element by element. Outside of calls, products are distributed over sums. Four expressions
+become one factor instead, in the form of a call: a sum to a power that is not a positive integer, a divisor that is a
+sum, a comparison, and a function with its arguments. In arguments nothing is multiplied out.
 """
 
 from __future__ import annotations

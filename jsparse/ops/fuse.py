@@ -19,7 +19,7 @@ def fuse(function: F) -> F:
 
     A chain consists of einsums on patterns, elementwise functions of stored entries, reductions over them, softmax, and
     elementwise functions of the dense result. Intermediate values on a pattern then need memory for one row only, and
-    derivatives compute these values anew. Operations that cannot be fused run as they do without `fuse`.
+    derivatives compute these values again. Operations that cannot be fused run as they do without `fuse`.
 
     The function is jitted: its arguments and results are pytrees of arrays and sparse tensors. The fused function
     raises the errors of the original function and has the same derivatives. All transformations of JAX apply.

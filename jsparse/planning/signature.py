@@ -212,7 +212,7 @@ def is_sparse(x: Any) -> bool:
 
 
 def pattern_of(x: Any) -> Pattern | DynamicPattern | None:
-    """The pattern of a tensor or of a bare pattern; a pattern itself; None for anything else."""
+    """Return the pattern of a tensor or a BarePattern. A pattern is returned as it is; for anything else, None."""
     if isinstance(x, (SparseTensor, BarePattern)):
         return x.pattern
     return x if isinstance(x, (Pattern, DynamicPattern)) else None

@@ -155,7 +155,7 @@ def complex_as_real(
 
 
 def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> Any:
-    """Return whether an unbatched pattern overflowed, as a bool array (); None if none can, or if `dtype` has no NaN.
+    """Whether an unbatched pattern overflowed, a bool array (). None if no pattern can, or if `dtype` has no NaN.
 
     A pattern that overflowed lacks some of its entries, so every result on it would be wrong. The result is NaN
     instead. The pattern's index arrays contain the flag (the true count). Every product of a derivative walks the same

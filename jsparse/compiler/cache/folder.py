@@ -178,7 +178,7 @@ class Folder:
 
 @contextmanager
 def _opened_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
-    """Open a regular file of this user. Yields None for anything else, which a later write replaces."""
+    """Open a regular file of this user. Yields None if the path is anything else; a later write replaces it."""
     try:
         descriptor = os.open(name, READ, dir_fd=folder)
     except OSError:

@@ -82,7 +82,7 @@ def _before(chunk: ir.Expr, chunks: ir.Expr, whole: ir.Expr) -> ir.Expr:
     """
     each = floor_div(whole, chunks)
     rest = sub(whole, mul(each, chunks))
-    return mul(chunk, each) if rest == const(0) else add(mul(chunk, each), minimum(chunk, rest))
+    return add(mul(chunk, each), minimum(chunk, rest))
 
 
 def lower_bound(

@@ -89,8 +89,8 @@ def bound_patterns(problem: Problem, names: Sequence[str]) -> Iterator[tuple[np.
     Args:
         names: the name of each index array of all patterns, or `OPERAND`.
 
-    Raises PatternError if index arrays of a static pattern are operands, or those of a dynamic pattern are bound,
-    or if a bound pattern does not have the levels, the dtype, the sizes and the entries that the problem states.
+    Raises PatternError if index arrays of a static pattern are operands, if index arrays of a dynamic pattern are
+    bound, or if a bound pattern does not have the levels, the dtype, the sizes and the entries that the problem states.
     """
     left = iter(names)
     for n, stated in enumerate(problem.patterns):

@@ -116,7 +116,7 @@ def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) 
 
 
 def _extended(start: Summary, steps: Steps) -> Summary | None:
-    """Add those steps to a nest that its given steps leave open. Returns None if a step is illegal."""
+    """Complete a nest by the steps that its given steps leave open. Returns None if a step is illegal."""
     fixed = {step.keyword for step in start.steps}
     found = start
     for step in steps:

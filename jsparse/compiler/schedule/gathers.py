@@ -230,8 +230,7 @@ def _read_before(pattern: Pattern, level: int) -> float:
 
 MOVE_CALL = 1e4  # a permutation of values to another storage order, however few they are
 MOVE = 3.5  # a value of such a permutation
-FAR_MOVE = 2.0  # a cache line that it misses, as a multiple of one that a product misses: positions and results, which
-# pass through the caches, push values out. Measured on two cores of an EPYC: 3 to 4 up to 8 MB of values, more beyond.
+FAR_MOVE = 2.0  # a cache line that such a permutation misses, relative to a miss of a product (measured: 3 to 4)
 COORDINATE_BYTES = 4  # the bytes of a coordinate in an index array
 AHEAD = 4  # cache lines of a segment that are near once one of them is read: the processor fetches the next ones
 COPY = 1.0  # an element of a dense tensor transposed

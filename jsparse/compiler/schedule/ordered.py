@@ -125,7 +125,7 @@ def _attributes(
 def _completed(nest: Summary, steps: Sequence[Transformation], given: Schedule) -> Summary:
     """Apply the given steps to a nest, then those other steps that are legal and change the nest.
 
-    Steps that change the structure of the loops come first, since they build the loops anew.
+    Steps that change the structure of the loops come first, since they build the loops again.
     """
     decided = {_decision(step) for step in given.steps}
     asked = [_with_grain(step, steps) for step in given.steps]

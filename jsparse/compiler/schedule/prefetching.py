@@ -1,4 +1,4 @@
-"""Prefetching: the loops whose entries request memory that later entries read, and how many entries ahead.
+"""Prefetching: which loops prefetch memory for later entries, and how many entries ahead.
 
 An entry requests rows that a later entry selects in dense tensors. The bytes that are requested and not read yet should
 be as many as a core receives from memory during one request. With fewer bytes the core waits, and with more bytes rows

@@ -2,8 +2,8 @@
 
 A variable's loop can be shared on three conditions: every statement has the variable; a statement reads the result of
 an earlier statement only at the same coordinate; and all statements have the same loop over the variable, over the
-outermost level of one pattern, or of patterns that visit all of its coordinates. Threads divide the outermost loop. So
-each of its iterations has to own a part of every target, or to add to a small target, of which each chunk has a copy.
+outermost level of one pattern, or of patterns that visit all of its coordinates. Threads divide the outermost loop, so
+each iteration of this loop must own a part of every target. A small target is exempt: each chunk adds to a copy of it.
 The gradient of a dense layer's weights, for example, is a sum over rows.
 
 Patterns may be reordered, so that statements share loops. The gradient of columns, `dV[j, l] = W[i, j] * dO[i, l]`,

@@ -1,9 +1,9 @@
 """Sorts of dynamic patterns, priced together with the loops that they allow.
 
 A static pattern has a transposed index for every order. A dynamic one is walked in the orders in which it is stored,
-unless the program first sorts its entries anew. A sort also lets loops locate rows of a pattern that stores only the
-rows in use, or each entry on its own (coo). Whether a sort pays is a question of price: without a sort, the loops over
-`ij,kj->ik` of two csr matrices visit all pairs of rows.
+unless the program first sorts its entries in another order. A sort also lets loops locate rows of a pattern that stores
+only the rows in use, or each entry separately (coo). Whether a sort pays is a question of price: without a sort, the
+loops over `ij,kj->ik` of two csr matrices visit all pairs of rows.
 
 Trip counts need no index arrays, so every order is priced as if all patterns were stored in it, plus the sorts of the
 patterns that are not. Orders without sorts are included. A price counts iterations, products, located rows, and

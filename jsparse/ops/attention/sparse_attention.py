@@ -32,8 +32,8 @@ def sparse_attention(
 
         out[i] = Σ_j w[i, j] · v[j],   w[i, j] = softmax over stored j of (scale · q[i] · k[j] + bias[i, j])
 
-    No array with an element for each stored entry is kept for derivatives: the backward pass computes the weights anew
-    from the maximum and the sum of each row (Dao et al., FlashAttention, NeurIPS 2022). The result is 0 for a
+    No array with an element for each stored entry is kept for derivatives: the backward pass computes the weights
+    again, from the maximum and the sum of each row (Dao et al., FlashAttention, NeurIPS 2022). The result is 0 for a
     row without entries, and for a row whose biases are all -inf. `jsparse.dot_product_attention` has the arguments of
     `jax.nn`, and `jsparse.attention_fn` makes a function for Flax.
 

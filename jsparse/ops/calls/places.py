@@ -167,7 +167,7 @@ class Places:
         return Place(_names(target), found)
 
     def _fits(self, factor: Access, term: Product) -> bool:
-        """Whether an array with all values of a call is no larger than an array that the caller passed or asked for."""
+        """Whether a dense array of a call's values is no larger than an array that the caller passed or asked for."""
         tensors = [self.operands.tensors[name] for name in self.statement.tensors()]
         if not any(map(is_sparse, tensors)):
             return True

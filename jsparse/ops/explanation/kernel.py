@@ -61,7 +61,7 @@ class ExplainedKernel:
         patterns: a description of each of the plan's patterns, in the form in which the operands have the pattern.
         formats: a pair (access, format) for each operand, then for the result, such as ("A[i, j]", "csr"). A tensor
             without a pattern is "dense".
-        work: the product of which the kernel computes the values or finds the pattern; None in a program.
+        work: the product. The kernel computes its values or finds its pattern. None in a program.
         result: the pattern that the kernel assembles, if any.
         place: the kernel's place in a program.
         repeats: how often the kernel runs for one run of its equation: a complex product is several real products, and

@@ -172,7 +172,7 @@ def _remaining(chain: _Chain, kept: np.ndarray | None) -> tuple[np.ndarray, list
 def _without_empty(pointers: np.ndarray, above: int, blocks: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Remove parents that have no entries. Returns the other parents' pointers and numbers (None: all parents).
 
-    `above`: the number of parents, each of which has `blocks` segments.
+    `above` is the number of parents. Each parent has `blocks` segments.
     """
     filled: np.ndarray = pointers[1:] > pointers[:-1]
     if blocks != 1:
