@@ -25,7 +25,7 @@ __doc__ = f"{__doc__.rstrip()}\n{_documentation()}\n" if __doc__ else None  # th
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when somebody first asks for it."""
+    """Return a public object or subpackage by name. It is imported when somebody first asks for it."""
     if name in _PLACES:
         found: object = getattr(_import_module(_PLACES[name]), name)
         globals()[name] = found

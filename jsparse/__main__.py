@@ -1,6 +1,6 @@
-"""`python -m jsparse info` prints what a bug report needs; `python -m jsparse cache` shows the kernels on disk.
+"""`python -m jsparse info` prints what a bug report needs; `python -m jsparse cache` shows the cached kernels.
 
-`info --json` prints JSON. `cache --clear` empties the folder.
+`info --json` prints JSON. `cache --clear` removes all kernels from the folder of the cache.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jsparse.ops.installation import as_text, installation
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Returns the exit status: 1 if the folder cannot be read or emptied, else 0."""
+    """Run a command line. Returns the exit status: 1 if the folder of the cache cannot be read or emptied, else 0."""
     parser = argparse.ArgumentParser(prog="python -m jsparse", description="Describe jsparse, and manage its kernels.")
     commands = parser.add_subparsers(required=True, metavar="command")
     about = commands.add_parser("info", help="print versions, machine and settings, for bug reports")

@@ -1,4 +1,4 @@
-"""The version of the installed package. A git tag is a release; versions of other commits count from the last tag."""
+"""The version of the installed package, from git: the commit's tag, or the count of commits since the last tag."""
 
 from importlib.metadata import PackageNotFoundError, version
 

@@ -86,7 +86,7 @@ def tree_deserialise_leaves(
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The digest of a tensor's pattern, and the tensor's `repr` and path in the pytree, for messages."""
+    """A tensor's mark: the digest of its pattern and, for messages, its `repr` and its path in the pytree."""
 
     digest: str
     tensor: str
@@ -96,7 +96,7 @@ class _Mark:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True)
 class _Marked:
-    """A tensor with a mark. The mark is read and written before the leaves of the tensor."""
+    """A tensor and its `_Mark`. In a file, the digest of the mark stands before the leaves of the tensor."""
 
     mark: _Mark
     tensor: Any
@@ -121,7 +121,7 @@ def _digest(tensor: SparseTensor) -> str:
 
 
 def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """Return a function that writes a leaf: the digest of a mark, or any other leaf by `write`."""
+    """Return a function that writes a leaf of a pytree: the digest of a `_Mark`, and every other leaf by `write`."""
 
     def written(file: Any, x: Any) -> None:
         if isinstance(x, _Mark):
@@ -133,7 +133,10 @@ def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
 
 
 def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a function that reads a leaf: it checks a digest against the mark, and reads other leaves by `read`."""
+    """Return a function that reads a leaf of a pytree. It checks the digest of a `_Mark`, and reads others by `read`.
+
+    Raises PatternError if the file has no digest for a `_Mark`, or the digest of another pattern.
+    """
 
     def loaded(file: Any, x: Any) -> Any:
         if not isinstance(x, _Mark):

@@ -1,4 +1,4 @@
-"""All errors that jsparse raises on purpose, under one root, and helpers that format their messages."""
+"""All errors that jsparse raises on purpose, with one base class, and helpers that format their messages."""
 
 from collections.abc import Callable
 
@@ -60,7 +60,7 @@ def pointed(text: str, start: int, length: int = 1) -> str:
 
 
 class JsparseError(Exception):
-    """The root of jsparse's errors. A message states the expectation, the actual input, the expression, and a remedy.
+    """The base class of jsparse's errors. A message states what was expected, what came, the expression, and a remedy.
 
         >>> try:
         ...     A @ jnp.ones(3)
@@ -85,7 +85,7 @@ class ConfigError(JsparseError, ValueError):
 
 
 class CacheError(JsparseError, OSError):
-    """The folder of compiled kernels cannot be emptied or read, although the caller asked for it.
+    """A call that should empty or examine the folder of compiled kernels cannot do so.
 
     >>> try:
     ...     jsparse.clear_cache(disk=False)
@@ -129,7 +129,9 @@ class FormatError(JsparseError, ValueError):
 
 
 class FileFormatError(JsparseError, ValueError):
-    """A file of a tensor is damaged, or does not follow its format. The message names the file and, in text, the line.
+    """A file of a tensor is damaged, or does not follow its format.
+
+    The message names the file and, for a text file, the line.
 
     >>> Path("graph.mtx").write_text("3 3 1")
     5

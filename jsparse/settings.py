@@ -166,7 +166,7 @@ class Config:
 
     @property
     def generator(self) -> str:
-        """The name of the code generator of kernels. The host runs kernels even if programs have no kernels."""
+        """The name of the code generator of kernels. The host uses kernels at tracing even if programs contain none."""
         return FALLBACK if self.is_portable else self.backend
 
     def __call__(self, **changes: str) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""The current state of JAX: traces, meshes, settings that are part of the key of jitted functions, and forks."""
+"""The current trace and mesh of JAX, settings that are part of the key of jit's cache, and an error after forks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from jsparse.errors import JsparseError
 def output_aval(
     shape: Sequence[int], dtype: np.dtype, operands: Sequence[jax.core.ShapedArray]
 ) -> jax.core.ShapedArray:
-    """The abstract value of a result: replicated over the operands' mesh, and varying over the operands' manual axes.
+    """Return the abstract value of a result, which is replicated over the operands' mesh.
 
-    Without operands, the result is the abstract value of a constant.
+    It varies over the same manual axes of `shard_map` as the operands.
+
+    Without operands, return the abstract value of a constant.
 
     Raises ShapeError if the result is too large for memory.
     """
@@ -78,9 +80,9 @@ def varying_like(x: jax.Array, shape: Sequence[int], dtype: np.dtype) -> jax.Sha
 
 
 def function_of_jax_numpy() -> str | None:
-    """Find the jax.numpy function that is checking its operands, if this check called our caller. Returns its name.
+    """Return the name of the jax.numpy function that called this function's caller in order to check an operand.
 
-    The result is "" if the name is not known, and None if the caller was not called by such a check.
+    The result is "" if the name is not known, and None if no function of jax.numpy called the caller in a check.
     """
     frame: FrameType | None = sys._getframe(2)
     found = None
@@ -92,7 +94,7 @@ def function_of_jax_numpy() -> str | None:
 
 
 def trace_state() -> Any:
-    """A token of the current trace. Tokens are compared, to see whether two moments belong to the same trace."""
+    """Return a token of the current trace. Two tokens are equal if they were returned during the same trace."""
     return get_opaque_trace_state(convention="flax")
 
 
@@ -122,8 +124,8 @@ def handed_over(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | 
 
 
 def mesh_of_trace() -> jax.sharding.AbstractMesh:
-    """The mesh of current operations, which `shard_map` or the types of operands set. A jaxpr that is traced now
-    refers to this mesh, so the jaxpr cannot be evaluated on another mesh."""
+    """Return the mesh of operations that are traced now. `shard_map` sets this mesh, or the types of operands do. A
+    jaxpr that is traced now refers to this mesh, so the jaxpr cannot be evaluated on another mesh."""
     return jax.sharding.get_abstract_mesh()
 
 
@@ -131,7 +133,7 @@ T = TypeVar("T")
 
 
 class Context(Generic[T]):
-    """A setting that is part of the key of jitted functions: JAX traces a function separately for each value.
+    """A setting that is part of the key of jit's cache: JAX traces a jitted function separately for each of its values.
 
     Values are hashable and compared by equality.
     """

@@ -22,14 +22,15 @@ def register_lowering(
 ) -> None:
     """Register the lowering `rule(ctx, *operands, **params)`, which makes MLIR operations.
 
-    If `platform` is None, the rule serves every platform without a rule. If `in_place` is true, the rule is called for
-    each equation, and sees the operations that compute the operands. Otherwise equal equations share one call.
+    If `platform` is None, the rule serves every platform that has no rule of its own. If `in_place` is true, the rule
+    is called for each equation, and sees the operations that compute the operands. Otherwise one call of the rule
+    serves all equal equations.
     """
     mlir.register_lowering(primitive, rule, platform=platform, cacheable=not in_place)
 
 
 def platforms_of(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
-    """The platforms for which a rule is called to lower."""
+    """The platforms for which `ctx` lowers the current equation."""
     return tuple(ctx.platforms or ctx.module_context.platforms)
 
 
@@ -40,7 +41,7 @@ def lower_by_platform(
     *operands: Any,
     **params: Any,
 ) -> Any:
-    """Lower by the rule of each platform of `ctx`; `rules[None]` serves platforms without a rule.
+    """Lower a primitive by the rule for each platform of `ctx`. `rules[None]` serves all platforms not in `rules`.
 
     If several rules apply, they become the branches of one operation.
     """
@@ -71,9 +72,9 @@ def keep_alive(ctx: mlir.LoweringRuleContext, kept: object) -> None:
 
 
 def named_operation(name: str) -> AbstractContextManager[object]:
-    """Name the operations of the block: `name` follows the names of the scopes around the block.
+    """Name the operations that a `with` block emits. Their name consists of the scopes around the block and `name`.
 
-    XLA derives the name of an instruction, which profilers show, from the operation's name. `_` replaces each
+    XLA derives the name of an instruction, which profilers show, from the operation's name. XLA writes `_` for each
     character that instruction names cannot have. XLA keeps the full text as the operation's `op_name`, where `/`
     separates scopes.
     """
@@ -97,7 +98,7 @@ def is_for_export(ctx: mlir.LoweringRuleContext) -> bool:
 
 
 def register_dtype_for_export(dtype: Any) -> None:
-    """Let `jax.export` write and read arrays of a dtype of random keys. Without flatbuffers, do nothing."""
+    """Let `jax.export` write and read arrays of a dtype of random keys. If flatbuffers is missing, do nothing."""
     try:
         from jax._src.export import serialization  # noqa: PLC0415
     except ImportError:
@@ -110,7 +111,10 @@ _KIND = 120  # JAX counts its dtypes from 0, and files have a signed byte
 
 
 def shared_constants(ctx: mlir.LoweringRuleContext, name: str, arrays: Sequence[np.ndarray]) -> list[ir.Value]:
-    """Make arrays constants of the program being lowered, which contains them once, in a function of that name."""
+    """Return arrays as constants of the program being lowered.
+
+    The program contains the arrays only once, in a function called `name`.
+    """
     module = ctx.module_context
     types = [ir.RankedTensorType.get(x.shape, mlir.dtype_to_ir_type(x.dtype)) for x in arrays]
     if name not in module.symbol_table:

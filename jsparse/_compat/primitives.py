@@ -47,15 +47,19 @@ _once: dict[Primitive, Callable[..., Any]] = {}
 
 
 def run_once(primitive: Primitive, function: Callable[..., Any]) -> None:
-    """Outside of transformations, the first call for each set of parameters runs `function` instead of a program.
+    """Register `function` for the first call of a primitive outside of transformations, for each set of parameters.
 
-    If `function` returns None, a program is compiled and runs instead. Later calls use a program.
+    That call runs `function`, so that no program is compiled for it. If `function` returns None, and for all later
+    calls, a compiled program of the primitive runs.
     """
     _once[primitive] = function
 
 
 def run_directly(primitive: Primitive, function: Callable[..., Any]) -> None:
-    """Outside of transformations, every call runs `function`. If `function` returns None, a program runs instead."""
+    """Register `function` for all calls of a primitive outside of transformations.
+
+    If `function` returns None, a compiled program of the primitive runs instead.
+    """
     compiled = primitive.impl
 
     def run(*operands: Any, **params: Any) -> Any:
@@ -72,7 +76,10 @@ def cache_weakly(*types: type) -> None:
 
 @dataclass(slots=True)
 class _EagerProgram:
-    """A program that is compiled at its first call, with a flag: whether an earlier call asked for the program."""
+    """The program of a primitive for one set of parameters. It is compiled when it first runs.
+
+    `again` becomes true when a call runs the function that `run_once` registered for the primitive.
+    """
 
     program: Callable[..., Any]
     again: bool = False
@@ -180,7 +187,7 @@ def register_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:
 
 
 def add_tangents(tangents: Sequence[Any], primal: Any) -> Any:
-    """Add tangents. Without tangents, the sum is a symbolic zero for `primal`."""
+    """Add tangents of `primal`. The sum of no tangents is a symbolic zero."""
     if not tangents:
         return ad.Zero(jax.typeof(primal).to_tangent_aval())
     total = tangents[0]

@@ -1,10 +1,10 @@
-"""The run time of generated kernels: one XLA FFI target, direct runs on host arrays, and index work on coordinates.
+"""The run time of generated kernels: an XLA FFI target, runs of kernels on host arrays, and functions of index arrays.
 
-Nothing in here knows what a kernel computes. A kernel is the address of
+This module does not know what a kernel computes. A kernel is the address of a function
 
     int kernel(Context* ctx, void* const* buffers, const int64_t* const* dims);
 
-(see `csrc/kernel/abi.h`). A *call* joins a kernel with the arrays bound to it and is known by its `key`.
+(see `csrc/kernel/abi.h`). A *call* is a kernel with the arrays that are bound to it. Its `key` identifies it.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,28 +23,28 @@ FFI_VERSION: tuple[int, int]
 
 @final
 class Call:
-    """A handle on a bound call. When the last handle of a key dies, the call is retired, unless it is pinned.
+    """A handle on a call that `bind_call` made. When the last handle of a call is freed, the call is retired.
 
-    Retiring frees the owner and the bound arrays at once if no program runs a kernel, else soon after the last one
-    running has finished.
+    A retired call cannot be found by its key. Its owner and bound arrays are freed at once if no program runs a kernel.
+    Otherwise they are freed soon after all running kernels have finished. A pinned call is never retired.
     """
 
     @property
     def key(self) -> str: ...
     def check_operands(self, operands: Sequence[tuple[int, Sequence[int]]]) -> None:
-        """Raises ValueError unless arguments and results of these elements and shapes are what the call takes.
+        """Raises ValueError unless the call takes arguments and results of these element types and shapes.
 
-        An element is the kind letter of its NumPy dtype times 256, plus its bytes.
+        An element type is the code of the kind letter of its NumPy dtype, times 256, plus its size in bytes.
         """
 
     def run(self, arguments: Sequence[NDArray[np.generic]]) -> int:
-        """Runs the call on host arrays, its arguments and then its results, as the function `run` does."""
+        """Runs the call on host arrays as the function `run` does. The arguments come first, then the results."""
 
 def handlers() -> dict[str, Any]:
-    """The handlers of each stage, as `jax.ffi.register_ffi_target` takes them.
+    """The handler of each stage of a custom call, in the form that `jax.ffi.register_ffi_target` takes.
 
-    Register them as target `jsparse_kernel` of platform `cpu`. The custom call's string attributes are `key`, `recipe`
-    and `bound`; the latter two only matter to the resolver.
+    Register them as target `jsparse_kernel` of platform `cpu`. The custom call has the string attributes `key`,
+    `recipe` and `bound`. Only the resolver uses the last two.
     """
 
 def bind_call(
@@ -59,37 +59,37 @@ def bind_call(
     recipe: str = "",
     bound_names: str = "",
 ) -> Call:
-    """Makes `key` known as the kernel at `address`.
+    """Makes a call from the kernel at `address` and bound arrays, and enters it as `key`. Returns a handle on it.
 
-    The kernel's buffer `b` is operand `slots[b]` of (arguments, then results) of the custom call, or, where
-    `slots[b] < 0`, the array `bound[-1 - slots[b]]`, which must be contiguous and aligned. `signature` says what these
-    buffers have to be (`csrc/kernel/signature.h`): bound arrays are compared with it now, operands at each call, which
-    then fails with the XLA error INVALID_ARGUMENT; without it nothing is compared. With `results` a call has to have
-    exactly that many results behind its arguments. `owner`, which keeps the machine code mapped, and the bound arrays
-    live as long as the call. With `pin` the call is never retired. `recipe` and `bound_names` are what
-    `counted` calls it.
+    The operands of the custom call are its arguments, then its results. The kernel's buffer `b` is operand `slots[b]`.
+    Where `slots[b] < 0`, it is the array `bound[-1 - slots[b]]`, which must be contiguous and aligned. `signature` says
+    which types and shapes buffers must have (`csrc/kernel/signature.h`). Bound arrays are compared with it now.
+    Operands are compared at each run, which fails with the XLA error INVALID_ARGUMENT if they do not fit. Without a
+    signature, nothing is compared. With `results` a custom call has to have exactly that many results after its
+    arguments. `owner` keeps the machine code mapped. It lives as long as the call, and so do the bound arrays. With
+    `pin` the call is never retired. `counted` reports `recipe` and `bound_names`.
 
-    Binding a key again gives a further handle on the same call; the other arguments then play no part (but `pin`
-    sticks), since a key is a digest of everything that defines its call.
+    If `key` is bound already, this function returns another handle on that call. It ignores all other arguments except
+    `pin`, since a key is a digest of everything that defines its call.
     """
 
 def check_buffers(signature: Sequence[int], buffers: Sequence[tuple[int, Sequence[int]] | None]) -> None:
-    """Raises ValueError unless buffers of these elements and shapes are what the signature says; None is any buffer."""
+    """Raises ValueError unless buffers of these element types and shapes fit the signature. None is any buffer."""
 
 def find_call(key: str) -> Call | None:
-    """A further handle on a bound call."""
+    """Returns another handle on the bound call of that key, or None if there is no such call."""
 
 def live_calls() -> int:
-    """How many calls are bound and not retired."""
+    """Returns the number of calls that are bound and not retired."""
 
 def set_resolver(f: _Resolver | None) -> _Resolver | None:
-    """Sets what binds a call that XLA needs and nobody has bound: `f(key, recipe, bound)`, and for a program that
-    carries index arrays `f(key, recipe, bound, carried, arrays)`.
+    """Sets the function `f`, which binds a call that XLA needs but nobody has bound. Returns the previous function.
 
-    It happens when an executable is loaded from a cache, a file or another process. `f` must `bind_call(key, ...)` and
-    return the handle; the executable then has one of its own. Index arrays are known when the call first runs, and
-    belong to XLA; before, `arrays` is None, and `f` need not bind. It may run on any thread. Its exception becomes the
-    XLA error NOT_FOUND. Returns the resolver before it.
+    XLA needs such a call when it loads an executable from a cache, a file or another process. It calls
+    `f(key, recipe, bound)`, or `f(key, recipe, bound, carried, arrays)` for a program that carries index arrays. `f`
+    must call `bind_call(key, ...)` and return the handle. The executable then takes a handle of its own. `arrays` are
+    known when the call first runs, and XLA owns them. Before that run, `arrays` is None, and `f` may return without
+    binding. `f` may run on any thread. An exception that it raises becomes the XLA error NOT_FOUND.
     """
 
 def run(
@@ -101,15 +101,17 @@ def run(
 ) -> int:
     """Runs a kernel on host arrays, without XLA and without the GIL, and returns its return code.
 
-    Each array must be contiguous and aligned, and fit the `signature`, if there is one (as in `bind_call`); results are
-    written in place, and whether an array is read-only is not looked at. Buffers are aligned as their arrays are, which
-    need not be the 64 bytes of XLA's. `threads = 0` takes all that the process may use; threads are only made when the
-    kernel opens a parallel loop of more than one chunk. Without a `recipe` the run is not `counted`.
+    Each array must be contiguous, aligned for its dtype, and fit the `signature`, if there is one (as in `bind_call`).
+    Unlike XLA's buffers, it need not be aligned to 64 bytes. Results are written in place, even to arrays that are
+    read-only. `threads = 0` uses all threads that the process may use. Threads are made only when the kernel opens a
+    parallel loop of more than one chunk. Without a `recipe`, `counted` does not report the run.
     """
 
 def run_python(function: Callable[[int, int, int], int], context: int, buffers: int, dims: int) -> int:
-    """What `function` returns of these addresses, as a kernel does. Whatever it raises becomes the context's error and
-    the code 1, also before its first instruction."""
+    """Calls a kernel that is a Python function with these addresses, and returns its return code.
+
+    If it raises an exception, even before its first instruction, the context gets an error, and the return code is 1.
+    """
 
 def open_profile() -> None:
     """Count calls of kernels from now on, on all threads. Profiles nest."""
@@ -118,40 +120,41 @@ def close_profile() -> None:
     """Close a profile. When the last one is closed, calls are no longer counted, and all counts are forgotten."""
 
 def counted() -> list[tuple[str, str, tuple[int, ...], int, int]]:
-    """What ran since the first open profile was opened: recipe and names of index arrays of the call, its buffers, the
-    number of calls, and the nanoseconds of all of them.
+    """Returns the kernels that ran since the first of the open profiles was opened.
 
-    The buffers are one tuple of integers, for each its element (as in `Call.check_operands`), its rank and its sizes.
+    For each, a tuple has the recipe, the names of bound index arrays, the buffers, the number of runs, and the total
+    nanoseconds of these runs. Runs with buffers of other types or shapes are separate. The buffers are one tuple of
+    integers: for each buffer its element type (as in `Call.check_operands`), its rank and its sizes.
     """
 
 def set_guard(on: bool) -> None:
-    """Run all kernels on copies of their buffers from now on; no memory lies behind a copy, nor behind a workspace
-    (`csrc/kernel/guard.h`).
+    """Set whether all kernels run on copies of their buffers from now on, for tests (`csrc/kernel/guard.h`).
 
-    For tests.
+    A protected page follows each copy and each workspace, so a kernel that accesses memory past the end crashes.
     """
 
 def last_error() -> str:
-    """What the kernel last run by `run` on this thread said about its failure; empty if nothing."""
+    """Returns the error message of the kernel that `run` ran last on this thread; empty if it did not fail."""
 
 def memory_bytes() -> int:
-    """The machine's memory, or 2**63 - 1 where the system does not say."""
+    """Returns the bytes of the machine's memory, or 2**63 - 1 if the system does not state them."""
 
 def lexsort(keys: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> NDArray[np.int64]:
     """The stable permutation that sorts by `keys[0]`, then `keys[1]`, and so on (the reverse of `numpy.lexsort`).
 
-    Entries of `keys[k]` lie in `[0, sizes[k])`, else ValueError; sizes go up to 2**62. Takes linear time.
+    The elements of `keys[k]` must lie in `[0, sizes[k])`; otherwise it raises ValueError. Sizes may be up to 2**62. The
+    time is linear in the number of elements.
     """
 
 def compress(sorted_parents: NDArray[np.integer], parents: int, dtype: DTypeLike) -> NDArray[np.integer]:
-    """Pointers such that the entries of parent `p` are those from `pointers[p]` to `pointers[p + 1]`.
+    """The pointers of entries with sorted parents: parent p has the entries from pointers[p] to pointers[p + 1] - 1.
 
-    `dtype` is int32 or int64. ValueError if the entries are not sorted, lie outside `[0, parents)` or are too many to
-    be counted in `dtype`.
+    `dtype` is int32 or int64. Raises ValueError if the parents are not sorted or lie outside `[0, parents)`, or if
+    there are more entries than `dtype` can count.
     """
 
 def out_of_range(keys: NDArray[np.integer], size: int) -> int:
-    """The index of the first entry outside `[0, size)`, or -1."""
+    """The index of the first element of `keys` outside `[0, size)`, or -1 if there is none."""
 
 def assemble(
     rows: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]], sorted_suffix: int = 0
@@ -166,24 +169,25 @@ def assemble(
     ]
     | None
 ):
-    """The index arrays of the entries at `rows`, one contiguous int32 or int64 vector (n,) per dimension, in any order.
+    """The index arrays of the entries at the coordinates `rows`, in any order.
 
-    A level is (kind, dimension, unique, size), its kind being one of `LEVEL_KINDS`. So many last levels as
-    `sorted_suffix` says need no sorting: inputs that are equal in the levels before come in the order of these.
+    `rows` has one contiguous int32 or int64 vector (n,) for each dimension. A level is (kind, dimension, unique, size),
+    with a kind of `LEVEL_KINDS`. The last `sorted_suffix` levels need no sorting: inputs that are equal in all levels
+    before them are in the order of these last levels already.
 
-    Gives the arrays and the number of slots; then of each distinct entry its first input (None: the inputs as they
-    come) and its slot (None: 0, 1, 2, …); then the inputs that repeat an entry and the numbers of the entries that they
-    repeat (None: none do). None if a coordinate is outside; OverflowError if 64 bits do not count the slots.
+    Returns the arrays and the number of slots. For each distinct entry, the result then has the number of its first
+    input (None if the inputs are sorted and distinct) and its slot (None if the slots are 0, 1, 2, …). Next come the
+    inputs that repeat an entry, and the numbers of the entries that they repeat (None if no input does). The result is
+    None if a coordinate is outside of its dimension. Raises OverflowError if 64 bits do not count the slots.
     """
 
 def accumulate(
     rows: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]], values: NDArray[np.generic]
 ) -> tuple[tuple[NDArray[np.integer], ...], int, NDArray[Any]] | None:
-    """As `assemble`, with the values of the entries: gives the arrays, the number of slots and their values, in which
-    those of one slot are summed in the order of the inputs.
+    """The index arrays of entries with values, as for `assemble`, the number of slots, and the values of the slots.
 
-    None where only `assemble` serves: for levels and values that are rare, few or sorted entries, range levels, and
-    coordinates outside.
+    The values of inputs that share a slot are added in the order of the inputs. The result is None if the caller has to
+    use `assemble`: for rare formats and dtypes, range levels, few or sorted entries, and coordinates out of range.
     """
 
 def expand(
@@ -193,24 +197,27 @@ def expand(
     wanted: Sequence[bool],
     wide: bool,
 ) -> list[NDArray[np.integer] | None]:
-    """Per dimension that is wanted, the coordinates of the slots: int64 if the arrays are, or, without any, if `wide`.
+    """The coordinates of the slots, one array for each dimension that is `wanted`, and None for each other dimension.
 
-    A slot that the arrays do not reach has the dimension's size as its coordinate. Any content is safe.
+    They have the dtype of the index arrays. If there are none, they are int64 if `wide`, else int32. A slot without a
+    valid coordinate or parent gets the size of the dimension as its coordinate. The arrays may contain anything.
     """
 
 def faults(arrays: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]], slots: int = -1) -> int:
-    """0 if the index arrays, all int32 or all int64, are well formed, and have that number of slots, unless it is -1.
+    """Returns the sum of the faults of index arrays, all int32 or all int64. It is 0 if they are well formed.
 
-    Else the sum of: 1 (pointers), 2 (coordinates outside, empty runs that do not start at 0), 4 (order or repeats),
-    8 (more entries than room).
+    The faults are 1 for pointers or array lengths, 2 for coordinates out of range or empty runs that do not start at 0,
+    4 for coordinates out of order or repeated, 8 for more entries than room. The number of slots has to be `slots`,
+    unless `slots` is -1.
     """
 
 def transpose(
     keys: NDArray[np.integer], size: int, rows: NDArray[np.integer], pointers: bool
 ) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
-    """Entries sorted by their rows, grouped by key in [0, size): pointers, rows and the numbers of the entries.
+    """Groups the entries of a matrix by keys in [0, size), such as columns. The entries are sorted by their rows.
 
-    `rows` are their rows or, with `pointers`, the pointers from rows to entries.
+    Returns pointers to the groups, and the rows and the numbers of the entries in the new order. `rows` has the row of
+    each entry, or, with `pointers`, the pointers from each row to its entries.
     """
 
 def select_segments(
@@ -219,34 +226,44 @@ def select_segments(
     slices: Sequence[tuple[int, int, int]],
     parents: NDArray[np.integer] | None = None,
 ) -> tuple[NDArray[np.integer], list[NDArray[np.integer]], NDArray[np.integer]]:
-    """The entries of segments whose coordinates slices select, in the order of their new coordinates.
+    """Selects the entries of segments by a slice of the coordinates of each level, in the order of new coordinates.
 
-    `coordinates` are those of the levels of one chain, sorted below each of the `parents` (None: all of them, in
-    order), which may come in any order and repeat. A slice (start, step, size) selects `start + k * step`, and k is the
-    new coordinate. Gives the pointers from the parents to the selected entries, their new coordinates and their
+    `coordinates` has the coordinates of a compressed level and of the singletons below it, sorted in each segment.
+    `parents` are the positions above whose segments are read, in any order, possibly repeated. None reads all segments
+    in order. A slice (start, step, size) selects the coordinates `start + k * step`, and k is the new coordinate.
+    Returns the pointers from the parents to the selected entries, the new coordinates of these entries, and their
     positions. All arrays are int32, or all int64.
 
-    Any content is safe: ValueError for parents and segments outside, and for more entries than the type counts. Where
-    segments are not sorted, the result is anything within the slices, or ValueError.
+    The arrays may contain anything. Raises ValueError for parents and segments out of range, and for more entries than
+    the dtype can count. If segments are not sorted, the result is any entries within the slices, or ValueError.
     """
 
 def compress_dense(
     x: NDArray[np.generic], rows: int, kind: str, wide: bool
 ) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.generic]]:
-    """Pointers, columns (int64 if `wide`, else int32) and values of the nonzeros of `x`, in rows of equal length.
+    """Returns the pointers, columns and values of the nonzero elements of `x`, which is cut into `rows` equal rows.
 
-    `x` is contiguous; `kind` is "integer" (booleans too), "floating" or "complex": -0.0 is zero, NaN is not.
+    Pointers and columns are int64 if `wide`, else int32. `x` is contiguous. `kind` is "integer" (also for booleans),
+    "floating" or "complex". Only floats and complex numbers have a sign that does not count: -0.0 is zero, NaN is not.
     """
 
 def take(values: NDArray[np.generic], indices: NDArray[np.integer]) -> NDArray[Any]:
-    """`values[indices]`, zero where an index is negative; ValueError for indices past the end. Aligned to 64 bytes."""
+    """Returns `values[indices]`, with 0 for negative indices, aligned to 64 bytes.
+
+    Raises ValueError for an index past the end.
+    """
 
 def invert(indices: NDArray[np.integer], size: int) -> NDArray[np.integer]:
-    """(size,) `out[indices[i]] = i` and -1 elsewhere, for distinct indices; negative ones are skipped."""
+    """Returns `out` of shape (size,) with `out[indices[i]] = i`, and -1 elsewhere. Negative indices are skipped.
+
+    The other indices are distinct.
+    """
 
 def image(x: NDArray[np.generic]) -> bytes:
-    """64 bytes for every 4096 of a contiguous array; unlike arrays of one length have unlike images. Not cryptographic:
-    hash them."""
+    """Returns an image of a contiguous array: 64 bytes for each block of 4096 bytes.
+
+    Different arrays of one length almost surely have different images. They are not cryptographic: hash the image.
+    """
 
 PARAMS_VERSION: int
 
@@ -257,5 +274,7 @@ LEVEL_KINDS: dict[str, int]
 """The codes of the kinds of levels, by name."""
 
 def routine(name: str) -> int:
-    """The address of the kernel of that name: "assemble", "check", "expand", "nonzero", "swap" or "validate" (see
-    `csrc/routines/params.h`), else KeyError."""
+    """Returns the address of the kernel of a routine (see `csrc/routines/params.h`).
+
+    `name` is "assemble", "check", "expand", "nonzero", "swap" or "validate". Raises KeyError for other names.
+    """

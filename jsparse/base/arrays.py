@@ -60,7 +60,7 @@ def is_integer(dtype: Any) -> bool:
 
 @lru_cache(maxsize=256)
 def is_number(dtype: Any) -> bool:
-    """Whether a dtype is bool, or of numbers with at least 8 bits (floats: at least 16), in any byte order."""
+    """Whether a dtype is bool, or has numbers of at least 8 bits (floats: at least 16), in any byte order."""
     inexact = isinstance(dtype, np.dtype) and bool(jnp.issubdtype(dtype, jnp.inexact))
     return _is_wide(dtype, 16) if inexact else _is_wide(dtype, 8) if is_integer(dtype) else dtype == np.bool_
 
@@ -105,9 +105,9 @@ def host_array(x: Any, expected: str, dtype: np.dtype | None = None) -> np.ndarr
 
 
 def _listed(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
-    """Convert a list or a Python number to an array. Numbers may have the full range of the requested dtype.
+    """Convert a list or a Python number to an array. `found` is the array that numpy makes of it by default.
 
-    Raises OverflowError for an integer beyond that range.
+    An integer may have any value that the requested dtype holds. Raises OverflowError for other integers.
     """
     if found.dtype == object and found.size and all(isinstance(n, int | float | complex) for n in found.flat):
         wide = np.dtype(np.int64) if dtype is None else dtype  # some integer fits no dtype of numpy
@@ -117,9 +117,9 @@ def _listed(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
 
 
 def cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Cast an array to a dtype, or return it if it has that dtype. Every number is rounded once; bool is `x != 0`.
+    """Cast an array to a dtype, or return it if it has that dtype. Every number is rounded only once.
 
-    Conversions to integers follow numpy and jnp, whether JAX's numbers have 32 or 64 bits.
+    A cast to bool gives `x != 0`. Casts to integers follow numpy and jnp, whether x64 is on or off.
     """
     if x.dtype == dtype:
         return x
@@ -128,7 +128,7 @@ def cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _odd_float32(x: np.ndarray) -> np.ndarray:
-    """Round numbers of 64 bits to float32, and to odd: the last bit of an inexact result is 1.
+    """Round 64-bit numbers to float32 with rounding to odd: the last bit of an inexact result is 1.
 
     So a number between two numbers of bfloat16 stays on the same side of their midpoint. A second rounding, by numpy's
     own cast, then gives the result of a single rounding from 64 bits (Boldo and Melquiond, 2008).
@@ -146,7 +146,7 @@ def _odd_float32(x: np.ndarray) -> np.ndarray:
 def device_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None, fresh: bool = False) -> jax.Array:
     """Convert a numpy array to a jax array of the same or a requested dtype, narrowed to 32 bits if x64 is off.
 
-    numpy casts from all bits of the array, whereas JAX would first cut them to 32.
+    numpy casts the full numbers of the array, whereas JAX would first cut them to 32 bits.
 
     Args:
         fresh: whether nothing else refers to the memory, so that jax may share it.
@@ -220,9 +220,9 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
     """Convert `x` to a jax array. Python numbers stay weakly typed.
 
     Args:
-        expected: the expectation that messages state.
-        shared: whether the result may share memory with `x`, as jnp.asarray decides. Otherwise the result is a copy,
-            and no program is compiled for the shape of a numpy array.
+        expected: the text that follows "Expected" in error messages.
+        shared: whether the result may share memory with `x`, as a result of jnp.asarray may. If false, the result is a
+            copy, and no program is compiled for the shape of a numpy array.
 
     Raises DTypeError if `x` does not hold numbers, NotYetSupportedError for a symbolic shape.
     """

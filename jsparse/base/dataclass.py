@@ -1,9 +1,10 @@
 """`dataclass` as in the standard library, for classes that are cheap to make.
 
 The standard library compiles six methods of each frozen class from text, which took longer than the rest of `import
-jsparse`. Here frozen classes share the functions that compare, hash, show and freeze. Only `__init__` is compiled from
-text, when a class makes its first object or somebody asks for its signature. `dataclasses.fields` and `replace`,
-pickles and `match` work as usual, and type checkers see the decorator of the standard library.
+jsparse`. Here frozen classes share the functions that compare, hash and print objects and refuse assignments. Only
+`__init__` is compiled from text, when a class makes its first object or somebody asks for its signature.
+`dataclasses.fields` and `replace`, pickles and `match` work as usual, and type checkers see the decorator of the
+standard library.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _dataclass(
     slots: bool = False,
     **options: bool,
 ) -> type | Callable[[type], type]:
-    """Make a class a dataclass, with the options of `dataclasses.dataclass`, which handles mutable classes."""
+    """Make a class a dataclass, with the standard options. The standard library makes mutable and ordered classes."""
 
     def made(class_: type) -> type:
         if not frozen or order:
@@ -106,7 +107,7 @@ def _restore(self: Any, state: list[object]) -> None:
 
 
 class _Init:
-    """The placeholder for the `__init__` of a class. The first lookup compiles the `__init__`, which replaces this."""
+    """The placeholder for the `__init__` of a class. The first lookup replaces it by a compiled `__init__`."""
 
     __slots__ = ("class_",)
 
@@ -120,7 +121,7 @@ class _Init:
 
 
 class _Factory:
-    """The placeholder for a default value. A factory makes the value of each object."""
+    """Stands in the signature of `__init__` for a default value that a factory makes, separately for each object."""
 
     def __repr__(self) -> str:
         return "<factory>"

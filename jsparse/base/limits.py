@@ -1,4 +1,4 @@
-"""Limits of requests: the capacity of a pattern, and the bytes of an array."""
+"""Checks of requested sizes: the capacity of a pattern, and the shape and the bytes of an array."""
 
 from __future__ import annotations
 

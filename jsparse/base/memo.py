@@ -1,12 +1,13 @@
 """Memos: caches whose keys contain patterns, and that keep no pattern alive for long.
 
 Plans, statements and compiled programs are cached by their arguments, which contain patterns. A pattern may take
-gigabytes, so an entry is removed as soon as the last tensor on one of its patterns dies. An *owner* detects that: all
-tensors on the same index arrays refer to one owner, and nothing else does. A pattern in the key of an entry is *loose*
-if no tensor on it is alive, as with the pattern of an index table. Loose patterns are kept up to a number of bytes.
-Results that are computed from a jaxpr are removed with the jaxpr.
+gigabytes, so an entry is removed as soon as the last tensor on one of its patterns dies. An *owner* is an object that
+dies with that tensor: all tensors on the same index arrays refer to one owner, and nothing else does. A pattern in the
+key of an entry is *loose* if no tensor on it is alive. For example, the pattern of an index table is loose. A memo
+keeps loose patterns up to `LOOSE_BYTES` in total. Results that are computed from a jaxpr are removed with the jaxpr.
 
-Properties that are computed once (`lazy`) keep their value in the object itself. Locks are free in a forked process.
+Properties that are computed once (`lazy`) keep their value in the object itself. `held_over_forks` makes sure that a
+lock is free in a forked process.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _memos: list[Memo[Any, Any] | WeakMemo[Any, Any]] = []
 
 
 class Owner:
-    """An object that lives as long as any tensor on certain index arrays. When it dies, memos drop their entries."""
+    """An object that lives as long as any tensor on certain index arrays.
+
+    When it dies, memos drop the entries whose keys contain these arrays.
+    """
 
     __slots__ = ("__weakref__", "entries")
 
@@ -51,7 +55,7 @@ class Owner:
         self.entries: list[int] = []
 
     def add(self, number: int) -> None:
-        """Register one more entry whose key contains the arrays."""
+        """Register an entry of a memo, by its number. The entry is removed when this owner dies."""
         self.entries.append(number)
         if len(self.entries) % 1024 == 0:
             self.entries = [n for n in self.entries if n in _entries]
@@ -86,7 +90,7 @@ class Owned:
         raise NotImplementedError
 
     def owner(self) -> Owner:
-        """Return the owner, a new one if there is none. A tensor refers to its owner as long as the tensor lives."""
+        """Return the owner, or make one if there is none. A tensor refers to its owner as long as the tensor lives."""
         found = self.living_owner()
         if found is None:
             found = _owners.setdefault(self.identity(), Owner())
@@ -242,7 +246,7 @@ class lazy(Generic[T]):  # noqa: N801
 
 
 def _remove(number: int) -> None:
-    """Remove an entry. An owner may die at any time, so this may run at any time, even while an entry is made."""
+    """Remove an entry from its memo. An owner may die at any time, so this may run even while a memo adds an entry."""
     known, key = _entries.pop(number, (None, None))
     entry = None if known is None else known.get(key)
     if known is not None and entry is not None and entry.number == number:
@@ -250,7 +254,7 @@ def _remove(number: int) -> None:
 
 
 def _owned_in(x: Any) -> Iterator[Owned]:
-    """Yield every `Owned` object in an argument."""
+    """Yield every `Owned` object that an argument of a memo is or contains."""
     if isinstance(x, Owned):
         yield x
     elif isinstance(x, Owning):

@@ -1,9 +1,10 @@
 """Progress on the terminal: a line on stderr once work has taken two seconds.
 
-Work is reported by `working`, and steps of the work by the function that `working` yields. Only these calls read the
-clock, so short work shows nothing and starts no thread. Work that declares itself long, because one call of the
-extension or of LLVM does all of it, starts a timer. Pieces of work that follow each other closely, such as the kernels
-of one program, count as one. The line is erased when a piece of work ends.
+Work is reported by `working`, and steps of the work by the function that `working` yields. These calls read the clock
+and show the line, so no thread is needed. If one call of the extension or of LLVM does all of the work, no step is
+reported meanwhile. Such work is reported with `is_long=True`, and then a timer shows the line. Pieces of work that
+follow each other closely, such as the kernels of one program, count as one. The line is erased when a piece of work
+ends.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ EVERY = 0.1  # seconds between two changes of a line
 
 
 class _Progress(threading.local):
-    """The state of the work of a thread. `since` is the start of the first piece, if several pieces count as one."""
+    """Whether a thread is at work, when the work began (`since`), and when it last ended (`last`).
+
+    If several pieces of work count as one, the work began with the first piece.
+    """
 
     is_working = False
     since = last = float("-inf")
@@ -119,7 +123,7 @@ class _Line:
 
 
 class _Bar(Protocol):
-    """A progress bar of tqdm, as far as it is used here."""
+    """The attributes of a progress bar of tqdm that this module uses."""
 
     n: float
 

@@ -1,8 +1,8 @@
 """Level functions: for each kind of level, the functions with which loops and interpreters walk levels of that kind.
 
-See Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). Loops run
-over the positions of a level, and `segment` gives the coordinate of each position. Over a full level they run over
-coordinates, and compute the position as parent * extent + coordinate. `entries` does the same walk on numpy arrays.
+See Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). Loops run over the positions of a
+level, and `segment` gives the coordinate of each position. Over a dense level, loops run over coordinates, and compute
+the position as parent * extent + coordinate. `entries` walks a level in the same way on numpy arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON, LevelKin
 
 @dataclass(frozen=True, slots=True)
 class PositionRange:
-    """The positions `first <= p < stop` of a level at the current coordinates. If `stop` is None, only `first`.
+    """Positions of a level at the current coordinates: `first <= p < stop`, or only `first` if `stop` is None.
 
     `present` is the condition under which these positions exist; None if they always exist. If a level has no positions
     at the current coordinates, the levels below it have no positions either.
@@ -50,10 +50,10 @@ class Segment:
 
 
 class LevelView(Protocol):
-    """A level of a pattern inside a kernel, as level functions see it."""
+    """The interface through which level functions use a level of a pattern inside a kernel."""
 
     def load(self, role: str, index: Expr) -> Expr:
-        """Load an element of the level's index array with this role, as a 64-bit integer."""
+        """Load an element of an index array of the level, as a 64-bit integer. `role` is, for example, "pointers"."""
 
     def extent(self) -> Expr:
         """The size of the level's dimension."""
@@ -79,7 +79,7 @@ class LevelFunctions(ABC):
         are the level's index arrays. Positions from dynamic arrays stay below `capacity`."""
 
     def segment(self, level: LevelView, above: PositionRange) -> Segment:
-        """Return the segment below the current position of the level above. Full levels have no segments: loops run
+        """Return the segment below the current position of the level above. Dense levels have no segments: loops run
         over their coordinates."""
         raise NotImplementedError(f"{type(self).__name__} has no segments")
 
@@ -109,12 +109,12 @@ def pointed_segment(
 
 
 def pointed_position(pointers: np.ndarray, parent: int, capacity: int) -> int:
-    """Return the pointer of the position `parent`, clamped to the capacity as in loops."""
+    """Return the pointer of the position `parent`, clamped to the capacity as generated loops clamp it."""
     return min(max(int(pointers[parent]), 0), capacity)
 
 
 class _DenseFunctions(LevelFunctions):
-    """Loops run over coordinates: position = parent * extent + coordinate."""
+    """The functions of dense levels. Loops run over coordinates: position = parent * extent + coordinate."""
 
     def entries(
         self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
@@ -126,7 +126,10 @@ class _DenseFunctions(LevelFunctions):
 
 
 class _CompressedFunctions(LevelFunctions):
-    """Pointers delimit segments of sorted coordinates. Loops run over positions; bisection finds a coordinate."""
+    """The functions of compressed levels, whose pointers delimit segments of sorted coordinates.
+
+    Loops run over positions. A bisection finds the position of a coordinate.
+    """
 
     def entries(
         self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
@@ -144,7 +147,10 @@ class _CompressedFunctions(LevelFunctions):
 
 
 class _SingletonFunctions(LevelFunctions):
-    """Each position of the level above has one position here, with the same index. Loops run over these positions."""
+    """The functions of singleton levels. Each position of the level above has one position here, with the same number.
+
+    Loops run over these positions.
+    """
 
     def entries(
         self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
@@ -163,10 +169,10 @@ class _SingletonFunctions(LevelFunctions):
 
 
 class _RangeFunctions(LevelFunctions):
-    """Coordinates are consecutive: loops run over positions, and a coordinate is located by arithmetic.
+    """The functions of range levels, where the coordinates of a segment are consecutive.
 
-    Below parent q, coordinate = position + offset with offset = starts[q] - pointers[q]: two loads for each segment,
-    none for an entry.
+    Loops run over positions, and a coordinate is located by arithmetic. Below parent q, coordinate = position + offset,
+    where offset = starts[q] - pointers[q]. So coordinates take two loads for each segment, and none for each entry.
     """
 
     def entries(

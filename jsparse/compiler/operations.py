@@ -1,7 +1,8 @@
 """The operations of scalar expressions: the one table of their names, arguments and meanings.
 
-Infix operations are arithmetic and comparisons. All others are *functions*, printed as calls; KernelIR has a node for
-them (`kernel.nodes.Call`), and code generators give each its own code.
+Infix operations are arithmetic, comparisons, `&` and `|`. All other operations are printed as calls. Except for
+min, max and select, they are *functions*: KernelIR has one node for all functions (`kernel.nodes.Call`), and code
+generators emit separate code for each function.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Operation:
         gives_condition: whether the result is a condition, whatever the arguments are.
         is_infix: whether the operation is printed between its arguments.
         is_associative: whether the operation may take more than two arguments.
-        is_function: whether the operation is a `Call` in KernelIR, which has no special node for it.
+        is_function: whether the operation is a `Call` in KernelIR, because KernelIR has no special node for it.
         is_narrow: whether arithmetic has to be in float32.
     """
 

@@ -22,12 +22,12 @@ is a tuple of storage axes, outermost first:
 So batching, blocks and storage orders need no special cases in later stages.
 
 An assembly finds the target's pattern. Its loops produce a column (a coordinate tuple) for every combination of entries
-that they reach, in the order of the loops, repeats included. Two problems that differ only in their kind of output
-count the columns and write them (`OutputKind`). An assembly has the same loops and the same chunks for every kind of
-output. So one kernel counts exactly the entries that another one writes.
+that they reach, in the order of the loops, repeats included. One problem counts the columns, and another problem writes
+them. The two differ only in their kind of output (`OutputKind`), so both have the same loops and the same chunks. The
+first kernel therefore counts exactly the entries that the second kernel writes.
 
-An ordered assembly has a statement for each term of a sum, all with one target. Its loops produce columns in storage
-order, each once, optionally with values.
+An ordered assembly has a statement for each term of a sum, and all these statements have the same target. Its loops
+produce columns in storage order, each column once, optionally with values.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from jsparse.notation.assignment import Access, Assignment, IndexVar
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """The output is the values of the target, which has a known pattern or is dense."""
+    """The output kind of a problem that computes the values of its target, which has a known pattern or is dense."""
 
     def __str__(self) -> str:
         return "values"
@@ -56,9 +56,9 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The output is the number of entries that each chunk of the outermost loop reaches, an int64.
+    """The output kind of an assembly that counts entries: an int64 for each chunk of the outermost loop.
 
-    If not `exact`, the output is an upper bound of this number, computed without a workspace.
+    If not `exact`, the output is an upper bound of each count, computed without a workspace.
     """
 
     exact: bool = True
@@ -81,7 +81,7 @@ class Coordinates(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The output is the entries that loops reach.
+    """The output kind of an assembly that writes the entries that loops reach.
 
     The operand `starts` has the offset of each chunk's first entry. If coordinates are written, the kernel replaces
     this offset by the offset of the chunk's end, and skips a chunk that starts at -1.
@@ -167,8 +167,8 @@ class PatternType:
             every pattern. Whatever the arrays hold, nothing outside them is read or written.
         batch_axes: the number of leading axes of the index arrays, for a batch of patterns with the same loops.
         constant_indices: the index arrays themselves, for a small pattern whose loops are written out entry by entry.
-        capacities: the number of positions of each level (the capacity of a dynamic one), if the lengths of index
-            arrays do not determine all of these numbers; else empty.
+        capacities: the number of positions of each level, or the level's capacity in a dynamic pattern; () if the
+            lengths of the index arrays determine all of these numbers.
     """
 
     levels: tuple[Level, ...]
@@ -251,13 +251,14 @@ class Problem:
         output: the kind of output.
         ordered: whether an assembly produces columns in storage order, each once.
         column_dtype: the dtype of coordinates that are written beside values.
-        derived: the index variables that other variables determine. Each is determined by variables before it.
+        derived: the index variables that other variables determine. The other variables may be derived variables that
+            come earlier in this tuple.
         temporaries: the targets that are no results.
 
     Raises ValueError if the variables of a pattern differ from the indices of a tensor on it, if several statements
     have one target, if a statement reads a target before it is complete, if a statement accesses a tensor on a pattern
-    that the statement does not walk, if a temporary is no target, or if derived variables do not give each coordinate
-    of a target once.
+    that the statement does not walk, if a temporary is no target, if an assembly has derived variables, or if a target
+    has a derived variable as an index, and several values of other variables give it the same value.
     """
 
     statements: tuple[Statement, ...]
@@ -332,7 +333,7 @@ class Problem:
 
     @lazy
     def assignment(self) -> Assignment:
-        """The target and the reads of the only statement. An assembly reads nothing."""
+        """The target and the reads of the only statement. For an assembly, the target without reads."""
         return Assignment(self.target, ()) if self.is_assembly else self.statement.assignment
 
     @property
@@ -389,7 +390,7 @@ class Problem:
         return self.with_parts(self.target.variables())
 
     def with_parts(self, variables: Iterable[IndexVar]) -> frozenset[IndexVar]:
-        """Return the given index variables, and the parts of the derived variables among them."""
+        """Return the given index variables, and the variables that determine the derived variables among them."""
         found = set(variables)
         for derived in reversed(self.derived):
             found.update(part for _, part in derived.parts if derived.var in found)
@@ -406,7 +407,7 @@ class Problem:
         return accumulator(*[types[access.tensor].dtype for s in statements for access in s.assignment.accesses])
 
     def without_derived(self, order: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
-        """Replace each derived variable in `order` by its parts. Each index variable occurs once in the result."""
+        """Replace each derived variable in `order` by the variables that determine it. No variable occurs twice."""
         found: dict[IndexVar, None] = {}
         for var in order:
             derived = self.derivations.get(var)
@@ -425,12 +426,12 @@ class Problem:
 
     @lazy
     def is_assembly(self) -> bool:
-        """Whether the loops find the target's pattern, instead of computing values on a known one."""
+        """Whether the loops find the target's pattern, instead of computing values on a known pattern."""
         return not isinstance(self.output, Compute)
 
     @property
     def builds_levels(self) -> bool:
-        """Whether the target's coordinates are written by level, each once for all entries below it."""
+        """Whether the target's coordinates are written by level: each coordinate once for all entries below it."""
         return isinstance(self.output, Write) and self.output.coordinates is Coordinates.LEVELS
 
     @property
@@ -439,7 +440,7 @@ class Problem:
         return isinstance(self.output, Compute) or (isinstance(self.output, Write) and self.output.values)
 
     def alone(self, number: int) -> Problem:
-        """Make a problem of one statement and its patterns, in their order. The tensors that it reads are operands."""
+        """Make a problem of one statement and the patterns that it walks. The tensors that it reads become operands."""
         statement = self.statements[number]
         own = statement.patterns
         numbers = {n: number for number, n in enumerate(own)}
@@ -459,7 +460,8 @@ class Problem:
         )
 
     def variables_of(self, statement: Statement) -> frozenset[IndexVar]:
-        """Return the index variables of a statement's accesses and patterns, and the parts of derived variables."""
+        """Return the index variables of a statement's accesses and patterns, and the variables that determine the
+        derived variables among them."""
         return self.with_parts(
             (*statement.assignment.variables(), *(v for n in statement.patterns for v in self.walks[n]))
         )
@@ -501,7 +503,7 @@ def problem_of_product(
     semiring: Semiring = PLUS_TIMES,
     mask: EqualityMask | None = None,
 ) -> Problem:
-    """Make a problem of one product, which walks all patterns. `mask` is as in `product_statement`."""
+    """Make a problem of one product, which walks all patterns. `product_statement` explains the `mask`."""
     dtypes = {tensor.name: tensor.dtype for tensor in tensors}
     named = [dtypes[access.tensor] for access in assignment.accesses]
     numbers = range(len(patterns))

@@ -2,7 +2,7 @@
 
     R = ⊕ X₁ ⊗ X₂ ⊗ … ⊗ Xₙ        over all combinations of stored entries; ⊕ of none is `zero`, ⊗ of none is `one`
 
-The compiler uses the two operations only, not a pair's name, so any pair is possible.
+The compiler uses only the two operations and never the name of a semiring, so any pair of operations is possible.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ SEMIRINGS = {
 class EqualityMask:
     """A mask: the product of the first `count` factors, by `multiply` in their order, must equal the next factor.
 
-    Only the factors after that factor are multiplied into the result.
+    The factors of this comparison are not multiplied into the result.
     """
 
     multiply: Multiply

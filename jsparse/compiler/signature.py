@@ -65,7 +65,10 @@ def fixed(dtype: str | int | np.dtype, *shape: int) -> BufferType:
 
 
 def element_code(dtype: str | int | np.dtype) -> int:
-    """Return the extension's code for an element type: its size in bytes, plus 256 · kind if the dtype has a name."""
+    """Return the extension's code for an element type: its size in bytes, plus 256 · the character of its numpy kind.
+
+    If the type is given as a size in bytes, the code is this size.
+    """
     if isinstance(dtype, int):
         return dtype
     found = np.dtype(dtype)

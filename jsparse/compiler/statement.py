@@ -52,7 +52,7 @@ class Statement:
 
     @lazy
     def assignment(self) -> Assignment:
-        """The target and all reads, in the form of a product. Most of the scheduler reads nothing else."""
+        """The target and all accesses that are read, as if these were multiplied. The scheduler reads little else."""
         return Assignment(self.target, self.reads)
 
     @lazy
@@ -114,7 +114,7 @@ class DerivedVar:
 
 
 def as_added(value: Scalar, monoid: Monoid, stored: str, computed: str) -> Scalar:
-    """Round a value for ⊕ if necessary. A selective ⊕ (min, max) compares values as the target stores them.
+    """Return a value as ⊕ takes it: rounded to the target's dtype if ⊕ is selective (min, max), else unchanged.
 
     Args:
         stored, computed: the names of the target's dtype and of the dtype of arithmetic.
@@ -134,8 +134,8 @@ def product_statement(
 
     Args:
         dtypes: the names of the dtypes of the target and of the factors.
-        mask: the product of the first `mask.count` factors, rounded to the dtype of the next factor, has to equal that
-            factor. Only the factors after these are multiplied.
+        mask: the product of the first `mask.count` factors, rounded to the dtype of the next factor, has to equal the
+            next factor. Only the factors after the next factor are multiplied.
     """
     one, condition = semiring.one(dtypes[0]), None
     product = tuple(factors)

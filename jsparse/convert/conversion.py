@@ -20,8 +20,8 @@ def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None
 
     Args:
         format: a format, or its name or notation, such as "csc" or "(i, j) -> (j : compressed, i : compressed)".
-        nse: for a dynamic tensor, the capacity of the result; by default enough for all entries that fit the present
-            capacity. For a static tensor, `nse` is an upper bound, which is checked.
+        nse: for a dynamic tensor, the capacity of the result; by default enough for as many entries as the present
+            capacity allows. For a static tensor, `nse` is an upper bound, which is checked.
 
     A dynamic tensor stays dynamic, unless all levels of the format are dense: then there are no index arrays.
 

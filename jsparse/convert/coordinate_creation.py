@@ -39,10 +39,10 @@ def from_coords(
 
     Args:
         coords: integers of any dtype, of shape (ndim, n).
-        values: numbers of shape (n,), or one number for all entries, of the dtype that `jnp.asarray` gives it. For
-            dense blocks, numbers of shape (n, ...): the axes after the first are the last dimensions of the tensor.
-            Dense levels store these dimensions, and `coords` have no rows for them. Values may be traced, and the
-            tensor is differentiable in them.
+        values: numbers of shape (n,), or one number for all entries. One number has the dtype that `jnp.asarray` gives
+            it. For dense blocks, numbers of shape (n, ...): the axes after the first are the last dimensions of the
+            tensor. Dense levels store these dimensions, and `coords` have no rows for them. Values may be traced, and
+            the tensor is differentiable in them.
         shape: the size of each dimension. It is required.
         format: a format, or its name or notation. By default it is coo, followed by the dense levels of blocks; another
             format for blocks has to end in these levels.

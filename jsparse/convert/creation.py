@@ -42,8 +42,8 @@ def asarray(
 ) -> SparseTensor:
     """Make a sparse tensor from a dense array, any scipy.sparse array or matrix, a BCOO, a BCSR or a SparseTensor.
 
-    Zeros of a dense array are dropped, NaNs are kept. Explicit zeros of sparse arrays are kept, and their duplicates
-    are summed.
+    Zeros of a dense array are dropped, NaNs are kept. Explicit zeros of sparse arrays are kept. Duplicate entries of
+    sparse arrays are summed.
 
         >>> A = jsparse.asarray(np.array([[0.0, 1.0], [2.0, 0.0]], np.float32), format="csc")
         >>> B = jsparse.asarray(scipy.sparse.random_array((1000, 800), density=0.01))
@@ -53,8 +53,8 @@ def asarray(
         format: a format, or its name or notation. The default is csr for matrices, and all levels compressed for other
             ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a SparseTensor keeps
             its format.
-        dtype: the dtype of the values; by default the dtype of `x`. Numbers are rounded once, from all bits of `x`, and
-            bool is `x != 0`. Integers of numpy arrays wrap as in jnp, integers of Python do not.
+        dtype: the dtype of the values; by default the dtype of `x`. Numbers of `x` are rounded once, directly to this
+            dtype, and bool is `x != 0`. Integers of numpy arrays wrap as in jnp. Integers of Python must fit.
         dynamic: make a dynamic pattern: index arrays are leaves of the pytree, and one compiled program serves all
             patterns of one shape, format and nse. A traced array requires it. A BCOO or BCSR with traced indices, or
             with `n_batch`, is always dynamic (see `jsparse.convert.jax_sparse.from_jax_sparse`). A tensor whose levels
@@ -105,9 +105,10 @@ def _check_is_dense(x: object) -> None:
 
 
 def as_sparse_operand(x: Any, text: str) -> Any:
-    """Convert an operand that is a BCOO, BCSR or scipy.sparse array by `jsparse.asarray`. Return others unchanged.
+    """Convert a BCOO, BCSR or scipy.sparse array by `jsparse.asarray`. Return every other operand unchanged.
 
-    Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, which are for `jax.vmap`.
+    Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, since only `jax.vmap` can map over them. In
+    the message, `text` names the function that got the operand.
     """
     # Eager calls take this path: a tuple of types is four times as fast as a union of them, and jax.Array is slow.
     if isinstance(x, (SparseTensor, str, np.ndarray, jax.Array)) or not (is_scipy(x) or is_jax_sparse(x)):
@@ -124,11 +125,12 @@ def as_sparse_operand(x: Any, text: str) -> Any:
 def of_any_array(
     name: str, of_arrays: Callable[..., Any], patterns: bool = False
 ) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[TensorLike, P], R]]:
-    """Extend the function `jsparse.name` of a SparseTensor to sparse arrays of other libraries and to dense arrays.
+    """Return a decorator that extends a function of a SparseTensor to arrays. Sparse arrays become SparseTensors.
 
     Args:
-        of_arrays: the function of dense arrays, which takes the same arguments.
-        patterns: whether the function takes patterns as well.
+        name: the name of the decorated function in jsparse, for messages.
+        of_arrays: the function that is called for dense arrays, with the same arguments.
+        patterns: whether the decorated function takes patterns, too.
     """
     kinds = (SparseTensor, Pattern, DynamicPattern) if patterns else (SparseTensor,)
 
@@ -147,7 +149,10 @@ def of_any_array(
 
 
 def _with_capacity(tensor: SparseTensor, dynamic: bool, nse: int | None) -> SparseTensor:
-    """Make a tensor dynamic if `dynamic` is set, with capacity `nse`. For a static result, check `nse` only."""
+    """Make a tensor dynamic if `dynamic` is set, with the capacity `nse`. A tensor of dense levels stays static.
+
+    Raises PatternError if a static result has more slots than `nse`.
+    """
     if tensor.is_dynamic or (dynamic and not tensor.format.is_dense):
         return tensor if tensor.is_dynamic and nse is None else tensor.dynamic(nse)
     if nse is not None and tensor.nse > nse:
@@ -198,7 +203,10 @@ def _dense_above(layout: Format) -> bool:
 
 
 def _kind(dtype: np.dtype) -> str:
-    """Return the kind of a dtype. It tells the extension how to compare with zero: -0.0 is zero, NaN is not."""
+    """Return "integer" (also for bool), "floating" or "complex". The extension then knows how to find nonzero elements.
+
+    Of floats, -0.0 is zero, and NaN is nonzero.
+    """
     if dtype == np.bool_ or jnp.issubdtype(dtype, jnp.integer):
         return "integer"
     return "complex" if jnp.issubdtype(dtype, jnp.complexfloating) else "floating"

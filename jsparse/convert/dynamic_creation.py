@@ -143,11 +143,12 @@ def _block_slots(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> i
 
 
 def from_traced_coords(coords: Array, values: Array, type_: DynamicType) -> SparseTensor:
-    """Make a tensor of that type from `values` (n,) at `coords` (ndim, n). Entries are sorted, duplicates are summed.
+    """Make a tensor of type `type_` from `values` (n,) at `coords` (ndim, n). It sorts entries and sums duplicates.
 
-    If `values` have more axes, the axes after the first are the last dimensions of the type, which trailing dense
-    levels store in order, and `coords` have no rows for them. Coordinates out of range are padding. The tensor is
-    differentiable in the values. After an overflow, float values are NaN; a concrete call raises PatternError instead.
+    If `values` have more axes than one, the others are the last dimensions of the type. Trailing dense levels store
+    these in order, and `coords` have no rows for them. Coordinates out of range are padding. The tensor is
+    differentiable in the values. After an overflow, float values are NaN. A call with concrete arguments raises
+    PatternError instead.
     """
     values = jnp.asarray(values)
     outer = len(type_.shape) - (values.ndim - 1)
@@ -162,7 +163,11 @@ def from_traced_coords(coords: Array, values: Array, type_: DynamicType) -> Spar
 def _assembled(
     coords: Array, values: Array, core: DynamicType, type_: DynamicType, already: DynamicPattern | None = None
 ) -> SparseTensor:
-    """Make a tensor of type `type_` from entries of `core`, the type without the dense levels that store blocks."""
+    """Make a tensor of type `type_` from `values` (n, ...) at `coords` (dimensions of `core`, n).
+
+    `core` is `type_` without the dense levels that store blocks. If the pattern `already`, from which the entries come,
+    has overflowed, the result has overflowed, too.
+    """
     match assembled_on_host(coords, values, core):
         case int() as count:
             raise _overflow(type_, count * (type_.nse // core.nse if core.nse else 1))
@@ -173,7 +178,7 @@ def _assembled(
 
 
 def from_traced_dense(x: jax.Array, type_: DynamicType) -> SparseTensor:
-    """Make a tensor of that type from the nonzero elements of `x`. It is differentiable in these elements."""
+    """Make a tensor of type `type_` from the nonzero elements of `x`. It is differentiable in these elements."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
     return _checked(_sampled(x, pattern), pattern)
 
@@ -209,7 +214,7 @@ def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
 
 
 def assembled(coords: Array, values: Array, type_: DynamicType, already: DynamicPattern | None = None) -> SparseTensor:
-    """Make a tensor of that type from entries of dynamic patterns, in any order. Duplicates are summed.
+    """Make a tensor of type `type_` from entries of dynamic patterns, in any order. Duplicates are summed.
 
     Args:
         coords: shape (ndim, n), in the index dtype of a pattern. Coordinates out of range are padding.
@@ -254,7 +259,7 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
 
 
 def _derived(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -> Derived:
-    """Make the transposed index of known entries on the host. `assemble` would make the same index."""
+    """Make the transposed index of known entries on the host. A program makes an equal index by `assemble`."""
     arrays, moved = reordered(whole, type_.format)
     count, dtype = whole.nse, slots_dtype(type_, type_.nse)
     gather, scatter = np.arange(type_.nse, dtype=dtype), np.full(type_.nse, -1, dtype)
@@ -266,7 +271,11 @@ def _derived(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -
 
 
 def _checked(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
-    """Make the tensor, with NaN values if the pattern overflowed. Raises PatternError if the overflow is known."""
+    """Make the tensor of `values` on `pattern`. Float values become NaN if `pattern` or `already` has overflowed.
+
+    `already` is the pattern from which `pattern` was made. Raises PatternError if a concrete count exceeds the
+    capacity.
+    """
     pattern = _checked_pattern(pattern, already)
     return SparseTensor._unchecked(pattern.poisoned(values), pattern)
 
@@ -323,7 +332,10 @@ def assembled_on_host(
 
 
 def stores_any(format: Format) -> bool:
-    """Whether a format can store any set of entries: a unique level above a singleton holds a coordinate only once."""
+    """Whether a format can store any set of entries, which requires that no level above a singleton is unique.
+
+    A unique level above a singleton cannot store two entries that have the same coordinate in this level.
+    """
     return not any(
         level.unique and below.kind.is_branchless
         for level, below in zip(format.levels, format.levels[1:], strict=False)

@@ -1,6 +1,6 @@
 """Arrays of `jax.experimental.sparse`: how they are recognized, and conversion from and to BCOO and BCSR.
 
-`jax.experimental.sparse` is slow to load, so it is imported late.
+`jax.experimental.sparse` is slow to load, so it is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int
     """Make a tensor from a BCOO or BCSR. It is differentiable in the data.
 
     Entries may come in any order, duplicates are summed, and indices out of range are padding. The `n_dense` last
-    dimensions become dense levels, by default below coo (csr for a BCSR).
+    dimensions become dense levels. By default, the levels above are in coo, or in csr for a BCSR.
 
-    The pattern is static if the indices are concrete, there is no batch and `dynamic` is False. Otherwise it is
-    dynamic, with a default capacity of `x.nse` entries. With `n_batch`, the result has the shape of one member of the
-    batch, and leaves with `n_batch` leading axes: it is an operand for `jax.vmap`.
+    The pattern is static if the indices are concrete, `x` has no batch dimensions and `dynamic` is False. Otherwise it
+    is dynamic, with a default capacity of `x.nse` entries. If `x` has batch dimensions, the result has the shape of one
+    member of the batch, and leaves with `n_batch` leading axes: it is an operand for `jax.vmap`.
 
     Raises PatternError if the entries exceed the capacity, or the arrays do not fit each other; NotYetSupportedError
     for other classes.
@@ -119,7 +119,7 @@ def _check_structure(x: Any, compressed: bool) -> None:
 
 
 def _check_pointers(pointers: np.ndarray, count: int, kind: str) -> None:
-    """Check the pointers of a BCSR, or of each member of a batch. Raises PatternError."""
+    """Raise PatternError if the pointers of a BCSR, batched or not, decrease, do not begin at 0, or exceed `count`."""
     falling = pointers[..., 1:] < pointers[..., :-1]
     if not (falling.any() or pointers[..., 0].any() or (pointers[..., -1] > count).any()):
         return
@@ -147,9 +147,9 @@ def _csr_coordinates(columns: Array, pointers: Array) -> Array:
 def to_bcoo(tensor: SparseTensor) -> BCOO:
     """Convert to a BCOO with the same stored entries.
 
-    Trailing dense levels that store the last dimensions become `n_dense`. The unused capacity of a dynamic tensor
-    becomes padding: indices out of range, values 0. Leading batch axes of the leaves become `n_batch`. Inside jit, the
-    indices of a static tensor become constants of the program.
+    Last dimensions that trailing dense levels store become the `n_dense` dimensions of the BCOO. The unused capacity of
+    a dynamic tensor becomes padding: indices out of range, values 0. Leading batch axes of the leaves become the
+    `n_batch` dimensions. Inside jit, the indices of a static tensor become constants of the program.
 
         >>> A.to_bcoo() @ jnp.ones(A.shape[1])
 
@@ -194,7 +194,7 @@ def to_bcoo(tensor: SparseTensor) -> BCOO:
 
 
 def _block_dims(format: Format) -> int:
-    """Return how many of the last dimensions the trailing dense levels store in the order of the dimensions."""
+    """Return the number of last dimensions that are stored, in ascending order, by dense levels at the end."""
     inner = 0
     while inner < format.trailing_dense and format.order[format.ndim - 1 - inner] == format.ndim - 1 - inner:
         inner += 1
@@ -202,7 +202,11 @@ def _block_dims(format: Format) -> int:
 
 
 def _indices(tensor: SparseTensor, sparse: int) -> Array:
-    """The coordinates of every block, shape (entries, sparse). Padding is out of range in all dimensions."""
+    """Return the first `sparse` coordinates of each block, shape (blocks, sparse).
+
+    In padding, all coordinates are out of range. A block is a part of the tensor that dense levels store: it extends
+    over all other dimensions.
+    """
     pattern = tensor.pattern
     block = int(np.prod(tensor.shape[sparse:], dtype=np.int64))
     entries = tensor.nse // max(block, 1)

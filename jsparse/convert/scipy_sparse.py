@@ -26,8 +26,8 @@ def from_scipy(x: Any, format: Format) -> tuple[Pattern, np.ndarray, bool]:
     Returns (pattern, values, fresh); `fresh` says that the values are a copy. Unsorted and repeated entries are legal,
     and duplicates are summed.
 
-    Raises PatternError if the parts do not fit each other, and names and locates the wrong part; DTypeError if the
-    values are no numbers.
+    Raises PatternError if the index arrays and the data of `x` do not fit each other, and locates the fault in one of
+    them; DTypeError if the values are no numbers.
     """
     shape = checked_shape(x.shape, format)
     try:

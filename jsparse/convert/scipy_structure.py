@@ -1,7 +1,7 @@
-"""Arrays and matrices of scipy.sparse: how they are recognized, and their checked parts.
+"""Arrays and matrices of scipy.sparse: how they are recognized, and how their parts are read and checked.
 
-The parts are an array of coordinates for each dimension, and the values. scipy.sparse is slow to load, so it is
-imported late.
+The parts of an array are its index arrays and its values. scipy.sparse is slow to load, so it is imported only when it
+is needed.
 
 Parts are checked before any conversion of scipy runs. The conversions of scipy trust the index arrays, which anyone may
 have overwritten, and can crash the process if the arrays are wrong.
@@ -51,10 +51,10 @@ class Compressed:
 
     @staticmethod
     def of(x: Any, outer: int, inner: int, ndim: int) -> Compressed:
-        """Check the parts of `outer` compressed rows (columns for csc) with indices below `inner`.
+        """Return the checked parts of `x`: `outer` compressed rows (for csc: columns) with indices below `inner`.
 
-        `data` has `ndim` dimensions: 1, or 3 for blocks. One pass detects faults; other passes locate them, if there
-        are any.
+        `x.data` must have `ndim` dimensions: 1, or 3 for blocks. One pass detects faults. If there are any, other
+        passes locate them.
 
         Raises PatternError, which names and locates the wrong part.
         """
@@ -83,7 +83,7 @@ class Compressed:
         return np.array(self.pointers, dtype), np.array(self.coordinates, dtype)
 
     def entries(self, kind: str, shape: Sequence[int]) -> _Entries:
-        """Return the coordinates of a csr or csc, one array for each dimension, and the values."""
+        """Return the coordinates, one array for each dimension, and the values. `kind` is "csr" or "csc"."""
         if len(shape) == 1:
             return [self.coordinates], self.values
         pointers = self.pointers
@@ -139,7 +139,7 @@ def _of_dia(x: Any, shape: Sequence[int]) -> _Entries:
 
 
 def _converted(make: Callable[..., Any], parts: tuple[np.ndarray, ...], shape: Sequence[int]) -> _Entries:
-    """Return the coordinates and values of checked parts, by the conversion of scipy to coo."""
+    """Return the coordinates and values of the array that `make` makes from checked parts. scipy converts it to coo."""
     try:
         found = make(parts, shape=tuple(shape)).tocoo()
     except (TypeError, ValueError) as error:

@@ -18,10 +18,11 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 def static_tensor(
     rows: Sequence[np.ndarray], values: Any, sizes: tuple[int, ...], layout: Format, expected: str
 ) -> SparseTensor:
-    """Make a static tensor from values of shape (n, ...) at coordinates `rows`, arrays (n,) for the first dimensions.
+    """Make a static tensor from values of shape (n, ...) at the coordinates `rows`, which cover the first dimensions.
 
-    The axes of the values after the first are the other dimensions, which dense levels at the end store in order.
-    Duplicates are summed. `expected` is the expectation that error messages about the values state.
+    `rows` has an array (n,) for each of these dimensions. The axes of `values` after its first axis are the other
+    dimensions, which dense levels at the end store in order. Duplicates are summed. In error messages, `expected`
+    describes valid values.
     """
     outer = len(rows)
     known = is_on_host(values)
@@ -37,7 +38,11 @@ def static_tensor(
 
 
 def _of_own(summed: np.ndarray, values: Array, pattern: Pattern, expected: str) -> SparseTensor:
-    """Make the tensor whose values are these sums. Nothing else refers to the sums, so jax may share their memory."""
+    """Make the tensor of the values `summed`. Nothing else may refer to this array, since jax may share its memory.
+
+    `values` are the summands. If they are a jax array, the result is on their device. In error messages, `expected`
+    describes valid values.
+    """
     if isinstance(values, jax.Array):
         return SparseTensor(on_device([summed], [values])[0], pattern)
     return SparseTensor(device_array(summed, expected, fresh=True), pattern)

@@ -48,7 +48,7 @@ def _scattered(values: np.ndarray, coordinates: Sequence[Array], shape: tuple[in
 
 
 def slot_sums(values: Any, made: Assembled, nse: int) -> jax.Array:
-    """Sum `values`, of shape (inputs, ...), over the inputs of each slot. Returns a flat array, slot after slot."""
+    """Sum `values` (entries, ...) over the entries that `made` assigns to each slot. Returns a flat array."""
     # The sum is the product M · values with a csr matrix M (nse x inputs) of ones: M[q, k] = 1 if input k belongs to
     # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.
     inputs = values.shape[0]

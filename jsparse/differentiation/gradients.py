@@ -1,4 +1,4 @@
-"""`jsparse.grad` and `jsparse.value_and_grad`: JAX's functions, extended to dynamic tensors and to rows of tables."""
+"""`jsparse.grad` and `jsparse.value_and_grad`: JAX's functions, also for dynamic tensors and gradients of rows."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def grad(
         >>> dA = jsparse.grad(lambda A: (A @ x).sum())(A)
 
     The gradient of a SparseTensor, anywhere in the pytree of an argument, is a SparseTensor on the same pattern, and 0
-    in padding. A gradient with a dynamic pattern has a leaf that refuses arithmetic, as a mark. So an optimizer, a norm
-    or a step raises an error if it is mapped over all leaves, which include index arrays. Apply it to
-    `jsparse.values(gradient)`, or with `jsparse.optax.values_only`. `A.with_values(gradient.values)` is a tensor
-    without a mark.
+    in padding. A gradient with a dynamic pattern is marked: one of its leaves, an index array, raises an error in
+    arithmetic. So an optimizer or a norm that is mapped over all leaves does not compute with coordinates by mistake.
+    Apply it to `jsparse.values(gradient)`, or with `jsparse.optax.values_only`. `A.with_values(gradient.values)` is a
+    tensor without the mark.
 
     The gradient of a dense table is an array of the table's shape, however few rows the function reads. With `rows` it
     is a SparseTensor of the rows that the function looks up by `table[ids]`, `jnp.take`, `jsparse.nn.embedding_bag` and
@@ -118,7 +118,7 @@ def value_and_grad(
 @partial(jax.tree_util.register_dataclass, data_fields=["values"], meta_fields=["pattern"])
 @dataclass(frozen=True)
 class _Values:
-    """The values of a dynamic tensor, as the only leaf. The pattern is metadata, hashed by identity."""
+    """A pytree whose only leaf is the values of a dynamic tensor. The pattern is metadata, hashed by identity."""
 
     values: Any
     pattern: DynamicPattern
@@ -138,7 +138,10 @@ def _opened(x: Any) -> Any:
 
 
 def _closed(x: Any, of_gradients: bool = False) -> Any:
-    """Invert `_opened`. Gradients are set to 0 in padding, where the function may have produced anything."""
+    """Make dynamic tensors again from the values that `_opened` left in a pytree.
+
+    With `of_gradients`, the tensors are marked as gradients, and 0 in padding, where their values may be anything.
+    """
 
     def closed(leaf: Any) -> Any:
         if not isinstance(leaf, _Values):
@@ -153,7 +156,7 @@ def _closed(x: Any, of_gradients: bool = False) -> Any:
 
 
 def _is_table(rows: Any, argument: Any) -> list[bool]:
-    """For each leaf of an argument, whether it is a table whose gradient has rows. A tensor is one leaf."""
+    """Return for each leaf of an argument whether it is to get a gradient of rows. A SparseTensor is one leaf."""
     prefix = rows(argument) if callable(rows) else rows
     try:
         whole = jax.tree.map(lambda flag, part: jax.tree.map(lambda _: flag, part, is_leaf=is_tensor), prefix, argument)

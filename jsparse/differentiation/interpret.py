@@ -1,4 +1,4 @@
-"""Interprets a jaxpr in which some values are tables, with rules for loops, branches and calls."""
+"""An interpreter of jaxprs in which some values are tables, with rules for loops, branches and calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from jsparse.sparsification.origin import UNKNOWN, Origin
 def interpret(
     closed: ClosedJaxpr, inputs: Sequence[Value], reader: Reader, called_from: Origin = UNKNOWN
 ) -> list[Value]:
-    """Evaluate a closed jaxpr on arrays and tables. `called_from` is the line of the user's code that calls it.
+    """Evaluate a closed jaxpr on arrays and tables. Returns its results. `reader` answers the lookups in tables.
+
+    `called_from` is the line of the user's code that calls the function of the jaxpr.
 
     Raises NotYetSupportedError, with the line of the user's function, for an operation that reads a table in another
     way than by looking up rows.
@@ -44,7 +46,7 @@ def interpret(
 
 
 def arrays(values: Sequence[Value], what: str) -> list[jax.Array]:
-    """Convert values, literals among them, to arrays. Raises NotYetSupportedError for a table."""
+    """Convert values, which may be literals, to arrays. Raises NotYetSupportedError if `what` returns a table."""
     for x in values:
         if isinstance(x, Table):
             raise NotYetSupportedError(
@@ -57,9 +59,9 @@ def arrays(values: Sequence[Value], what: str) -> list[jax.Array]:
 def _inside(
     equation: Equation, closed: ClosedJaxpr, reader: Reader, tables: list[int]
 ) -> Callable[[Sequence[Value]], tuple[list[jax.Array], list[jax.Array]]]:
-    """Return a function from the inputs of a jaxpr to its results, and to the indices of the rows that it reads.
+    """Return a function that evaluates a jaxpr. It returns the results, and the row indices that each lookup reads.
 
-    A call of the function writes the table of each lookup, by its index, to `tables`.
+    Each call of the function fills the list `tables` with the index of the table of each lookup.
     """
 
     def function(inputs: Sequence[Value]) -> tuple[list[jax.Array], list[jax.Array]]:
@@ -72,12 +74,12 @@ def _inside(
 
 
 def inlined(equation: Equation, _: Reader, *inputs: Value) -> list[Value]:
-    """Interpret a function in place."""
+    """Evaluate the equations of a called function, such as a jitted one, in place of the call."""
     return equation.interpret(equation.called, inputs)
 
 
 def checkpointed(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
-    """Interpret a function inside `jax.checkpoint`, with the same policy."""
+    """Evaluate a checkpointed function inside a new `jax.checkpoint`, with the policy of the original one."""
     tables: list[int] = []
     function = _inside(equation, equation.called, reader, tables)
 
@@ -112,7 +114,7 @@ def scanned(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
 
 
 def branched(equation: Equation, reader: Reader, which: Value, *inputs: Value) -> list[Value]:
-    """Run one branch in `jax.lax.switch`. Lookups in other branches note indices out of range, which read no rows."""
+    """Run one branch in `jax.lax.switch`. Each lookup in another branch is recorded as index -1, which is no row."""
     branches = equation.params["branches"]
     tables: list[list[int]] = [[] for _ in branches]
     functions = [_inside(equation, closed, reader, own) for closed, own in zip(branches, tables, strict=True)]

@@ -1,9 +1,9 @@
-"""Rules of the primitives that look up rows of a table, and of the primitives that act on each row alone.
+"""Rules of the primitives that look up rows of a table, and of the primitives that act on each row separately.
 
-The reader tells a rule the place of each row in `table.rows`. So the same rules serve two passes: the first pass
-records which rows of the complete table are read, and the second pass evaluates on these rows alone, where a row's
-place is its index among the recorded rows. Places have the order of row indices, so sorted and distinct coordinates
-remain sorted and distinct.
+A rule asks the reader for the place of each row, which is its index in `table.rows`. So the same rules serve two
+passes. The first pass records which rows of the complete table are read. The second pass evaluates the function on
+these rows only, and there a row's place is its index among the recorded rows. Places increase with row indices, so
+sorted and distinct coordinates remain sorted and distinct.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jsparse.sparsification.equation import Equation
 
 
 def whole(equation: Equation, *_: object) -> Never:
-    """Refuse an operation that reads a table in another way than by rows."""
+    """Raise NotYetSupportedError for an operation that reads a table in another way than by looking up rows."""
     raise equation.unsupported(
         "reads a table whose gradient is to have rows, but not by looking up rows",
         "Look up rows, table[ids]; or leave the table out of rows=, so that its gradient is an array.",
@@ -93,7 +93,10 @@ def reshaped(equation: Equation, _: Reader, table: Table) -> Table:
 
 
 def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
-    """Multiply by rows that coordinates of a pattern select: embedding bags, indirect accesses, sparse times table."""
+    """Compute an einsum in which the coordinates of a pattern select rows of a table.
+
+    Examples are embedding bags, indirect accesses, and products of a sparse matrix and a table.
+    """
     spec: Spec = equation.params["spec"]
     given, index = spec.split(inputs)
     factors, arrays = list(given), list(index)
@@ -110,7 +113,7 @@ def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
 def _on_places(
     equation: Equation, reader: Reader, spec: Spec, n: int, table: Table, arrays: list[Sequence[jax.Array]]
 ) -> Spec:
-    """Return the spec with `table.rows` as factor `n`. In `arrays`, positions in the table replace row coordinates."""
+    """Return the spec with `table.rows` as factor `n`. In `arrays`, indices in `table.rows` replace row indices."""
     if spec.factors[n].on is not None:
         whole(equation)
     row, *features = spec.factors[n].before
@@ -128,7 +131,10 @@ def _on_places(
 def _walk_of_places(
     equation: Equation, reader: Reader, walk: PatternAccess, row: str, table: Table, arrays: Sequence[jax.Array]
 ) -> tuple[PatternAccess, list[jax.Array]]:
-    """Replace the coordinates of the variable `row` in a pattern by places. Returns the new access and its arrays."""
+    """Replace the coordinates of the variable `row` in a pattern by indices in `table.rows`.
+
+    Returns the new access and its arrays.
+    """
     pattern, format = walk.pattern, walk.pattern.format
     found = [n for n, (level, role) in enumerate(format.arrays) if walk.indices[level] == row and role == "coordinates"]
     if len(found) != walk.indices.count(row) or row in walk.lead:

@@ -1,4 +1,4 @@
-"""Gradients of tables as rows: tensors with a compressed level for rows and dense levels for all other dimensions."""
+"""Gradients of rows: gradients of tables, with a compressed level for rows and dense levels for other dimensions."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def pattern_of_rows(ids: Sequence[jax.Array], shape: Sequence[int]) -> DynamicPa
 
 
 def numbers_of_rows(pattern: DynamicPattern) -> jax.Array:
-    """Return (capacity,) the sorted indices of the rows that a pattern stores; padding has the number of all rows."""
+    """Return the sorted indices (capacity,) of the rows that a pattern stores; in padding, the number of all rows."""
     pointers, numbers = pattern.arrays
     return jnp.where(jnp.arange(len(numbers), dtype=pointers.dtype) < pointers[-1], numbers, pattern.shape[0])
 
 
 def rows_at(array: jax.Array, numbers: jax.Array) -> jax.Array:
-    """Return (capacity, ...) the rows of an array at the sorted indices `numbers`, 0 in padding."""
+    """Return the rows (capacity, ...) of an array at the sorted indices `numbers`. In padding, they are 0."""
     flat = array.reshape(len(array), prod(array.shape[1:]))
     found = evaluate("out[p,f] = table[ids[p],f]", table=flat, ids=numbers)
     return found.reshape(len(numbers), *array.shape[1:])
 
 
 def rows_of(tensor: SparseTensor) -> jax.Array:
-    """Return (capacity, ...) the rows that a tensor stores, 0 in padding."""
+    """Return the rows (capacity, ...) that a tensor stores. In padding, they are 0."""
     features = tensor.shape[1:]
     return tensor.values.reshape(tensor.nse // max(prod(features), 1), *features)
 
@@ -109,7 +109,10 @@ def _known_rows(number: int, table: jax.Array, numbers: jax.Array) -> Table:
 
 
 def _patterns(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[DynamicPattern]:
-    """Return for each table the pattern of the rows that a jaxpr looks up. Only the row indices are computed."""
+    """Return for each table the pattern of the rows that a jaxpr looks up.
+
+    `places` are the tables' indices in `leaves`. The row indices are computed, but not the results of the jaxpr.
+    """
 
     def read(*inputs: Any) -> list[list[jax.Array]]:
         reader, values = Reader(), list(inputs)

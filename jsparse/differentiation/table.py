@@ -1,4 +1,4 @@
-"""Tables as values of a jaxpr: arrays that are read by looking up rows alone."""
+"""Tables as values of a jaxpr: arrays that the jaxpr may read only by looking up rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from jsparse.convert.dynamic_creation import index_numbers
 
 @dataclass(frozen=True)
 class Table:
-    """A table while a jaxpr is interpreted.
+    """A value in the interpretation of a jaxpr: an array that may be read only by looking up rows.
 
     Attributes:
-        number: the index of the table among the tables whose gradients have rows.
+        number: the index of the table among the tables that get gradients of rows.
         size: the number of all rows.
-        rows: (size, ...) all rows, or (capacity, ...) the rows that are looked up.
-        dtype: the dtype that the function sees. Rows of narrow floats are in float32, so that cotangents of the same
-            row are added in float32; their values are representable in this dtype.
+        rows: all rows, (size, ...), or the rows that are looked up, (capacity, ...).
+        dtype: the dtype of the table in the jaxpr. If it is a narrow float, `rows` is in float32, so that the
+            cotangents of one row are added in float32. Even then, `dtype` can represent all elements of `rows`.
     """
 
     number: int
@@ -33,16 +33,16 @@ class Table:
 
     @staticmethod
     def of(number: int, size: int, rows: jax.Array) -> Table:
-        """Make the table from its rows in the function's dtype."""
+        """Make the table from its rows, which have the dtype of the table in the jaxpr."""
         return Table(number, size, rows.astype(unrounded(rows.dtype.name)), rows.dtype)
 
     @property
     def rounded(self) -> jax.Array:
-        """The rows in the function's dtype."""
+        """The rows in `dtype`, the dtype of the table in the jaxpr."""
         return self.rows.astype(self.dtype)
 
     def with_rows(self, rows: jax.Array) -> Table:
-        """Return the table with new `rows`, which a function computed from each row alone."""
+        """Return the table with new `rows`. Each new row was computed from one row of this table."""
         return Table.of(self.number, self.size, rows)
 
 
@@ -66,7 +66,7 @@ class Reader:
         self.ids: list[jax.Array] = []
 
     def inside(self) -> Reader:
-        """Make a reader for the jaxpr of a loop, a branch or a checkpoint. Values must not leave this jaxpr."""
+        """Make a new reader for the jaxpr of a loop, branch or checkpoint, since traced indices must not leave it."""
         return Reader()
 
     def note(self, tables: Sequence[int], ids: Iterable[jax.Array]) -> None:
@@ -75,7 +75,10 @@ class Reader:
         self.ids.extend(ids)
 
     def places(self, table: Table, ids: ArrayLike, is_clipped: bool = False) -> jax.Array:
-        """Find the places of rows in `table.rows`. Unless clipped, a row out of range has a place after the end."""
+        """Return the index in `table.rows` of each row in `ids`. An id out of range gets an index out of range.
+
+        If `is_clipped`, ids are first clipped to the rows of the table.
+        """
         numbers = jnp.asarray(index_numbers(jnp.asarray(ids), table.size))
         return self._found(table, jnp.clip(numbers, 0, table.size - 1) if is_clipped else numbers)
 
@@ -89,10 +92,10 @@ class Reader:
 
 
 class Places(Reader):
-    """Answers lookups in tables that have only the rows that any lookup reads.
+    """Answers lookups in reduced tables. A reduced table holds only the rows that the first pass recorded.
 
     Attributes:
-        known: for each table, the sorted indices of the rows that lookups read. Padding has the table's size.
+        known: for each table, the sorted indices of these rows. In padding, the index is the number of all rows.
     """
 
     is_first = False

@@ -33,11 +33,12 @@ class OutsideError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """Index arrays, outermost level first, and the slot of each of `count` inputs.
+    """Index arrays, outermost level first, and the slot of each of `count` coordinate tuples.
 
-    Inputs with equal coordinates form a group and share a slot. Groups are numbered in storage order. `first` is the
-    first input of each group (None: group n is input n), and `group_slots` is the slot of each group (None: group n has
-    slot n). `extra` lists the inputs that are not the first of their group, and `extra_group` the group of each.
+    The tuples are the inputs of `build`. Equal inputs form a group and share a slot. Groups are numbered in storage
+    order. `first` is the first input of each group, or None if group n is input n for all n. `group_slots` is the slot
+    of each group, or None if group n has slot n for all n. `extra` lists the inputs that are not the first of their
+    group, and `extra_group` the group of each of them.
     """
 
     arrays: tuple[np.ndarray, ...]
@@ -50,11 +51,11 @@ class Built:
 
     @property
     def is_identity(self) -> bool:
-        """Whether input n has slot n, for every input and slot."""
+        """Whether coordinate tuple n of the input has slot n, for every tuple and slot."""
         return self.first is None and self.group_slots is None
 
     def slots(self) -> np.ndarray:
-        """The slot of each input, an array (count,) of int64."""
+        """The slot of each coordinate tuple of the input, an array (count,) of int64."""
         groups = self.nse if self.group_slots is None else len(self.group_slots)
         of_group = np.arange(groups) if self.group_slots is None else self.group_slots.astype(np.int64)
         if self.first is None:
@@ -66,7 +67,7 @@ class Built:
         return slots
 
     def gather(self) -> np.ndarray:
-        """The first input of each slot, an array (nse,). It is -1 for a slot without inputs."""
+        """The index of the first input tuple of each slot, an array (nse,). It is -1 for a slot without tuples."""
         if self.group_slots is None:
             return np.arange(self.nse, dtype=self._slot_dtype()) if self.first is None else self.first
         check_bytes((self.nse,), self._slot_dtype(), "the numbers of all slots", _COMPRESSED)
@@ -102,7 +103,10 @@ def _taken(values: np.ndarray, first: np.ndarray) -> np.ndarray:
 
 
 def sum_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype for sums: float64 for floats (JAX's narrow ones have kind V), complex128, or `dtype` itself."""
+    """Return the dtype in which values are summed: float64 for floats, complex128 for complex ones, else `dtype`.
+
+    In numpy, JAX's narrow floats such as bfloat16 have the kind "V".
+    """
     if dtype.kind == "c":
         return np.dtype(np.complex128)
     return np.dtype(np.float64) if dtype.kind in "fV" else dtype
@@ -114,7 +118,10 @@ def index_dtype(shape: Sequence[int], lengths: Sequence[int]) -> np.dtype:
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """Make an array permanently read-only: `setflags` cannot make a view of a read-only buffer writeable."""
+    """Make an array permanently read-only, and return it as a view of a read-only buffer.
+
+    `setflags` cannot make such a view writeable again.
+    """
     base: Any = array.base
     if isinstance(base, memoryview) and base.readonly:
         return array
@@ -178,7 +185,7 @@ def build(
 
 
 def without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> Exception:
-    """Return the error to raise for lack of memory. It mentions the pointers below dense levels if they are many."""
+    """Return the error to raise for lack of memory: PatternError if dense levels need many pointers, else `error`."""
     outer = takewhile(lambda level: level.kind.is_full, format.levels)
     parents = prod(shape[level.dim] for level in outer)
     if parents < _MANY_POINTERS:
@@ -212,7 +219,10 @@ def build_summed(
 
 
 def _sorted_suffix(format: Format, sorted_by: Sequence[int]) -> int:
-    """Return how many innermost levels need no sort: a stable sort by the levels above leaves them in order."""
+    """Return the number of innermost levels by which entries that are sorted by `sorted_by` need not be sorted.
+
+    A stable sort by the levels above leaves the entries in the order of the innermost levels.
+    """
     order = list(format.order)
     for known in range(len(order)):
         if [dim for dim in sorted_by if dim not in order[:known]] == order[known:]:
@@ -221,7 +231,10 @@ def _sorted_suffix(format: Format, sorted_by: Sequence[int]) -> int:
 
 
 def compare_neighbours(keys: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each tuple is lexicographically less than the next one, and whether it equals the next one."""
+    """Return whether each tuple is lexicographically less than the next tuple, and whether it equals the next tuple.
+
+    Tuple n consists of element n of each array in `keys`.
+    """
     before, after = keys[0][:-1], keys[0][1:]
     less, equal = before < after, before == after
     for key in keys[1:]:
@@ -280,8 +293,7 @@ def build_sorted(
 
     None in place of the slots means that entry n has slot n. `rows` has one array (n,) for each dimension. The entries
     are distinct, within the shape, and sorted lexicographically by the dimensions in storage order. The result is None
-    where only the general `build` works: for levels that are not dense and have no coordinates, and for more than
-    2**62 positions.
+    for formats with range levels, and for more than 2**62 positions: `build` then assembles the entries by other code.
     """
     if not all(level.kind.is_full or level.kind.has_coordinates for level in format.levels):
         return None
@@ -308,7 +320,10 @@ def build_sorted(
 
 
 class _Positions:
-    """The positions of the entries in a level: `numbers`. None means 0 for all or, if `is_entry`, n for entry n."""
+    """The position of each entry in one level.
+
+    `numbers` has the positions. If it is None, all positions are 0 or, with `is_entry`, entry n has position n.
+    """
 
     def __init__(self, numbers: np.ndarray | None, is_entry: bool = False) -> None:
         self.numbers, self.is_entry = numbers, is_entry
@@ -321,7 +336,10 @@ class _Positions:
         return _Positions(column if self.numbers is None else self.numbers.astype(np.int64) * size + column)
 
     def starts(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """Whether each entry is the first at its position in the level below, where `columns` are its coordinates."""
+        """Return for each entry whether it is the first at its position in the level below.
+
+        `columns` are the coordinates of the entries in the level below, and in the singletons below that level.
+        """
         start = np.zeros(len(columns[0]), np.bool_)
         start[:1] = True
         for key in (*columns, *(() if self.numbers is None else (self.numbers,))):
@@ -329,7 +347,10 @@ class _Positions:
         return start
 
     def pointers(self, parents: int, start: np.ndarray | None, count: int, dtype: np.dtype) -> np.ndarray:
-        """Return the pointers from `parents` positions to the level below. `start` is the result of `starts`."""
+        """Return the pointers from the `parents` positions of this level to the level below.
+
+        `start` is the result of `starts`, or None if each of the `count` entries has its own position there.
+        """
         if self.numbers is None:
             return np.array([0, count if start is None else np.count_nonzero(start)], dtype)
         numbers = self.numbers if start is None else self.numbers[start]
@@ -363,7 +384,10 @@ def coordinate_rows(
 
 
 def _stored_rows(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-    """Map each dimension of the last chain to its array of coordinates, one per slot; {} if there is no such array."""
+    """Map each dimension of the last chain to its array of coordinates, one per slot; {} if there is no such array.
+
+    A chain is a level and the singletons below it.
+    """
     last = format.chains[-1]
     if not format.levels[last[0]].kind.has_coordinates:
         return {}

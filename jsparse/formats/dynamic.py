@@ -35,7 +35,7 @@ class DynamicType:
 
     @cached_property
     def digest(self) -> str:
-        """A name for this type. Saved index arrays can be restored only into a tensor whose type has the same name."""
+        """A digest of this type. Index arrays that were saved fit only into a tensor whose type has an equal digest."""
         return sha256(f"dynamic {self.shape} {self.format.notation} {self.nse}".encode()).hexdigest()
 
     @cached_property
@@ -127,15 +127,15 @@ class OfDynamicType:
 
 
 def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
-    """Return a dtype that holds the index of every slot and of every one of the `inputs` entries of the slots."""
+    """Return a dtype that holds the index of every slot, and of every one of `inputs` entries that are assembled."""
     return np.dtype(np.int64 if max(type_.nse, inputs) >= 2**31 - 1 else np.int32)
 
 
 def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[tuple[str, int, np.dtype], ...]:
     """Return (description, length, dtype) for each index array of a pattern and of its transposed indices.
 
-    Primitives take the arrays in this order. The index arrays of a transposed index are followed by its `gather` and
-    its `scatter`, which move values to its order and back.
+    Primitives take the arrays in this order. After the index arrays of each transposed index come its `gather`, which
+    moves values to the order of the transposed index, and its `scatter`, which moves them back.
     """
     found = list(type_.index_leaves)
     for other in derived:

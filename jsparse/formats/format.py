@@ -29,9 +29,9 @@ class Format:
         >>> csc == jsparse.Format.of("(i, j) -> (j : dense, i : compressed)", 2)
         True
 
-    A singleton has one entry at each position of the level above. A dense level has a position at every coordinate, so
-    a singleton below it has an entry at every coordinate. Tensors in general have no entry at some coordinates (see
-    `check_storable`), but a table of integers has one entry at each coordinate p: table[p].
+    A Format may have a singleton below a dense level: it then stores one entry at every coordinate of the dense level.
+    Such formats are for tables of integers, which have the entry table[p] at each coordinate p. They are not for
+    tensors in general, which may have no entry at some coordinates (see `check_storable`).
 
     Raises FormatError if a dimension is missing or stored twice, if there are more than `MOST_DIMENSIONS`, or if a
     singleton is outermost.
@@ -60,12 +60,12 @@ class Format:
         return Format, (self.levels,)  # without the hash, which another process computes differently
 
     def __setstate__(self, state: Sequence[Any]) -> None:
-        """Restore a format that was pickled as its list of fields, before `__reduce__` was written."""
+        """Restore a format from the pickle of an earlier version of jsparse, which is the list of its fields."""
         object.__setattr__(self, "levels", state[0])
         object.__setattr__(self, "_hash", None)
 
     def check_storable(self) -> None:
-        """Raise FormatError for a singleton below a level with gaps: this format cannot store every set of entries.
+        """Raise FormatError if a singleton is below a level with gaps: such a format cannot store every set of entries.
 
         >>> jsparse.Format.of("coo", 3).check_storable()
         """
@@ -160,7 +160,7 @@ class Format:
 
     @property
     def appends(self) -> bool:
-        """Whether entries can be appended one after the other, in storage order.
+        """Whether an assembly can append entries one after the other, in storage order.
 
         >>> jsparse.Format.of("csr", 2).appends
         True
@@ -171,7 +171,7 @@ class Format:
 
     @property
     def arrays(self) -> tuple[tuple[int, str], ...]:
-        """A pair (level, role) for each index array, outermost level first. A role is "pointers" or "coordinates", say.
+        """A pair (level, role) for each index array, outermost level first. Roles: "pointers", "coordinates", "starts".
 
         >>> jsparse.Format.of("csr", 2).arrays
         ((1, 'pointers'), (1, 'coordinates'))
@@ -218,7 +218,7 @@ class Format:
         return followed and not self.levels[level].unique
 
     def transposed(self, axes: Sequence[int]) -> "Format":
-        """The format of the transposed tensor, over the same arrays. Its dimension d is dimension `axes[d]` here.
+        """The format of the transposed tensor, over the same arrays. Its dimension d is `axes[d]` in this format.
 
         >>> jsparse.Format.of("csr", 2).transposed((1, 0)).name
         'csc'

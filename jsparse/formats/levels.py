@@ -47,14 +47,14 @@ class LevelKind(ABC):
     Attributes:
         name: the word in MLIR's notation.
         code: the kind's number in the extension (`csrc/levels/levels.h`).
-        letters: the letters for a unique level, and for a nonunique one if the kind may repeat coordinates. Names of
-            bound arrays contain them.
+        letters: the letter of a unique level and, if the kind may repeat coordinates, the letter of a nonunique level.
+            The names of bound arrays contain these letters.
         arrays: the role of each index array, in storage order: pointers, starts or coordinates (see `array_length` for
             their lengths).
         is_full: every coordinate of the dimension has a position below every parent.
         is_branchless: each position of the level above has exactly one position here.
         has_gaps: a position may have no entry below it.
-        stores_runs: below each parent the positions are a run of coordinates; some may be gaps.
+        stores_runs: below each parent, the positions stand for consecutive coordinates; some positions may be gaps.
         appends: an assembly can append entries one after the other, in storage order.
     """
 
@@ -80,7 +80,7 @@ class LevelKind(ABC):
 
     @property
     def has_segments(self) -> bool:
-        """Whether pointers delimit segments of coordinates."""
+        """Whether a level has pointers and coordinates: the pointers delimit the coordinates below each parent."""
         return self.has_pointers and self.has_coordinates
 
     @property
@@ -90,7 +90,7 @@ class LevelKind(ABC):
 
     @property
     def counts_positions(self) -> bool:
-        """Whether the number of positions follows from the lengths of the index arrays or from the dimension's size."""
+        """Whether lengths of index arrays, or the dimension's size, determine the number of positions."""
         return self.is_full or self.has_coordinates
 
     @abstractmethod
@@ -102,14 +102,14 @@ class LevelKind(ABC):
 
     @abstractmethod
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
-        """The largest number of positions that `entries` entries below `parents` positions can have.
+        """The largest number of positions in a level that stores `entries` entries below `parents` positions.
 
-        `last` says that no sparse level follows. Then every position counts as an entry.
+        `last` says that no sparse level is below this level. Then every position counts as an entry.
         """
 
     @abstractmethod
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        """Describe the first fault of the level's arrays other than coordinates; None if there is none.
+        """Describe the first fault of the level's arrays; None if there is no fault. It checks no coordinates.
 
         The two texts of the result complete the sentence "Expected the {} of level n {}".
         """
@@ -177,7 +177,7 @@ class _Compressed(LevelKind):
 
 
 def pointers_fault(parents: int, pointers: np.ndarray) -> tuple[str, str] | None:
-    """Describe the first fault of the pointers that delimit the segments of `parents` (see `LevelKind.fault`)."""
+    """Describe the first fault of the pointers to the segments below `parents` positions (see `LevelKind.fault`)."""
     if len(pointers) != parents + 1:
         return "pointers", f"to be {parents + 1} long, one more than its {parents} parents, but got {len(pointers)}"
     if pointers[0] != 0:
@@ -293,8 +293,8 @@ class Level:
 
     Args:
         kind: the kind.
-        stores: the expression of the dimensions whose values are the level's coordinates. An integer n stands for the
-            coordinate in dimension n.
+        stores: the dimension expression that gives the level's coordinates. An integer n stands for the coordinate in
+            dimension n.
         unique: whether no coordinate repeats below one position of the level above.
 
     Raises FormatError for a negative dimension, and for a nonunique level whose kind cannot repeat coordinates.

@@ -81,7 +81,7 @@ _TOKEN = re.compile(r"\s*(->|[A-Za-z_]\w*|\d+|\S)")
 def read_levels(text: str) -> tuple[Level, ...]:
     """Read the levels of a notation such as '(i, j) -> (j : dense, i : compressed)'.
 
-    Raises SubscriptError for wrong grammar, with a caret under the word, FormatError for too many dimensions, and
+    Raises SubscriptError for wrong grammar, with carets below the wrong word; FormatError for too many dimensions;
     NotYetSupportedError for levels that this version does not support yet.
     """
     return _Notation(text).read()

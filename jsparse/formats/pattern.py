@@ -112,7 +112,10 @@ class Pattern(Owned, SetOperators):
         arrays: tuple[np.ndarray, ...],
         arrays_digest: bytes | None = None,
     ) -> Self:
-        """Return the interned pattern with these valid index arrays, which are neither checked nor copied."""
+        """Return the interned pattern with these index arrays. They must be valid: they are neither checked nor copied.
+
+        `arrays_digest` is the digest of the arrays, if it is known.
+        """
         sizes = level_sizes(shape, format, arrays)
         dtype = _dtype(shape, sizes, arrays)
         if any(array.dtype != dtype for array in arrays):
@@ -218,7 +221,7 @@ class Pattern(Owned, SetOperators):
         return pattern, built.summed(values)
 
     def identity(self) -> bytes:
-        """The digest of the index arrays. Transposed and extended patterns have the same digest.
+        """The digest of the index arrays. A pattern shares it with its transposed and its extended patterns.
 
         >>> A.pattern.identity() == A.T.pattern.identity()
         True
@@ -292,7 +295,7 @@ class Pattern(Owned, SetOperators):
         return np.stack(self.rows()) if self.shape else np.zeros((0, 1), self.index_dtype)
 
     def transposed(self, axes: Sequence[int]) -> Pattern:
-        """The pattern of the transposed tensor, over the same arrays. Its dimension d is dimension `axes[d]` here.
+        """The pattern of the transposed tensor, over the same arrays. Its dimension d is `axes[d]` in this pattern.
 
         >>> A.pattern.transposed((1, 0)).format.name
         'csc'
@@ -315,12 +318,12 @@ class Pattern(Owned, SetOperators):
         return self.transposed(range(self.ndim)[::-1])
 
     def extended(self, sizes: Sequence[int]) -> Pattern:
-        """This pattern with last dimensions of these sizes added, which dense levels store, over the same arrays.
+        """This pattern with added last dimensions of these sizes. Dense levels store them; index arrays are the same.
 
         >>> A.pattern.extended((8,)).shape
         (1000, 800, 8)
 
-        Raises PatternError for negative sizes, and for more slots than int64 counts.
+        Raises PatternError for negative sizes, and for 2**62 slots or more.
         """
         format = self.format.with_dense(len(sizes))
         shape = checked_shape([*self.shape, *sizes], format)
@@ -372,9 +375,9 @@ class Pattern(Owned, SetOperators):
 
 
 def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple[bytes, ...], digest: str) -> Pattern:
-    """Make a pattern from its pickle, where vectors are bytes (see `jsparse.tensor.pickled_arrays`).
+    """Make a pattern from its pickle. `vectors` are the index arrays as bytes (see `jsparse.tensor.pickled_arrays`).
 
-    This is a plain function because cloudpickle pickles a class method by value, down to the lock of this module.
+    This is a plain function, since cloudpickle pickles a class method by value, together with this module's lock.
     Raises PatternError if the arrays differ from the pickled arrays.
     """
     if dtype not in ("int32", "int64"):

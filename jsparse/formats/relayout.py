@@ -22,10 +22,10 @@ _FEW = 64
 class Relayout(Owning):
     """The movement of the values of `source` to the slots of `target`, which stores at least the same entries.
 
-    Forward, `out[q] = values[gather[q]]` (0 where `gather[q]` is -1) maps (source.nse,) to (target.nse,). The inverse,
-    `out[p] = values[scatter[p]]`, maps (target.nse,) to (source.nse,): it undoes the forward movement and drops the
-    target's fill. The inverse is also the transpose of the forward movement, since each slot of the source moves to
-    exactly one slot of the target.
+    Forward, `out[q] = values[gather[q]]` maps (source.nse,) to (target.nse,). Target slots that the source lacks are
+    fill: there, `gather[q]` is -1 and `out[q]` is 0. The inverse, `out[p] = values[scatter[p]]`, maps (target.nse,) to
+    (source.nse,): it undoes the forward movement and drops the fill. The inverse is also the transpose of the forward
+    movement, since each slot of the source moves to exactly one slot of the target.
 
     A relayout is immutable, and compared and hashed by its two patterns. Raises ShapeError if the shapes differ, and
     PatternError, at the first use of an array, if the target lacks an entry of the source.
@@ -40,7 +40,7 @@ class Relayout(Owning):
     _identity: bool | None
 
     def owned(self) -> tuple[Owned, ...]:
-        """The two patterns. Memos refer to them weakly."""
+        """The source and the target. Memos must not keep them alive."""
         return self.source, self.target
 
     def __init__(self, source: Pattern, target: Pattern) -> None:
@@ -58,7 +58,10 @@ class Relayout(Owning):
 
     @property
     def gather(self) -> np.ndarray:
-        """The source slot of each target slot, or -1 for fill: a read-only array (target.nse,) of int32 or int64."""
+        """The source slot of each target slot, -1 for a slot that the source lacks.
+
+        It is a read-only array (target.nse,) of int32 or int64.
+        """
         gather = self._gather
         if gather is None:
             gather = frozen(_native.invert(self.scatter, self.target.nse))
@@ -143,7 +146,7 @@ def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:
 
 
 def _made(source: Pattern, format: Format) -> Relayout:
-    """Make the relayout from `source` to a new pattern in `format`, with as little fill as the format allows."""
+    """Make the relayout from `source` to a new pattern in `format`, which adds only the slots that `format` needs."""
     if format == source.format:
         return Relayout(source, source)
     arrays, gather = reordered(source, format)
@@ -183,9 +186,10 @@ def _nonrepeating(format: Format) -> Format:
 
 
 def reordered(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
-    """Store a pattern's entries in another format. Returns the index arrays, and the gather that moves values there.
+    """Store a pattern's entries in another format. Returns the index arrays, and the gather that moves the values.
 
-    The gather has the source slot of each target slot, or -1 for fill. It is None if every value stays in its slot.
+    The gather has the source slot of each target slot, or -1 for a slot that the source lacks. It is None if every
+    value stays in its slot.
 
     Some of the index arrays may belong to the source. Raises FormatError as `build` does.
     """
@@ -200,7 +204,10 @@ def reordered(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarra
 
 
 def _is_transposition(source: Format, target: Format) -> bool:
-    """Whether a conversion reverses a matrix's levels, from coordinates in the last level to (dense, compressed)."""
+    """Whether a conversion of a matrix reverses its levels, and the target is (dense, compressed).
+
+    The last level of the source must have coordinates.
+    """
     kinds = tuple(level.kind for level in target.levels)
     return (
         kinds == (DENSE, COMPRESSED) and source.order == target.order[::-1] and source.levels[-1].kind.has_coordinates

@@ -1,13 +1,14 @@
 """Set operations on the entries of two patterns: union, intersection, difference, symmetric difference.
 
-Every set operation says which of three kinds of entries it keeps: entries of the first operand alone, of both operands,
-and of the second operand alone. All algorithms take time linear in the entries, whatever the formats and dimensions:
+There are three kinds of entries: entries of the first operand only, of both operands, and of the second operand only.
+A set operation keeps some of these kinds. All algorithms take time linear in the entries, whatever the formats and
+dimensions:
 
     runs        if both patterns have a run below each parent, only the ends of the runs are compared
-    filter      if one pattern has runs and no entry of that pattern alone is kept, the entries of the other pattern are
-                tested one by one
+    filter      if one pattern has runs, and its entries that the other pattern lacks are all dropped, the entries of
+                the other pattern are tested one by one
     rows        two matrices are merged row by row
-    assembly    otherwise all entries are assembled to one pattern, which shows which entries coincide
+    assembly    otherwise all entries are assembled to one pattern, in which equal entries of both operands share a slot
 
 The result has the first operand's format if that format can store these entries and nothing else. If not, range levels
 become compressed, and so do the dense levels at the end.
@@ -31,7 +32,7 @@ from jsparse.formats.progressions import Progressions
 
 
 class Kept(NamedTuple):
-    """Three flags: whether a set operation keeps entries of the first operand alone, of both, of the second alone."""
+    """Three flags: whether a set operation keeps entries of the first operand only, of both, and of the second only."""
 
     first: bool
     both: bool
@@ -54,7 +55,7 @@ Rows: TypeAlias = Sequence[np.ndarray]
 
 @dataclass(frozen=True)
 class Stored:
-    """Shape, format and index arrays of a pattern."""
+    """The shape, format and index arrays of a pattern, without the digest of a `Pattern`."""
 
     shape: tuple[int, ...]
     format: Format
@@ -106,14 +107,17 @@ def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
 
 
 def _shared_blocks(first: Stored, second: Stored) -> int:
-    """Return how many dense levels both patterns end in. The operation then keeps or drops entire blocks."""
+    """Return the number of dense levels at the end that both patterns have in the same order of dimensions.
+
+    A set operation keeps or drops the entries in these levels as entire blocks.
+    """
     if first.format.order != second.format.order:
         return 0
     return min(first.format.trailing_dense, second.format.trailing_dense, first.format.ndim - 1)
 
 
 def _core(stored: Stored, blocks: int) -> Stored:
-    """Return the pattern of the blocks, without the levels inside blocks. Dimension n of the result is level n."""
+    """Return the pattern without its last `blocks` levels, which store blocks. Dimension n of the result is level n."""
     levels = stored.format.levels[: stored.format.ndim - blocks]
     shape = tuple(stored.shape[level.dim] for level in levels)
     format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
@@ -142,7 +146,7 @@ def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
 def _filtered(kept: Kept, first: Stored, second: Stored) -> Stored | None:
     """Compute the result by testing the entries of one operand against the runs of the other; None if impossible.
 
-    Whether an element lies in a run is found without writing out the run's entries.
+    A test compares an entry with the start and the stop of a run, so the entries of the run are not written out.
     """
     choices = [(first, second, kept.first, kept.second), (second, first, kept.second, kept.first)]
     for source, other, alone, other_alone in choices:
@@ -194,7 +198,10 @@ def _in_rows(stored: Stored, format: Format) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _assembled(kept: Kept, first: Stored, second: Stored) -> Stored:
-    """Assemble the union in an exact format, with one slot for each distinct entry, and select the entries to keep."""
+    """Assemble the union of both operands, with one slot for each distinct entry, and select the entries to keep.
+
+    The union has the `exact_format` of the first operand's format.
+    """
     rows = [np.concatenate(pair) for pair in zip(first.rows(), second.rows(), strict=True)]
     format = exact_format(first.format)
     union = build(rows, first.shape, format)
@@ -219,7 +226,10 @@ def _kept_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
 
 
 def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
-    """Store distinct entries, sorted by the dimensions in `order`, in the first of three formats that adds no entry."""
+    """Store distinct entries, sorted by the dimensions in `order`, in a format that adds no entry.
+
+    The format of `like` is tried first, then the results of `without_ranges` and of `exact_format` for it.
+    """
     count = len(rows[0])
     for format in (like.format, without_ranges(like.format), exact_format(like.format)):
         if format.is_dense and prod(like.shape) != count:
@@ -251,7 +261,10 @@ def without_ranges(format: Format) -> Format:
 
 
 def _storable(kinds: list[LevelKind], levels: tuple[Level, ...]) -> Format:
-    """Make a format of these kinds. Singletons below gaps become compressed, levels above singletons nonunique."""
+    """Make a format of these kinds for the dimensions of `levels`. Some levels change, so that it stores any entries.
+
+    Singletons below levels with gaps become compressed, and levels above singletons become nonunique.
+    """
     for n in range(1, len(kinds)):
         if kinds[n].is_branchless and kinds[n - 1].has_gaps:
             kinds[n] = COMPRESSED

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 
 class SetOperators:
-    """A base class for the operators |, &, - and ^, which subclasses define by `_combined`, and for indexing, which
-    `jsparse.ops.methods` installs."""
+    """A base class with the operators |, &, - and ^ and with indexing.
+
+    Subclasses define the operators by `_combined`. `jsparse.ops.methods` installs indexing.
+    """
 
     __slots__ = ()
 
@@ -57,7 +59,10 @@ class SetOperators:
 
 
 def check_static(symbol: str, operand: object, kind: type) -> None:
-    """Raise an error if an operand of a set operation is not a static pattern, that is, an instance of `kind`."""
+    """Raise an error unless an operand of the operator `symbol` is an instance of `kind`, the class of static patterns.
+
+    Raises NotYetSupportedError for a dynamic pattern, DTypeError for other objects.
+    """
     if isinstance(operand, kind):
         return
     if isinstance(operand, SetOperators):

@@ -18,7 +18,7 @@ from jsparse.formats.levels import array_length
 
 
 def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
-    """Return the rows of `coords`, which have the shape (ndim, n). Raises PatternError for another shape."""
+    """Return the rows of the array `coords`, whose shape is (ndim, n). Raises PatternError for another shape."""
     given = as_coordinates(coords)
     ndim = len(shape)
     if given.ndim != 2 or given.shape[0] != ndim:
@@ -121,7 +121,7 @@ def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
 
 
 def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> bool:
-    """Whether the index arrays are valid. If they are not, the slower checks find out why."""
+    """Whether the index arrays are valid. If they are not, slower checks of `check_arrays` find the fault."""
     stored = iter(arrays)
     size = 1
     for level in format.levels:
@@ -140,7 +140,7 @@ def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
 
 
 def _as_c(array: np.ndarray, dtype: type) -> np.ndarray:
-    """Make an array contiguous and aligned for C code. `np.require` takes longer than the check of a small array."""
+    """Make an array contiguous and aligned for C code. Only an array that is not needs the slow `np.require`."""
     if array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned:
         return array
     return np.require(array, dtype, ["C", "A"])
@@ -174,8 +174,10 @@ def _check_coordinates(level: int, row: np.ndarray, count: int, extent: int) -> 
 
 
 def _check_order(format: Format, chain: range, pointers: np.ndarray, rows: list[np.ndarray]) -> None:
-    """Raise PatternError if the coordinate tuples of a chain do not increase below some parent, or if a unique level
-    repeats a coordinate."""
+    """Raise PatternError unless the coordinate tuples of a chain increase below each parent.
+
+    A chain is a level and the singletons below it. Also raises PatternError if a unique level repeats a coordinate.
+    """
     siblings = np.ones(max(len(rows[0]) - 1, 0), np.bool_)
     starts = pointers[1:-1]
     siblings[starts[(starts > 0) & (starts < len(rows[0]))] - 1] = False

@@ -28,7 +28,10 @@ class Blocks(NamedTuple):
 
 
 class _Domain(NamedTuple):
-    """The pairs (row, column) of blocks, in a random order. Attributes are uint32, one for each block or candidate.
+    """The pairs (row, column) of blocks, in a random order.
+
+    Attributes are uint32 arrays with one element for each block, or with one element for each candidate pair, which
+    describes the block of that pair.
 
     A Feistel network permutes pairs of an outer and an inner number. It mixes well if the numbers have similar ranges,
     so the longer side of a block is cut into parts: the outer number encodes a coordinate of the shorter side and a
@@ -73,11 +76,12 @@ class _Domain(NamedTuple):
 def absent_pairs(
     key: jax.Array, pointers: jax.Array, columns: jax.Array, blocks: Blocks, *, count: int, triangle: bool
 ) -> jax.Array:
-    """Find pairs that are not stored, as an array (2, count) of rows and columns. Missing pairs of a block are -1.
+    """Find pairs that are not stored, as an array (2, count) of rows and columns. Pairs that a block lacks are -1.
 
-    Each iteration of the loop takes the next candidates of each block, some more than wanted, in the order of a random
-    permutation, and keeps the candidates that are pairs. With `triangle`, only pairs whose row is greater than their
-    column are found; then the stored entries have to be symmetric and contain the diagonal.
+    A candidate is a position in a random order of the pairs; some positions have no pair. Each iteration of the loop
+    takes the next candidates of each block, a few more than are wanted, and keeps the pairs there. With `triangle`,
+    only pairs whose row is greater than their column are found. Then the stored entries have to be symmetric and
+    contain the diagonal.
     """
     spare = max(len(columns) // (TURNS * len(blocks.wanted)), 16)
     width = jnp.where(blocks.wanted > 0, blocks.wanted * (1 + triangle) + blocks.wanted // 8 + spare, 0)
@@ -123,7 +127,7 @@ def absent_pairs(
 
 
 def _number_of_pairs(pointers: jax.Array, blocks: Blocks) -> jax.Array:
-    """Return the number of pairs in each block that are not stored. For a block of about 2³² elements it is `MOST`."""
+    """Return the number of pairs in each block that are not stored, or `MOST` for a block of about 2³² pairs."""
     is_small = blocks.rows.astype(np.float32) * blocks.columns.astype(np.float32) < 4.29e9
     stored = pointers[blocks.first_row + blocks.rows] - pointers[blocks.first_row]
     size = blocks.rows.astype(np.uint32) * blocks.columns.astype(np.uint32)  # exact modulo 2³²

@@ -25,7 +25,7 @@ REDUCE = ("sum", "mean", "min", "max", "mul")
 def coalesce(
     A: Graph, edge_features: ArrayLike | None = None, reduce: str = "sum"
 ) -> SparseTensor | tuple[SparseTensor, jax.Array]:
-    """Merge the repeated edges that a graph keeps into one edge each, and reduce their weights and features.
+    """Merge all edges with equal ends into one edge, and reduce their weights and features.
 
         >>> source, target = jnp.array([0, 0, 1]), jnp.array([1, 1, 2])
         >>> A = jsparse.graph.from_edges(source, target, [2.0, 3.0, 4.0], nodes=3, duplicates="keep")
@@ -63,7 +63,7 @@ def coalesce(
 def merged(
     graph: SparseTensor, reduce: str, *features: jax.Array, format: Format | str = "csr", nse: int | None = None
 ) -> tuple[SparseTensor, list[jax.Array]]:
-    """Merge the repeated edges that a graph keeps. Returns the matrix, and the list of the reduced features.
+    """Merge the repeated edges of a graph. Returns the matrix (targets, sources), and the list of reduced features.
 
     `nse` is the capacity of a dynamic matrix.
     """

@@ -1,4 +1,4 @@
-"""Checks of graphs that users pass to functions, and other helpers for all functions of graphs."""
+"""Checks of the graphs that users pass to functions, and helpers that all functions of graphs share."""
 
 from __future__ import annotations
 

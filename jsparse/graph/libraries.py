@@ -60,7 +60,7 @@ def from_networkx(
 
 
 class _Nothing:
-    """An attribute that no edge has."""
+    """The class of `_NONE`, an attribute that no edge has, so that networkx gives every edge the default weight."""
 
 
 _NONE = _Nothing()

@@ -68,7 +68,8 @@ def random_link_split(
         add_negative_train_samples: whether the training part has pairs without an edge. If not, draw new pairs at each
             step.
 
-    Returns three `LinkSplit`, for training, validation and test. Their graphs have the weights of A, or none.
+    Returns three `LinkSplit`, for training, validation and test. Their graphs have the weights of A, or are patterns
+    if A is a pattern.
 
     Raises ShapeError for invalid numbers, if no edges are left to train with, if there are too few pairs without an
     edge, and for a graph of another shape; PatternError for a graph that is traced, or not undirected; DTypeError

@@ -164,7 +164,7 @@ def _points(x: ArrayLike, what: str) -> jax.Array:
 
 
 def _graph_of(batch: ArrayLike | None, n: int, what: str) -> Array | None:
-    """Return the graph of each point, as a numpy array unless it is traced."""
+    """Return the index of each point's graph, as a numpy array unless it is traced; None without a `batch`."""
     if batch is None:
         return None
     expected = f"batch= of jsparse.graph.{what} to be the graph of each point, integers of shape ({n},)"

@@ -174,7 +174,7 @@ def _excluded(graph: SparseTensor, *, loops: bool, both: bool) -> SparseTensor:
 
 
 def _overflowed(graph: SparseTensor) -> jax.Array:
-    """Return whether the pattern has overflowed. Entries that did not fit could be drawn by mistake."""
+    """Return whether the pattern has overflowed, so that edges without a slot could be drawn as absent pairs."""
     return jnp.asarray(graph.pattern.overflowed if isinstance(graph.pattern, DynamicPattern) else False)
 
 

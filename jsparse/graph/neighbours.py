@@ -103,7 +103,10 @@ def _chunks(rows: np.ndarray, candidates: int) -> Iterator[np.ndarray]:
 def _among_candidates(
     tree: cKDTree, points: np.ndarray, rows: np.ndarray, radius: float, others: int, spare: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Find the points nearest to each of `rows`, their distances (inf for none), and whether the result is final."""
+    """Find the points nearest to each of `rows`, their distances (inf for none), and whether they are final.
+
+    They are not final if the tree may have left out other points at the same distance.
+    """
     n = len(points)
     count = min(others + 1 + spare, n)
     distances, found = tree.query(points[rows], count, distance_upper_bound=_above(radius))
@@ -121,14 +124,20 @@ def _among_candidates(
 
 
 def _above(radius: float) -> float:
-    """Return a bound above `radius`, as the tree compares squares and excludes the bound. Coordinates are at most 1."""
+    """Return a bound slightly above `radius`, because the tree excludes the bound. Coordinates are at most 1.
+
+    The bound is large enough that its square, with which the tree compares, is not 0.
+    """
     return max(radius * (1 + 1e-12), 1e-150)
 
 
 def _from_blocks(
     x: jax.Array, graph_of: np.ndarray | None, radius: float, search: Search, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find the edges of some rows by distances to all points. Rows are repeated up to a power of two."""
+    """Find the edges that end at `rows` by distances to all points.
+
+    Rows are repeated until their number is a power of two, so that few sizes are compiled.
+    """
     room = np.resize(rows, 1 << (len(rows) - 1).bit_length()) if len(rows) < len(x) else rows
     found, exists = nearest_traced(x, graph_of, radius, search, room)[:2]
     exists = np.asarray(exists)[: len(rows)]
@@ -154,7 +163,9 @@ def close_pairs(
 def nearest_traced(
     x: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search, rows: Array | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Find the neighbours of each point, or of `rows`. Returns arrays (n, k): points, whether they exist, and measures.
+    """Find the neighbours of each point, or of `rows`. Returns arrays (n, k): points, whether they exist, measures.
+
+    A measure is the square of a distance, and -1 from a point to itself. For cosines, the points are normalized first.
 
     The squared distances |x|² - 2 xy + |y|² of centred points select a few more than k candidates. These are then
     compared by the differences of coordinates.
@@ -175,7 +186,7 @@ def nearest_traced(
     own = -1 if search.loop else jnp.inf
 
     def apart(some: jax.Array, found: jax.Array | np.ndarray) -> jax.Array:
-        """Return whether each found point is in another graph than the point to which it was found."""
+        """Return whether each point in `found` is in another graph than the point of `some` in its row."""
         return jnp.zeros((), bool) if graph_of is None else jnp.asarray(graph_of)[found] != graph_of[some][:, None]
 
     def among(some: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

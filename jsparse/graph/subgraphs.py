@@ -218,7 +218,10 @@ def _marked(nodes: Array, count: int) -> Array:
 
 
 def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int) -> tuple[SparseTensor, Array]:
-    """Return a graph of the kept entries, and the slots of these entries in `graph`. `number` relabels nodes."""
+    """Return a graph of the kept entries, and the slots of these entries in `graph`.
+
+    If `number` is given, node n gets the index `number[n]` in the result, which then has `count` nodes.
+    """
     rows = list(coords(graph))
     shape = graph.shape if number is None else (count, count, *graph.shape[2:])
     if isinstance(is_kept, np.ndarray):

@@ -144,7 +144,9 @@ def _check_shape(file: Path, found: tuple[int, ...], wanted: tuple[int, ...] | N
 
 
 def read_frostt(limit: Limit, shape: Sequence[int] | None) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """Read the coordinates (ndim, n), the values (n,) and the shape, by default each dimension's largest coordinate.
+    """Read the coordinates (ndim, n), the values (n,) and the shape of a tensor in a FROSTT file.
+
+    The shape is the given one, or by default the largest coordinate of each dimension.
 
     Raises FileFormatError, which names the line of a fault, and for a file without entries if `shape` is None.
     """

@@ -68,8 +68,8 @@ class Limit:
     ) -> None:
         """Raise FileFormatError if a tensor of `count` entries in the format `layout` takes too many bytes.
 
-        Without `rows` the worst case is assumed, since a dynamic tensor has room for entries anywhere. `held` bytes are
-        allocated already. The message names a format that fits the limit, if there is one.
+        If `rows` is None, the worst case is assumed. This is for a dynamic tensor, whose entries may be anywhere.
+        `held` bytes are allocated already. The message names a format that fits the limit, if there is one.
         """
         size = np.dtype(dtype).itemsize
         taken = held + _most_bytes(shape, layout, size, count)
@@ -100,8 +100,8 @@ def _bytes(shape: Sequence[int], layout: Format, itemsize: int, rows: Sequence[n
     """Compute the bytes of a tensor with these entries. If a lower bound exceeds `most`, return the lower bound.
 
     The number of positions of a sparse level depends on the entries. To find this number, the levels down to the sparse
-    level are built, after a check of the bytes of their index arrays. This is done only for tensors whose upper bound
-    is too large.
+    level are built, after a check of the bytes of their index arrays. This function is called only if `_most_bytes`,
+    the upper bound, is too large.
     """
     parents, lengths = 1, [0]
     for chain in layout.chains:
@@ -117,7 +117,10 @@ def _bytes(shape: Sequence[int], layout: Format, itemsize: int, rows: Sequence[n
 
 
 def _positions(shape: Sequence[int], layout: Format, rows: Sequence[np.ndarray], chain: range) -> int:
-    """Return the number of positions at the end of a chain of levels, by building all levels down to this end."""
+    """Return the number of positions of a chain, by building all levels down to its end.
+
+    A chain is a level and the singletons below it.
+    """
     levels = layout.levels[: chain.stop]
     sizes = tuple(shape[level.dim] for level in levels)
     format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))

@@ -99,7 +99,10 @@ def _entries(limit: Limit) -> dict[str, np.ndarray]:
 
 
 def _array(data: bytes) -> np.ndarray:
-    """Return the array of an .npy file, as a view of `data`. The size that the header claims is not allocated."""
+    """Return the array of an .npy file, as a view of `data`. Nothing is allocated for the size in the header.
+
+    Raises FileFormatError if this size is not the size of the data, or if the array has no numbers or text.
+    """
     file = io.BytesIO(data)
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]

@@ -194,7 +194,10 @@ def _numbers(count: int) -> str:
 
 
 def _parse(word: str, kind: Callable[[str], Any]) -> bool:
-    """Return whether a word is a number of a kind. Raises ValueError if Python cannot parse the word."""
+    """Return whether a word is a number in ASCII without underscores, and within 64 bits if `kind` is int.
+
+    Raises ValueError if `kind`, int or float, cannot parse the word.
+    """
     number = kind(word)
     return word.isascii() and "_" not in word and (kind is not int or -(2**63) <= number < 2**64)
 

@@ -70,7 +70,7 @@ class GraphLayer(linen.Module, kw_only=True):
 
 
 def _options(layer: type[Layer]) -> list[Field[Any]]:
-    """Return the options of a layer, without the sizes that follow from the arguments of a call."""
+    """Return the fields of a layer that users set. Sizes that follow from the arguments of a call are left out."""
     return [option for option in fields(layer) if option.name not in layer.inferred]  # type: ignore[arg-type]
 
 

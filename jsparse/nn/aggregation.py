@@ -94,7 +94,7 @@ def reduced(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
 
 @fuse
 def _squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.Array:
-    """Sum A[i, j] (x[j] - mean[i])² over neighbours j. No array has an element for each edge and feature."""
+    """Sum A[i, j] (x[j] - mean[i])² over neighbours j. It is fused, so no array has an element per edge and feature."""
     pattern, at = pattern_of_graph(graph), indices_of(graph)
     features = pattern.extended([x.shape[1]])
     deviations = einsum(f"{at},jf->{at}f", pattern, x, out_format=features)

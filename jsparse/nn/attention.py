@@ -93,7 +93,7 @@ def _heads(x: jax.Array, projection: Projection) -> jax.Array:
 
 
 def plus(x: jax.Array, bias: jax.Array | None) -> jax.Array:
-    """Return x + bias, or x if there is no bias. The bias's cotangent, a sum over positions, is rounded once."""
+    """Return x + bias, or x if there is no bias. The bias's cotangent is a sum over positions. It is rounded once."""
     return x if bias is None else (wide(x) + wide(jnp.asarray(bias))).astype(jnp.result_type(x, bias))
 
 

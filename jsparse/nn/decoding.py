@@ -57,7 +57,7 @@ def attention_step(
     out: Projection,
     relative: ArrayLike | None = None,
 ) -> tuple[jax.Array, KVCache]:
-    """Compute causal self-attention at one position with a KV cache, as `multi_head_attention` computes it there.
+    """Compute causal self-attention at the next position, with a KV cache. The result is as in `multi_head_attention`.
 
         >>> rng = np.random.default_rng(0)
         >>> qkv = [jsparse.nn.Projection(rng.normal(size=(16, 4, 8)) / 4) for _ in range(3)]
@@ -78,8 +78,8 @@ def attention_step(
         query, key, value, out: projections as in `multi_head_attention`.
         relative: a table of biases by distance, (heads, 2 d + 1), as in `relative_bias`.
 
-    Returns an array (..., 1, out), and the cache with one more position. If the cache is full already, a known index
-    raises ShapeError, and a traced index makes the array NaN.
+    Returns an array (..., 1, out), and the cache with one more position. If the cache is full already, the
+    array is NaN if `cache.index` is traced, and ShapeError is raised if it is known.
 
     Raises ShapeError for shapes that do not fit, and PatternError for a mask in which a query sees a later key.
     """

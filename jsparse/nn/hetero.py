@@ -1,4 +1,4 @@
-"""Layers of heterogeneous graphs: a layer for each relation, whose results are combined by type of nodes."""
+"""Layers of heterogeneous graphs. Each relation has a layer, and results are combined for each type of target nodes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class HeteroConv(Layer):
             concatenate their features in the order of the relations; or None for an array (nodes, relations,
             features).
 
-    Raises ShapeError for relations that are not three names, and for another `aggr`; DTypeError for another layer.
+    Raises ShapeError for relations that are not three names, and for another `aggr`; DTypeError for a layer that is no
+    `jsparse.nn.Layer`.
     """
 
     convs: Convs

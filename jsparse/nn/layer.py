@@ -1,4 +1,4 @@
-"""The definition of a graph layer: its sizes and options, which determine its parameters, and its computation."""
+"""The base class of graph layers. The sizes and options of a layer determine its parameters and its computation."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Parameter:
 class Layer:
     """A graph layer as a value: its sizes and options, without its parameters.
 
-    `jsparse.nnx` and `jsparse.linen` turn layers into modules. By itself, a layer takes a dictionary of parameters:
+    `jsparse.nnx` and `jsparse.linen` turn layers into modules. Without Flax, a layer takes a dictionary of parameters:
 
         >>> layer = jsparse.nn.SAGEConv(4, 2)
         >>> graph, x = jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))
@@ -107,7 +107,7 @@ class Layer:
 
     @classmethod
     def of_call(cls, x: Features, edge_features: SparseTensor | ArrayLike | None, **options: Any) -> Layer:
-        """Make a layer with these options. Its input sizes are the sizes of the features that are passed to a call."""
+        """Make a layer with the given options, for the numbers of features that `x` and `edge_features` have."""
         name, sizes = cls.__name__, dict[str, Any]()
         if "in_features" in cls.inferred:
             given = features(x, name, None)
@@ -132,7 +132,7 @@ class Layer:
             parameters: arrays by name, as `init` gives them.
             graph: a SparseTensor or a pattern (targets, sources), static or dynamic.
             x: features (nodes, in), or a pair: the features of sources and of targets.
-            edge_features: features (nse, edge_features), for graph attention layers that are made with this number.
+            edge_features: features (nse, edge_features), for graph attention layers made with this number as an option.
             dropout_key: a key of random numbers, for layers with a `dropout_rate`; without it nothing is dropped.
             dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
 
@@ -161,7 +161,10 @@ def initializers(
 
 
 def check_sizes(layer: str, *, pairs: Sequence[str] = (), optional: Sequence[str] = (), **sizes: Any) -> None:
-    """Raise ShapeError unless sizes are positive integers. `pairs` may be pairs of these, `optional` may be None."""
+    """Raise ShapeError unless all sizes are positive integers.
+
+    The sizes that `pairs` names may be pairs of positive integers. The sizes that `optional` names may be None.
+    """
     for name, given in sizes.items():
         several = name in pairs and isinstance(given, tuple) and len(given) == 2
         if not (given is None and name in optional) and not all(map(_is_size, given if several else (given,))):

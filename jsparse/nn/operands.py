@@ -1,6 +1,6 @@
-"""Checks of the arguments of graph layers, and their arithmetic.
+"""Checks of the arguments of graph layers, and the arithmetic of these layers.
 
-Messages from neighbours have the dtype of the layer. If that is a narrow float, sums and later operations are in
+Messages from neighbours have the dtype of the layer. If this dtype is a narrow float, sums and later operations are in
 float32, and the result is rounded once.
 """
 
@@ -36,7 +36,8 @@ def operands(
     """Return the graph, its sources' features (sources, in), and its targets' features (targets, target_in).
 
     Raises DTypeError for a dense graph, and for sparse features unless `sparse`. Raises ShapeError if the graph and
-    the features have different numbers of nodes, and if the graph is not square, but `square` is set or x is one array.
+    the features have different numbers of nodes. If `square` is set, or if x is one array for sources and targets, a
+    graph that is not square raises ShapeError, too.
     """
     source, target = sides(x, layer, sparse=sparse)
     found = sparse_graph(graph, source, layer)
@@ -105,7 +106,7 @@ def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
 
 
 def id_array(x: TensorLike, layer: str, expected: str, size: int) -> jax.Array:
-    """Convert ids of rows, nodes or graphs to an index array. Ids outside [0, size) stay outside.
+    """Convert ids of rows, nodes or graphs to an array. Ids outside [0, size) stay outside.
 
     Raises DTypeError as `dense_array` does. The layer has to check that the ids are integers.
     """
@@ -141,7 +142,10 @@ def check_bias(bias: ArrayLike | None, shape: tuple[int, ...], layer: str, name:
 
 
 def plus_bias(x: jax.Array, bias: ArrayLike | None, layer: str, name: str = "bias") -> jax.Array:
-    """Return x + bias, not rounded. Raises ShapeError if a bias does not have the shape of x without axis 0."""
+    """Return x + bias, where a bias of narrow floats is converted to float32. A bias of None adds nothing.
+
+    Raises ShapeError if a bias does not have the shape of x without axis 0.
+    """
     found = check_bias(bias, x.shape[1:], layer, name)
     return x if found is None else x + wide(found)  # so the bias' cotangent, the sum of all rows, is not rounded either
 

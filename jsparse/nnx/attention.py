@@ -34,8 +34,8 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         >>> layer(jnp.ones((2, 128, 64))).shape
         (2, 128, 64)
 
-    Without a context it is self-attention; `layer(x, context)` is cross-attention, with a mask (length of x, length of
-    the context).
+    Without a context the layer computes self-attention. `layer(x, context)` computes cross-attention, with a mask
+    (length of x, length of the context).
 
     With `decode=True`, in the constructor or in a call, a call computes the next position with a KV cache, as
     `nnx.MultiHeadAttention` does: x has the length 1, the mask is causal, there is no dropout, and `init_cache` has to

@@ -48,8 +48,9 @@ class SparseLinear(nnx.Module, metaclass=Shown):
         use_bias: whether there is a bias.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
-        kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with variance 1
-            / (density · in_features), as in LeCun's initialization for the number of inputs of an output.
+        kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with variance
+            1 / (density · in_features). This is LeCun's initialization: an output has density · in_features inputs on
+            average.
         bias_init: an initializer of the bias; by default zeros.
         rngs: streams of random numbers; "params" is used.
 
@@ -178,7 +179,8 @@ class SparseLinear(nnx.Module, metaclass=Shown):
         optimizer's moments still belong to the old entries: `jsparse.nnx.restrict_state` moves the moments.
 
         Args:
-            scores: an array (in_features, out_features), or a SparseTensor of the candidates' scores.
+            scores: an array (in_features, out_features), or a SparseTensor, whose entries are then the
+                only candidates.
             count: an integer, at most the capacity of the kernel. It may be traced, so that one program serves a
                 schedule.
 
@@ -197,7 +199,7 @@ class SparseLinear(nnx.Module, metaclass=Shown):
 
 
 class Parts(NamedTuple):
-    """The parts of a layer. The kernel is a matrix, whether it is dense or sparse."""
+    """The kernel of a layer, the sizes of its input and output, its bias and its dtype. The kernel is a matrix."""
 
     kernel: SparseTensor | jax.Array
     sizes: Sizes

@@ -14,7 +14,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def restrict_state(optimizer: nnx.Optimizer, old: PyTree, new: PyTree) -> None:
-    """Move the moments of dynamic sparse parameters to the new entries of the parameters, as `A.restrict` does.
+    """Move the moments of dynamic sparse parameters to the parameters' new entries, as `SparseTensor.restrict` does.
 
         >>> from flax import nnx
         >>> import optax
@@ -24,9 +24,9 @@ def restrict_state(optimizer: nnx.Optimizer, old: PyTree, new: PyTree) -> None:
         >>> layer.rewire(jnp.ones((64, 32)), 20)
         >>> jsparse.nnx.restrict_state(optimizer, old, layer)
 
-    Moments are arrays with a number for each stored entry. An nnx.Optimizer does not know the positions of entries, so
-    it would go on with the moments of other entries. New entries get moments of 0. The function may be called inside
-    nnx.jit.
+    Moments are arrays with a number for each stored entry. An nnx.Optimizer does not know where entries are. After a
+    change of the pattern it would use moments that belong to other entries. New entries get moments of 0. The function
+    may be called inside nnx.jit.
 
     Args:
         optimizer: an nnx.Optimizer with any transformation of Optax. Its state is changed.

@@ -82,7 +82,11 @@ class SparseParam(nnx.Module, metaclass=Shown):
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse values of another pattern: `nnx.update` would add a new attribute, and the old values would stay."""
+        """Set an attribute. Raises PatternError for the values of another pattern.
+
+        The name of the attribute that holds the values contains a digest of their pattern. Without the error,
+        `nnx.update` would add the values of another pattern as a second attribute, and the old values would stay.
+        """
         pattern = vars(self).get("pattern")
         if name.startswith(PREFIX) and pattern is not None and name != _name(self._pattern()):
             raise PatternError(

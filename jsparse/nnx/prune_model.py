@@ -88,9 +88,9 @@ def prune_model(
         parameters: 4,464 of 19,210 (23.2%); bytes with index arrays: 25,436 of 76,840 (33.1%)
 
     Han et al., "Learning both weights and connections for efficient neural networks", 2015. Linear layers are
-    `nnx.Linear`, `nnx.LinearGeneral` over the last axes of x, as in `nnx.MultiHeadAttention`, and layers of earlier
-    rounds: a `SparseLinear` is pruned again, and the mask of a `PrunedLinear` is applied. Layers may be in
-    modules, lists and dictionaries. A layer in several places stays one layer, and its path is the first one. Weights
+    `nnx.Linear`, `nnx.LinearGeneral` over the last axes of x, as in `nnx.MultiHeadAttention`, and layers that are
+    pruned already: a `SparseLinear` is pruned again, and the mask of a `PrunedLinear` is applied. Layers may be in
+    modules, lists and dictionaries. A layer in several places stays one layer, with its first path. Weights
     that are 0 are not stored, so a sparsity of 0 makes a model that was pruned elsewhere sparse.
 
     Args:
@@ -105,7 +105,7 @@ def prune_model(
     Returns the new model, and a `PruningSummary` that also names the kernels that stay dense, and why. Train the new
     model with a new optimizer, since the parameters of both models differ.
 
-    Raises DTypeError if no layer is chosen, or if `across_layers` has a function as its sparsity, ShapeError for a
+    Raises DTypeError if no layer is chosen, or if `sparsity` is a function and `across_layers` is set, ShapeError for a
     sparsity out of range, and for kernels that are traced (inside jit).
     """
     copy = nnx.clone(model)

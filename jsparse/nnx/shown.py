@@ -14,7 +14,7 @@ else:
 
 
 class Shown(ModuleMeta):
-    """The metaclass of jsparse's modules. It hides attributes that are inherited from Flax from `dir` and `help`.
+    """The metaclass of jsparse's modules. `dir` and `help` do not show the attributes that Flax defines.
 
     Flax's metaclass gives a class the signature `(*args, **kwargs)`. Here a class has the signature
     of `__init__`, but its instances do not, so that `jax.jit(layer)` finds the arguments of `__call__`.

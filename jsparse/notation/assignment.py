@@ -1,4 +1,4 @@
-"""Assignments of tensor index notation: a product of accesses, summed over the index variables the target lacks."""
+"""Assignments of tensor index notation: a product of accesses, summed over index variables that the target lacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class Access:
 
     @property
     def is_call(self) -> bool:
-        """Whether the tensor is the value of a call, or a power of that value. Its name is the text of the call."""
+        """Whether the tensor stands for a call or for a power of a call.
+
+        The name of the tensor is then the text of the call, as in "exp(A[i])", or of its power, as in "exp(A[i])**2".
+        """
         return ")" in self.tensor
 
     def variables(self) -> tuple[IndexVar, ...]:

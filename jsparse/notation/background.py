@@ -1,10 +1,10 @@
 """The background of an expression: its value where tensors store nothing.
 
 A background is absent, a known number, or unknown. An *absent* value contributes nothing. A product is absent if one
-factor is absent, whatever the other factors are (NaN included). A sum is absent if all terms are absent. A quotient or
-a shift is absent if its first argument is absent. A function takes 0 for an absent argument, and is absent if its
-value is then 0. These are the annihilators of a merge lattice (Kjolstad et al., The Tensor Algebra Compiler, 2017),
-with Finch's fill values for functions.
+factor is absent, whatever the other factors are (NaN included). A sum is absent if all terms are absent. A quotient, a
+bit shift or copysign is absent if its first argument is absent. A function takes 0 for an absent argument, and is
+absent if its value is then 0. These rules are the annihilators of a merge lattice (Kjolstad et al., The Tensor Algebra
+Compiler, 2017), with Finch's fill values for functions.
 
 Statements, `sparsify`, operators on tensors and fused kernels all use this module. They have different names for the
 same operation, which `KINDS` maps to one kind, and different ways to compute a function of numbers.
@@ -23,7 +23,7 @@ __all__ = ["ABSENT", "UNKNOWN", "Background", "State", "background", "dense_back
 
 
 class State(Enum):
-    """A background that is no number."""
+    """A background (the value of an expression where nothing is stored) that is no number."""
 
     __hash__ = object.__hash__  # Enum hashes names, in Python
 
@@ -49,14 +49,14 @@ KINDS = {
 
 
 def is_zero(found: Background) -> bool:
-    """Whether a background is known to be 0."""
+    """Whether a background, the value of an expression where nothing is stored, is known to be 0."""
     return found is ABSENT or (found is not UNKNOWN and found == 0)
 
 
 def background(
     operation: str, arguments: Sequence[Background], of_numbers: Callable[[Sequence[complex]], complex]
 ) -> Background:
-    """The background of an operation, given the backgrounds of its arguments.
+    """The background of an operation: its value where nothing is stored, given the backgrounds of its arguments.
 
     Args:
         operation: a function, or a name of `KINDS`.
@@ -84,7 +84,7 @@ def background(
 
 
 def _selected(condition: Background, *cases: Background) -> Background:
-    """The background of `where`, which is known if the condition is known or both cases are equal."""
+    """The background of `where`: the chosen case, or UNKNOWN if the condition is unknown and the cases differ."""
     if condition is not UNKNOWN:
         chosen = cases[1] if is_zero(condition) else cases[0]
     elif all(map(is_zero, cases)):

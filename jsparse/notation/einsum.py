@@ -108,7 +108,9 @@ def operand_name(position: int) -> str:
 
 
 def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignment:
-    """Read `subscripts` for operands of the given shapes. Sizes other than 1 are compared only for `...`.
+    """Return the assignment that `subscripts` state for operands of the given shapes.
+
+    Sizes are checked to broadcast only for the dimensions of `...`. The caller has to compare the sizes of letters.
 
     Raises:
         SubscriptError: the text is outside the grammar, and the message points at the error; or the numbers of terms

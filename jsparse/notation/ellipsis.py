@@ -45,7 +45,8 @@ def without_ellipsis(
 def with_own_ones(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[str]:
     """Give each dimension of size 1 a new letter if its letter denotes a larger size elsewhere. Returns new terms.
 
-    A letter that an operand has twice stays: it is a diagonal. Raises NotYetSupportedError if no letters are left.
+    A letter that occurs twice in a term stays, since it denotes a diagonal. Raises NotYetSupportedError if no letters
+    are left.
     """
     largest: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
@@ -83,7 +84,7 @@ def _broadcast(text: str, stretches: Sequence[tuple[int, ...]]) -> tuple[int, ..
 
 
 def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], fresh: Iterator[str]) -> str:
-    """Return letters for one operand's `...`. Dimensions that broadcast get new letters, others the common ones."""
+    """Return letters for one operand's `...`: new letters for dimensions that broadcast, and letters of `common`."""
     start = len(sizes) - len(stretch)
     aligned = zip(stretch, sizes[start:], common[start:], strict=True)
     return "".join(letter if mine == size else next(fresh) for mine, size, letter in aligned)

@@ -2,8 +2,9 @@
 
     statement := access ("=" | "+=" | "min=" | "max=") value  access: `access.py`, value: `expression.py`
 
-Names are ASCII identifiers. A name outside brackets denotes a tensor, a name inside denotes an index. The same name may
-denote a tensor and an index.
+Names are ASCII identifiers. A name outside brackets denotes a tensor. A name inside brackets denotes an index variable,
+unless brackets follow it: then it denotes a tensor of integers. The same name may denote a tensor and an index
+variable.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
 
 
 def _check_sums(expression: Expression, target: Access, products: Sequence[Product]) -> None:
-    """Raise SubscriptError if a summed index occurs in calls only: the sum might be meant for an argument."""
+    """Raise SubscriptError if an index that a term sums occurs only in calls.
+
+    It is not clear then whether the value of the call or its argument is to be summed.
+    """
     for product in products:
         outside = {v for factor in product.factors if not factor.is_call for v in factor.variables()}
         for factor in filter(lambda factor: factor.is_call, product.factors):

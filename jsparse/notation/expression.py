@@ -7,9 +7,10 @@
     factor  := number | access | call | "(" value ")"
     call    := function "(" value ("," value)* ")"
 
-A power of a tensor is taken element by element. Outside of calls, products are distributed over sums. Four expressions
-become one factor instead, in the form of a call: a sum to a power that is not a positive integer, a divisor that is a
-sum, a comparison, and a function with its arguments. In arguments nothing is multiplied out.
+A power of a tensor is taken element by element. Outside of calls, products are distributed over sums. Four kinds of
+expression are not distributed. Each becomes one factor, which is represented as a call: a sum to a power that is not a
+positive integer, a divisor that is a sum, a comparison, and a function with its arguments. In the arguments of calls no
+product is distributed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ _INSTEAD = {
 
 
 class Expression:
-    """A parser of a value, with one method for each rule of the grammar. No tensor may have the name of the target.
+    """A parser of a statement's right-hand side, with one method for each rule of the grammar.
+
+    No tensor on this side may have the name of the target.
 
     Attributes:
         calls: the text of each call → the call, and the token at which it begins.
@@ -230,7 +233,7 @@ class Expression:
         return parsed.access
 
     def check(self, parsed: ParsedAccess) -> None:
-        """Raise SubscriptError if a tensor or an index table has another rank than before, or is the target."""
+        """Raise SubscriptError if a tensor has the name of the target, or another rank than in an earlier access."""
         for read in parsed.every():
             token, count = read.token, len(read.access.indices)
             if token.text == self.target:

@@ -21,14 +21,14 @@ class Function:
 
     Attributes:
         name: the name in statements, and in `jsparse`.
-        path: the path of JAX's function. If a statement may pass more than three arguments, a function of two numbers
-            combines them one after the other.
+        path: the path of JAX's function. If `arity` allows more than three arguments, JAX's function takes two, and
+            `functools.reduce` applies it to all of them.
         formula: the value as text, a function of x, or of x and y.
         arity: the least and the largest number of arguments in statements.
         is_zero_at_zero: whether the value is 0 if all arguments are 0. Then the result has no entry where no argument
             has an entry.
-        takes_floats: whether integers and conditions are converted to floats first.
-        takes_integers: whether the arguments have to be integers or conditions.
+        takes_floats: whether a first argument of integers or bools is converted to floats.
+        takes_integers: whether the arguments have to be integers or bools.
         divides: whether the function divides by y, so that its value at two zeros counts as NaN, although JAX returns
             a number for integers.
     """

@@ -74,7 +74,7 @@ class Statement:
         operator: how values written to the same element are combined with each other and with the previous value
             of the element. `=` writes an element once and replaces its value; the other operators add, or keep the
             smallest or the largest value.
-        calls: the calls. A call in an argument of another comes before it.
+        calls: the calls. If a call is in an argument of another call, the inner call comes first.
     """
 
     target: Access
@@ -91,7 +91,7 @@ class Statement:
         return tuple(dict.fromkeys(v for access in accesses for v in access.variables()))
 
     def read(self) -> tuple[Access, ...]:
-        """The accesses to tensors in terms and calls. Index tables are left out: they are nested in accesses."""
+        """The accesses to tensors in terms and calls. Index tables, which are nested in accesses, are left out."""
         of_terms = (factor for term in self.terms for factor in term.factors)
         of_calls = (factor for call in self.calls for factor in call.factors)
         return tuple(access for access in (*of_terms, *of_calls) if not access.is_call)

@@ -51,7 +51,7 @@ def is_finite(number: Number) -> bool:
 
 
 def bounded(number: Number) -> Number:
-    """The number, converted to float if the fraction is so long that exact arithmetic would become slow."""
+    """The number, converted to float if its denominator is so long that exact arithmetic would become slow."""
     return float(number) if isinstance(number, Fraction) and number.denominator.bit_length() > MAX_BITS else number
 
 

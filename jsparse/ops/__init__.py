@@ -1,1 +1,1 @@
-"""The public functions, and the methods that SparseTensor gets from outside its package."""
+"""The public functions, and the methods of SparseTensor that are not defined in `jsparse.tensor`."""

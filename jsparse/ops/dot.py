@@ -1,4 +1,4 @@
-"""`dot`, `vecdot` and `tensordot`: products under names that numpy has besides `@`."""
+"""`dot`, `vecdot` and `tensordot`: products of tensors, under numpy's names."""
 
 from __future__ import annotations
 

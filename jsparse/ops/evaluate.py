@@ -79,7 +79,7 @@ def evaluate(
             are exp, relu, max, where and others, and comparisons. `=` writes each element of the target once, `+=` adds
             to it, `min=` and `max=` keep the smallest or the largest of all values written to it.
         tensors: the tensors by name: SparseTensors, Patterns, arrays (also of jax.experimental.sparse and scipy.sparse)
-            and numbers. A tensor with the target's name is its previous content.
+            and numbers. A tensor with the target's name is the target's previous content.
         shape: the result's shape. It is required if an index of the result is read from a tensor, or if no term
             carries it.
         out_format: "dense"; a format, for a sparse result in that format; a Pattern or a SparseTensor, to compute on
@@ -212,7 +212,7 @@ def _check_format(text: str, statement: Statement, before: object, out_format: O
 def _combined_with(
     text: str, rewritten: DesugaredStatement, operands: dict[str, Any], before: Any, out: Any
 ) -> SparseTensor | jax.Array:
-    """Combine the target's previous content with the result, by the statement's operator."""
+    """Combine the target's previous content with the result, as the statement's operator (such as `+=`) says."""
     if not isinstance(before, SparseTensor):
         before = as_array(before, text)
     combine: dict[str, Callable[[Any, Any], Any]] = {"min=": jnp.minimum, "max=": jnp.maximum}
@@ -242,7 +242,10 @@ def planned_sum(
     semiring: str | Semiring = PLUS_TIMES,
     schedules: Schedules = (),
 ) -> Planned:
-    """Plan `evaluate` on these tensors, without the target's previous content. The statement must not have calls."""
+    """Return the plan of `evaluate` for these tensors. The plan ignores the target's previous content.
+
+    The statement must not have calls.
+    """
     nse = checked_nse(nse, f"'{shortened(text)}'")
     tensors = {name: as_sparse_operand(x, f"'{shortened(text)}'") for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
@@ -265,7 +268,7 @@ def _planned(
     preferred: np.dtype | None,
     schedules: Schedules,
 ) -> Planned:
-    """Plan a statement that has been checked and has no calls."""
+    """Return the plan of a statement that has been checked and has no calls."""
     tensors = with_powers(statement, tensors)
     text = shortened(text)
     rewritten = _desugared(text, statement, tensors, shape)
@@ -312,7 +315,10 @@ def _checked(
 def _by_semiring(
     text: str, rewritten: DesugaredStatement, tensors: dict[str, Any], semiring: Semiring
 ) -> tuple[Statement, dict[str, Any], Semiring]:
-    """Return a statement, its operands and its semiring. `min=` and `max=` are rewritten as a product by a semiring."""
+    """Return a statement, its operands and its semiring.
+
+    A statement with `min=` or `max=` becomes one product by a semiring whose ⊕ is min or max.
+    """
     operands = {**tensors, **rewritten.relations}
     if rewritten.statement.operator not in ("min=", "max="):
         return rewritten.statement, operands, semiring

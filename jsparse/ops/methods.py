@@ -1,4 +1,4 @@
-"""The methods of SparseTensor and of patterns that call higher packages.
+"""The methods of SparseTensor and of patterns that call operations of other packages.
 
 A SparseTensor consists of values on a pattern, and its package imports no operation. So the methods that call
 operations are installed here, when jsparse is imported. The first lookup of a method imports the file of its function.
@@ -47,7 +47,7 @@ def _reflected(place: str) -> Find:
 
 
 def _of_table(name: str, sign: str) -> Find:
-    """Make a function that returns an operator of the table of functions (`jsparse/notation/functions.py`)."""
+    """Make a function that returns the operator `sign`: the function `name` of `jsparse/notation/functions.py`."""
     return lambda: _at("ops.elementwise.operators.of_table")()(name, sign)
 
 

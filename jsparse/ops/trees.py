@@ -37,9 +37,10 @@ def with_values(tree: PyTree, values: PyTree) -> PyTree:
     Args:
         tree: a pytree. Tensors keep their patterns.
         values: a pytree with the structure of `jsparse.values(tree)`. Its arrays replace the values of the tensors, as
-            by `A.with_values`.
+            `A.with_values` does.
 
-    Raises ShapeError and DTypeError as `A.with_values`, ValueError as jax.tree.map does if the structures differ.
+    Raises ShapeError and DTypeError as `A.with_values` does, and ValueError as jax.tree.map does if the structures
+    differ.
     """
 
     def replaced(x: Any, new: Any) -> Any:
@@ -49,7 +50,7 @@ def with_values(tree: PyTree, values: PyTree) -> PyTree:
 
 
 def moved_values(values: jax.Array, before: SparseTensor, after: SparseTensor) -> jax.Array:
-    """Move values, such as moments of an optimizer, from one tensor's entries to another's. New entries get 0.
+    """Move values, such as moments, from the entries of `before` to the entries of `after`. New entries get 0.
 
     All axes of `values` but the last are batch axes.
     """

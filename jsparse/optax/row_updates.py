@@ -22,7 +22,7 @@ class TableRows:
 
     Attributes:
         shape: the shape of the table.
-        numbers: (capacity,) the sorted indices of these rows. Padding has the size of the table.
+        numbers: (capacity,) the sorted indices of these rows. In padding the index is the size of the first dimension.
     """
 
     shape: tuple[int, ...]
@@ -84,7 +84,7 @@ def _without_parameter(gradient: Any) -> bool:
 
 
 def has_rows(tables: Any) -> bool:
-    """Whether the gradient of any array has rows."""
+    """Whether some array has a gradient of rows: `tables` then has a `TableRows` for it."""
     return any(isinstance(x, TableRows) for x in jax.tree.leaves(tables))
 
 

@@ -1,4 +1,4 @@
-"""Wraps Optax optimizers to see only the values of tensors, and only the rows of a table that are in its gradient."""
+"""Wraps optimizers, so that they see only the values of tensors, and only the rows of a table in its gradient."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Patterns contradict each other if they store shared index variables in different orders, so that no order of loops walks
 all of them. Then some patterns have to be sorted. Where a legal order of loops exists, its loops may still visit all
 pairs of rows, or locate rows by bisection. Sorting a pattern is then one of the alternatives that the scheduler prices
-(`compiler.schedule.sorting`): it pays if the loops on sorted patterns are cheaper by more than the sorts cost.
+(`compiler.schedule.sorting`). Sorting pays if the loops become cheaper by more than the cost of the sorts.
 
 A static pattern is never converted: its transposed indices are made when a kernel needs them, and kept.
 """
@@ -70,7 +70,10 @@ def cheapest_conversions(products: Sequence[Term], on: PatternRef | None) -> lis
 
 
 def fewest_conversions(work: Term, on: PatternRef | None) -> Conversions:
-    """Find the fewest conversions (small patterns first) that make the patterns of operands and result concordant."""
+    """Find the fewest conversions after which the patterns of operands and result are concordant.
+
+    Among equally few conversions, small patterns are converted rather than large ones.
+    """
     if not _is_met(work, on) or _agree(work, on, {}):
         return ()
     dynamic = _dynamic(work)
@@ -100,7 +103,7 @@ def _dynamic(work: Term) -> list[int]:
 
 
 def _is_met(work: Term, on: PatternRef | None) -> bool:
-    """Whether some pattern is dynamic and meets another pattern or a dense factor. Its order may then matter."""
+    """Whether a dynamic pattern meets another pattern or a dense factor, so that its storage order may matter."""
     return bool(_dynamic(work)) and (len(work.walked(on)) > 1 or len(work.operands) > 1)
 
 

@@ -1,15 +1,17 @@
 """Desugaring: statements with indirect accesses, minima or assignments become sums of products.
 
 Indirect accesses become index relations: patterns without values. `rows[p]` relates p to the index i = rows[p]. The
-relation is a sparse matrix R(p, i) of ones with one entry in every row: dense in p, with a singleton level below, and
-without stored values. So
+relation is a sparse matrix R(p, i) of ones, without stored values. It is dense in p, with a singleton level below that
+has one entry in every row. If a known index is out of range, a compressed level takes the place of the singleton level.
+So
 
     C[rows[p], n] += V[p] * B[cols[p], n]        is        C[i, n] = Σ R(p, i) · S(p, j) · V[p] · B[j, n]
 
-and the rules of patterns apply. An index out of range has no stored entry and contributes nothing. Where the table is
-known, loops may walk a scatter by its transposed index, as a gather. Derivatives and batches are einsums over the same
-patterns. Indirect einsums are the language of Insum (Won et al., 2026). An assignment through indirect accesses may
-write elements of the target more than once, or never, which is checked or counted.
+and the rules of patterns apply. An index out of range has no stored entry and contributes nothing. If the table is
+known, loops may walk a scatter as a gather, by the relation's transposed index. Derivatives and batches are einsums
+over the same patterns. Indirect einsums are the language of Insum (Won et al., 2026). An assignment through indirect
+accesses may write an element of the target more than once: known tables are checked for this. It may also never write
+an element: such elements are found by counting the writes.
 
 With `min=` or `max=`, each element of the target keeps the smallest or the largest sum that is written to it. A sum of
 terms is a product of the semiring whose multiplication is addition (Kepner and Gilbert, 2011), so
@@ -219,9 +221,9 @@ def check_distinct(text: str, stated: DesugaredStatement) -> None:
 
 
 def counting(stated: DesugaredStatement) -> tuple[Statement, tuple[int, ...]]:
-    """Make the statement that counts the writes to each element of the target, and find the dimensions it leaves out.
+    """Make the statement that counts the writes to each element of the target. Also return the dimensions left out.
 
-    The count is constant along dimensions that no index table addresses, so these dimensions are left out.
+    The count is constant along dimensions that no index table addresses, so the statement leaves out these dimensions.
     An index out of range, on either side of the statement, writes nothing and is not counted.
     """
     target = stated.statement.target
@@ -280,7 +282,10 @@ def _read(relations: _Tables) -> dict[IndexVar, np.ndarray]:
 def as_product(
     statement: Statement, tensors: dict[str, Any], multiplied: Callable[[Statement], Any]
 ) -> tuple[Statement, dict[str, Any], Semiring]:
-    """Turn a statement into one product by a semiring, with added tensors. `multiplied` evaluates a product."""
+    """Turn a statement with `min=` or `max=` into one product by a semiring. `multiplied` evaluates a product.
+
+    Returns the product's statement, the tensors that were made for it, and the semiring.
+    """
     add: Add = "min" if statement.operator == "min=" else "max"
     terms, more = [], dict[str, Any]()
     for number, term in enumerate(statement.terms):

@@ -5,11 +5,11 @@
                 integers or numbers to bools, or make real numbers complex
     result      the promoted dtype, or `preferred_element_type`
 
-A kernel casts what it loads. So an operand keeps its dtype if the kernel then computes with the same numbers as if the
-operand were promoted first.
+A kernel casts the elements that it loads. So an operand keeps its dtype, unless promoting the operand first would give
+the kernel other numbers.
 
 Bare patterns have no dtype and promote nothing. A product of bare patterns alone counts entries, so it has the default
-integer dtype; or bool if the semiring multiplies bit by bit, since over integers the one of such a semiring is -1.
+integer dtype. It has dtype bool if the semiring multiplies by bitwise and, whose identity over integers is -1, not 1.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Dtypes:
 def common_dtype(*given: Any) -> np.dtype:
     """The dtype to which dtypes, arrays and numbers promote, by `jnp.result_type`.
 
-    Sums of narrow floats are in float32. A narrow float and float32 give float32 in every promotion mode of JAX: this
-    does not count as implicit promotion.
+    A narrow float (float16 or bfloat16) and float32 give float32, even if JAX is set to strict promotion. Users do not
+    mix the two themselves: jsparse computes sums of narrow floats in float32.
     """
     if any(getattr(x, "dtype", x) == np.float32 for x in given):
         given = tuple(x for x in given if getattr(getattr(x, "dtype", x), "name", "") not in NARROW_FLOATS)
@@ -122,7 +122,8 @@ def dtypes_of(
 def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dtype) -> None:
     """Raise DTypeError, or its subclass IntegerRangeError, for a coefficient that the dtype of a sum cannot represent.
 
-    Bools cannot be negative. Integers are computed in the accumulator's dtype, which has 32 bits or more.
+    A sum of bools allows no coefficient but 1. A sum of integers is computed in a dtype of 32 bits or more, and its
+    coefficients have to fit into that dtype.
     """
     if dtype == np.bool_ and any(number != 1 for number in coefficients):
         raise DTypeError(

@@ -1,8 +1,9 @@
 """Executes plans on operands, instruction by instruction.
 
-A dense product by any semiring is plain jax.numpy over the whole iteration space. XLA fuses the product into the
-reduction, so that only derivatives store the product. The result equals the result of the compiler's loops: an empty
-reduction is the semiring's zero, and the factors that attain a minimum share its gradient.
+A product of dense arrays by a semiring other than (+, ·) is computed by jax.numpy, in two operations: an elementwise
+product over the whole iteration space, and a reduction. XLA fuses the two, so the elementwise product is stored only if
+a derivative needs it. The result equals what a kernel would compute: an empty reduction is the semiring's zero, and the
+factors that attain a minimum share its gradient.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ _MULTIPLY = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
 def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> Any:
     """Run a plan on operands with the signatures for which the plan was made. The result is an array or a SparseTensor.
 
-    `out_format` is the caller's argument: the result may lie on its pattern.
+    `out_format` is the argument that the caller passed. If it is a tensor or a pattern, the result may lie on that
+    pattern.
     """
     values = list(operands)
     for instruction in plan.instructions:
@@ -94,7 +96,7 @@ def _pattern_sorted_anew(pattern: DynamicPattern, format: Format) -> DynamicPatt
 
 
 def _on_levels(x: Any, pattern: Pattern) -> SparseTensor | BarePattern:
-    """Move a value to a static pattern that stores the same entries in the same order."""
+    """Move a tensor, an array or a bare pattern `x` to a static pattern with the same entries in the same order."""
     if isinstance(x, BarePattern):
         return BarePattern(pattern)
     values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, pattern.nse)
@@ -117,7 +119,7 @@ def _sum(work: SumOfProducts, values: Sequence[Any], out_format: object) -> Any:
 
 
 def _total(work: SumOfProducts, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
-    """Add all terms, dense or on the result's pattern `on`."""
+    """Add all terms. Returns a dense array, or the values on the result's pattern (`on`, if the pattern is dynamic)."""
     return cast(jax.Array, converted(reduce(add, (_scaled(term, values, on) for term in work.terms)), work.dtype))
 
 
@@ -149,7 +151,7 @@ def _assembled_with_values(
 
 
 def _scaled(term: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
-    """Compute a term (a product times a coefficient), dense or on the result's pattern."""
+    """Compute a term (a product times a coefficient). Returns a dense array, or values on the result's pattern."""
     out = _product(term, values, on)
     if term.coefficient in (1, -1):
         return out if term.coefficient == 1 else -out
@@ -161,7 +163,7 @@ def _scaled(term: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax
 
 
 def _product(work: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
-    """Compute a product, dense or on the result's pattern (`on` if that pattern is dynamic).
+    """Compute a product. Returns a dense array, or the values on the result's pattern (`on`, if it is dynamic).
 
     The product is NaN if a dynamic pattern overflowed.
     """
@@ -181,7 +183,7 @@ def _product(work: Term, values: Sequence[Any], on: DynamicPattern | None) -> ja
 
 
 def factors_of(work: Term, values: Sequence[Any]) -> list[Any]:
-    """The factors that have values, in the dtypes and with the prereductions that the primitive expects."""
+    """The factors that have values. They are prereduced, and have the dtypes that the primitive expects."""
     operands = (values[n] for n in work.values)
     return [_factor(work, x, n) for n, x in enumerate(operands) if not isinstance(x, BarePattern)]
 
@@ -202,7 +204,7 @@ def _factor(work: Term, x: Any, n: int) -> Any:
 
 
 def _dense(work: Term, arrays: Sequence[Any]) -> jax.Array:
-    """Compute a product without sparse levels by XLA. It is broadcast along index variables that no array carries."""
+    """Compute a product of dense arrays by `jnp.einsum`. It is repeated along index variables that no array carries."""
     carried = {v for factor in work.factors for v in factor.variables()}
     target = [str(v) for v in work.assignment.target.indices]
     kept = [v for v in target if v in carried]
@@ -281,7 +283,7 @@ def _reduced(semiring: Semiring, product: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _wrapped(out: jax.Array, result: Pattern | DynamicType, on: DynamicPattern | None) -> Any:
-    """Make a tensor of values on the pattern of the result."""
+    """Make a SparseTensor from `out`, the values on the pattern of the result."""
     if result.format.is_dense:
         return dense_levels(out, result.format)
     if isinstance(result, Pattern):

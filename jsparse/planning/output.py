@@ -3,14 +3,15 @@
 The rules decide whether a result is sparse, and on which pattern. They depend on the expression and on which operands
 are sparse, never on values or on the particular formats. A product has a sparse result if
 
-    (a) no index variable of some sparse operand is summed: `ij,ik,jk->ij`, `ij,i->ij`; or
-    (b) the result has at least two index variables, and sparse operands carry all of them: `ij,jk->ik` of two csr.
+    (a) the result has all index variables of some sparse operand: `ij,ik,jk->ij`, `ij,i->ij`; or
+    (b) the result has at least two index variables, and sparse operands carry all of them: `ij,jk->ik` of two matrices.
 
-In case (a), if there is no other pattern, the result lies on that operand's pattern, followed by dense levels for the
-index variables that the operand lacks. Otherwise it has a new pattern: exactly the coordinates that the operands'
-entries reach. A sum is sparse if all of its terms are, on the union of their patterns.
+In case (a), if loops walk only one pattern, the result lies on that operand's pattern. Dense levels follow for the
+index variables that the operand lacks. In all other cases the result has a new pattern, which stores exactly the
+coordinates that the operands' entries reach. A sum is sparse if all of its terms are sparse. It then stores the union
+of their patterns.
 
-The caller's request decides the output of a program; without a request, the rules do.
+If the caller requests another output, the request decides.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ Stored: TypeAlias = PatternRef | NewPattern | None
 
 
 def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse: int | None) -> Stored | Format:
-    """Resolve the output of a sum of products: an existing pattern, a new one (or its format), or None if dense.
+    """Decide where a sum of products is stored, from the caller's request `out` or by the rules of this module.
+
+    Returns an existing pattern, NEW_PATTERN (its format is inferred later), the requested format of a new pattern, or
+    None for a dense result.
 
     Raises FormatError if `out` is no format of the result's rank, PatternError if an operand's pattern exceeds `nse`.
     """
@@ -67,7 +71,7 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
 
 
 def _inferred(products: Sequence[Term]) -> Stored:
-    """Decide where a sum of products is stored, by the rules above."""
+    """Decide where a sum of products is stored, by the rules in the docstring of this module."""
     found = [_of_product(product) for product in products]
     if None in found:
         return None
@@ -92,13 +96,16 @@ def _of_product(product: Term) -> Stored:
 
 
 def _stores_nothing(product: Term, operand_index: int) -> bool:
-    """Whether a sparse operand is empty and has only dense levels. No walked pattern shows that it is empty."""
+    """Whether a sparse operand has only dense levels, and a dimension of size 0.
+
+    Loops do not walk dense levels, so the patterns that they walk do not show that this operand stores nothing.
+    """
     x = product.operands[operand_index]
     return x.core is None and 0 in x.shape
 
 
 def _all_dense(product: Term) -> PatternRef:
-    """The pattern of the result with only dense levels, for operands that store every entry."""
+    """A pattern with only dense levels for a result, since its sparse operands store every element."""
     shape = tuple(product.sizes[v] for v in product.kept)
     return PatternRef(Pattern._trusted(shape, Format.dense(len(shape)), ()))
 
@@ -106,8 +113,9 @@ def _all_dense(product: Term) -> PatternRef:
 def capacity_bound(text: str, products: Sequence[Term]) -> int:
     """An upper bound for the entries of a result with a dynamic pattern.
 
-    A term is bounded by the smallest capacity among the operands that carry every index variable which the result
-    shares with sparse operands. A sum is bounded by the sum of its terms' bounds, and by the dense size.
+    Some index variables of the result belong to sparse levels of operands. An operand that has all of these variables
+    bounds its term: by its capacity times the sizes of the result's other index variables. The least bound of each
+    term counts. A sum is bounded by the sum of its terms' bounds, and by the dense size.
 
     Raises PatternError if no operand bounds a term.
     """
@@ -148,12 +156,12 @@ NEW = -1  # the group of a dynamic pattern that the program assembles
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """The assembly of a result's pattern: planning finds a static pattern, the program finds a dynamic one.
+    """How a result's pattern is found: in planning if the pattern is static, by the program if it is dynamic.
 
     Attributes:
         text: the expression, for messages.
-        reached: the problem of the symbolic phase: to find the entries that the operands' patterns reach.
-        sources: for each walked pattern, the number of a value that lies on the pattern; None for a static pattern.
+        reached: the coordinates that the operands' patterns reach. The symbolic phase finds them.
+        sources: for each walked pattern, a value of the plan that lies on it, by number; None for a static pattern.
         result: the static pattern, or the type of the dynamic one.
     """
 
@@ -179,7 +187,8 @@ class Assembly:
             operands: the values whose patterns are walked.
             arrays: the pattern's index arrays, if they are computed already.
 
-        Raises PatternError if the count is concrete and exceeds the capacity.
+        Raises PatternError if the number of entries is known (not traced) and exceeds the capacity, unless an operand's
+        pattern has overflowed.
         """
         if isinstance(self.result, Pattern):
             return None
@@ -209,7 +218,9 @@ def assembled(
     format: Format | None,
     nse: int | None,
 ) -> tuple[PatternRef, Assembly]:
-    """The new pattern of a sum of products and its assembly: in planning if it is static, else in the program.
+    """Make the new pattern of a sum of products. Returns a reference to the pattern, and its assembly.
+
+    The entries of a static pattern are found here, while planning. The program finds the entries of a dynamic pattern.
 
     Args:
         format: the requested format; None for the format that `inferred_format` chooses.
@@ -233,7 +244,7 @@ def assembled(
 def provisional_output(
     text: str, products: Sequence[Term], output: Stored | Format, nse: int | None
 ) -> PatternRef | None:
-    """The pattern on which a sum will be stored, for planning that makes the operands' patterns concordant with it.
+    """The pattern on which a sum will be stored. The planner then makes the operands' patterns concordant with it.
 
     A new dynamic pattern is provisional: its format may still change. The result is None if the sum is dense, or if its
     new pattern is static.
@@ -259,7 +270,7 @@ def _dynamic(text: str, products: Sequence[Term], format: Format | None, nse: in
 
 
 def _reached(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None, ...]]:
-    """Make the problem that finds the entries of a sum of products. Also returns a value's number for each pattern.
+    """Make the problem that finds the entries of a sum of products. Also returns the sources of its `Assembly`.
 
     A term is left out if a sparse operand has a dimension of size 0, since that operand stores nothing.
     """
@@ -281,7 +292,10 @@ def _reached(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None,
 
 
 def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
-    """Return the number of a value that lies on a dynamic pattern and has the transposed indices of `walk`."""
+    """Find a value that lies on a dynamic pattern and has the transposed indices of `walk`. Returns its number.
+
+    The result is None for a static pattern.
+    """
     pattern, group, _ = key
     if isinstance(pattern, Pattern):
         return None
@@ -291,7 +305,7 @@ def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
 
 
 def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products: Sequence[Term]) -> int:
-    """The number of slots for `capacity` entries. With trailing dense levels, each entry may need a separate block."""
+    """The number of slots for `capacity` entries. With trailing dense levels, each entry may need a block of slots."""
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
     for dim in format.trailing_dims:
         capacity *= shape[dim] if products[0].kept[dim] in walked else 1
@@ -333,9 +347,10 @@ def inferred_order(products: Sequence[Term]) -> tuple[IndexVar, ...]:
 
 
 def _agreeing(products: Sequence[Term]) -> list[IndexVar]:
-    """All index variables in an order that agrees with every operand's storage. Ties put the result's variables first.
+    """All index variables, in an order that agrees with the storage order of every operand.
 
-    The order is a topological sort. If the operands contradict each other, it is the order of the subscripts.
+    The order is a topological sort, with the result's variables first among equals. If the storage orders contradict
+    each other, the variables have the order of the subscripts.
     """
     kept = products[0].kept
     names = dict.fromkeys([*kept, *(v for product in products for indices in product.indices for v in indices)])
@@ -360,7 +375,10 @@ def _follows(order: Sequence[IndexVar], outside: dict[IndexVar, set[IndexVar]]) 
 
 
 def fused(assembly: Assembly, terms: Sequence[Term]) -> Entries | None:
-    """The parameter of the primitive that finds pattern and values together; None to find the pattern separately."""
+    """The parameter of the primitive `entries`, which finds pattern and values in one kernel.
+
+    The result is None if the pattern has to be found before the values, or if that is cheaper.
+    """
     specs = tuple(term.spec for term in terms if term.spec is not None)
     if not len(assembly.reached.terms) == len(specs) == len(terms):
         return None

@@ -72,7 +72,7 @@ Output: TypeAlias = DenseOutput | OnPattern | AssembledPattern
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """The conversion of a value to another format: one that is concordant with other patterns, or can locate rows.
+    """The conversion of a value to a format that is concordant with other patterns, or in which loops locate rows.
 
     Attributes:
         value: the number of the value.
@@ -89,8 +89,8 @@ class Convert:
 class Ones:
     """A dense array of a semiring's ones.
 
-    It is a factor if only dense levels of bare patterns carry some summed index variable: without the factor, no loop
-    would run over that variable.
+    The planner adds it as a factor if only dense levels of bare patterns carry some summed index variable. Without the
+    factor, no loop would run over that variable.
 
     Attributes:
         shape: the shape, of rank 0 or 1.
@@ -174,7 +174,9 @@ Schedules: TypeAlias = tuple[Schedule | None, ...]
 
 
 def as_schedules(schedule: Any, shown: str) -> Schedules:
-    """Convert the argument `schedule` of `einsum` and `evaluate` to a tuple: empty, one, or one for each term.
+    """Convert the argument `schedule` of `einsum` and `evaluate` to a tuple of schedules.
+
+    The tuple is empty for None, and has one item for a Schedule. A list has a schedule or None for each term.
 
     Raises ScheduleError for anything else.
     """

@@ -4,7 +4,8 @@ Operands are checked, and converted to types that the primitives take. Operands 
 
 `jsparse.config.log_compiles` asks for a message when a statement is planned for new operands. The message says how the
 operands differ from earlier operands, so that a user sees why JAX compiles another program. The messages of JAX
-(`jax_log_compiles`) list the shapes of leaves, which are equal for two static patterns with as many entries.
+(`jax_log_compiles`) only list the shapes of arrays. Tensors on different static patterns with equally many entries have
+arrays of the same shape.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ STATEMENTS, OPERANDS = 256, 64  # of how many statements, and of how many calls 
 
 
 class Description(NamedTuple):
-    """The properties of one operand on which a plan depends. `content` is None for dense and dynamic operands."""
+    """The properties of one operand on which a plan depends. `content` is a digest of a static pattern, or None."""
 
     shape: tuple[int, ...]
     dtype: str | None
@@ -133,7 +134,7 @@ def _message(text: str, found: Operands, before: Operands | None) -> str:
 
 
 def _is_traced() -> bool:
-    """Whether JAX now traces operations into a program. Outside jit it computes derivatives and batches immediately."""
+    """Whether JAX now traces operations into a program, as inside jit. Under grad or vmap alone, it does not."""
     return isinstance(jax.lax.neg(np.float32(0)), jax.core.Tracer)
 
 
@@ -189,7 +190,7 @@ def signatures(
 
 
 def _with_same(found: tuple[Signature, ...], operands: Sequence[Any]) -> tuple[Signature, ...]:
-    """Mark repeated operands in the signatures. Equal steps on such operands are then computed once."""
+    """Mark operands that are the same array or tensor (`Signature.same`), so that equal steps are computed once."""
     arrays = [
         id(x.values if isinstance(x, SparseTensor) else x.pattern if isinstance(x, BarePattern) else x)
         for x in operands

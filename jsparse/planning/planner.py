@@ -3,10 +3,10 @@
 steps        a product of three or more operands may be split into smaller products (`contraction_path`)
 conversions  dynamic patterns that are not concordant are converted to another storage order first (`concordize`)
 collapse     index variables that always occur together at adjacent levels become one (`rewrites`)
-entries      a product with a matrix for each stored entry goes over the entries one by one (`rewrites`)
-output       the caller's request, else what the rules infer; a new static pattern is found while planning (`output`)
-terms        for each product, the parameter of the primitive that computes it
-ones         factors for index variables that only dense levels of bare patterns carry (`rewrites`)
+entries      a product that multiplies each stored entry by a matrix becomes one loop over the entries (`rewrites`)
+output       the caller's request or the rules decide where a result is stored; a new static pattern is found (`output`)
+terms        each product gets the parameter of the primitive that computes it
+ones         index variables that only dense levels of bare patterns carry get a factor of ones (`rewrites`)
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SURPRISES = 3  # how often, at most, a path is chosen again by the entries that 
 
 
 class _Begun(NamedTuple):
-    """A snapshot of the planner: how many instructions, values and steps there are, and the values that were made."""
+    """A snapshot of the planner: the numbers of its instructions, values and steps, and which values it has made."""
 
     instructions: int
     values: int
@@ -108,9 +108,9 @@ class _Planner:
         return self._selected(term, term.assignment.target, accesses, values, range(len(values)))
 
     def entry_by_entry(self, term: Term) -> Term:
-        """Replace an operand whose entries multiply by matrices: the operand's values and coordinates become factors.
+        """Make factors of the values and the coordinates of a sparse operand, so that one loop visits its entries.
 
-        A term that has no such operand is returned as it is.
+        This is done if each entry multiplies a matrix (`multiplies_matrices`). Other terms are returned as they are.
         """
         number = multiplies_matrices(term)
         if number is None:
@@ -150,7 +150,8 @@ class _Planner:
     def compute(self, terms: list[Term], output: Stored | Format, nse: int | None, is_step: bool = False) -> int:
         """Append the instructions for a sum of terms: for steps and conversions, and then for the sum.
 
-        A step whose new pattern stores everything is dense. Returns the number of the sum's value.
+        The result of a step is dense if its new pattern would store every element. Returns the number of the sum's
+        value.
         """
         shape, dtype, repeated = terms[0].shape, terms[0].dtype, tuple[int, ...]()
         if output is None:
@@ -181,7 +182,7 @@ class _Planner:
         return self.add(SumOfProducts(stored, made, dtype), Signature(shape, dtype, False, on))
 
     def _on_full_pattern(self, term: Term, pattern: Pattern) -> int:
-        """Append the instructions for a term whose pattern stores everything: a dense array has the same values."""
+        """Append the instructions for a term whose result stores every element: a dense product, moved to `pattern`."""
         target, order = term.assignment.target, pattern.format.order
         stored = Assignment(Access(target.tensor, tuple(target.indices[dim] for dim in order)), term.assignment.factors)
         made = self.compute([replace(term, assignment=stored)], None, None)
@@ -196,7 +197,8 @@ class _Planner:
     def _on_known(self, term: Term) -> Term:
         """Remove bare patterns from a term whose result has a known pattern, if they store every entry of the result.
 
-        Steps of the term may have dense results, since the pattern of the result does not follow from their patterns.
+        The known pattern already has the restrictions of these bare patterns. Steps of the term may now have dense
+        results, since no pattern has to be found from theirs.
         """
         left = [
             n
@@ -232,7 +234,10 @@ class _Planner:
         return [self._dense_term(term) for term in terms]
 
     def _dense_term(self, term: Term) -> Term:
-        """Split a term of a dense sum if it carries all index variables of the result and promotes as the sum does."""
+        """Split a term of a dense sum into steps, if the term carries all index variables of the result.
+
+        Its operands must also promote to the dtype to which all operands of the sum promote, or be bare patterns.
+        """
         own = self._of_dtype(term, term.added.dtype)
         carried = {v for indices in term.indices for v in indices}
         if set(term.kept) <= carried and (own.dtypes.promoted == term.dtypes.promoted or term.is_bare):
@@ -307,8 +312,9 @@ class _Planner:
         return replace(product, assignment=assignment, operands=operands, values=numbers)
 
     def _concordant(self, terms: Sequence[Term], provisional: PatternRef | None) -> list[Term]:
-        """Convert values of terms to other formats if no order of loops walks all as stored, or if conversions pay.
+        """Convert values of terms to other formats where that is necessary or pays.
 
+        It is necessary if no order of loops is concordant with all patterns of a term.
         A schedule assumes operands as they are stored, so with schedules only discordant operands are converted.
         """
         if self.schedules:
@@ -364,7 +370,10 @@ class _Planner:
         return OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
 
     def _source(self, on: PatternRef) -> int | None:
-        """Return the number of the value with a dynamic pattern's index arrays and the most transposed indices."""
+        """Return the number of a value that has the index arrays of a dynamic pattern; None if there is none.
+
+        If there are several, the value with the most transposed indices is chosen.
+        """
         own = on.core
         assert own is not None
         cores = ((n, value.core) for n, value in enumerate(self.values))
@@ -377,16 +386,17 @@ class _Planner:
 
 
 def _stores_everything(pattern: Pattern) -> bool:
-    """Whether a pattern has an entry for each coordinate, once and in the order of its levels."""
+    """Whether a pattern stores each element once, in the order of its levels."""
     return pattern.nse == prod(pattern.shape) > 0 and len(pattern.format.levels) == len(pattern.shape)
 
 
 def _known(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
-    """Decide where a result is stored. Return NEW_PATTERN if its static pattern still has to be assembled.
+    """Decide where the result of a term is stored, after planning has found its static pattern (`assembly.result`).
 
-    The result of a step that stores everything is dense (None). If all entries of an operand are reached, the result
-    lies on the operand's pattern. If nothing is summed and the result has few entries, loops look up each entry in the
-    operands. Values of steps have numbers from `first` on.
+    The result of a step that stores every element is dense (None). If all entries of an operand are reached, the result
+    lies on the operand's pattern. If nothing is summed and the result has few entries, it lies on the found pattern:
+    loops look up each of its entries in the operands. In all other cases NEW_PATTERN is returned. Then one kernel may
+    find the entries again and compute their values. The results of steps are the values with numbers >= `first`.
     """
     found = assembly.result
     assert isinstance(found, Pattern)

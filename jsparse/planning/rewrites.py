@@ -1,25 +1,26 @@
-"""Rewrites of a term to an equal one: collapsed index variables, products entry by entry, factors of ones.
+"""Rewrites of a term to an equal term: collapsed index variables, products entry by entry, factors of ones.
 
 *Collapse*: two index variables that always occur at adjacent levels become one. `ijk,ijl->kl` becomes `pk,pl->kl`.
 
-The tuples (i, j) that an operand stores are numbered, and one level of the number p replaces the levels of i and j.
-Loops then have one level less, and a tuple is located by one lookup of its pointers. The entries keep their order, so
-the values stay as they are. There are two cases, both for static patterns:
+The tuples (i, j) that an operand stores are numbered. One level with the number p replaces the levels of i and j. So
+the loop nest has one loop less, and one lookup of pointers locates a tuple. The entries keep their order, so the values
+do not move. There are two cases, both for static patterns:
 
     shared    (i, j) are the first two levels of several operands; p numbers the tuples of all these operands, and the
-              level of p is dense where other levels lie below it
+              level of p is dense if the operand has more levels
     private   (j, k) are the last two levels of one operand and have short segments; p numbers its entries
 
-*Entry by entry*: products that multiply by a matrix for each stored entry, as in a relational graph convolution.
+*Entry by entry*: one loop visits the stored entries of a product in which each entry multiplies a matrix.
 
-In `rij,jc,rcf->if` every entry of A multiplies a row of x by the matrix W[r] of its relation r. Loops over the levels
-of A would load a matrix for each segment (r, i), which has a single entry in most cases. Instead, one loop visits the
-entries p = 0, 1, …, with A's coordinates as index relations R, I and J:
+An example is the relational graph convolution `rij,jc,rcf->if` of A, x and W. Every entry of A multiplies a row of x by
+the matrix W[r] of its relation r. Loops over the levels of A would load a matrix for each segment (r, i), which has a
+single entry in most cases. Instead, one loop visits the entries p = 0, 1, …, with A's coordinates as index relations R,
+I and J:
 
     O[i, f] = Σ A[p] · I(p, i) · J(p, j) · R(p, r) · x[j, c] · W[r, c, f]
 
-Then several entries of one relation are multiplied at a time, and the gradient of W is a sum over neighbouring entries.
-This is the indirect einsum of Insum (Won et al., 2026) for formats of coordinates.
+The kernel then multiplies several entries of one relation at a time, and the gradient of W is a sum over neighbouring
+entries. Insum (Won et al., 2026) computes formats that store coordinates in the same way, as indirect einsums.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ REMEMBERED = 64
 
 
 def multiplies_matrices(product: Term) -> int | None:
-    """Find the operand whose entries multiply one matrix each. Returns its index, or None if there is no such operand.
+    """Find an operand whose every entry multiplies a matrix. Returns its index, or None if there is no such operand.
 
-    It is the only sparse operand. Its static pattern has three levels or more, and most segments of the last level have
-    one entry. Some dense operand has an index variable of the sparse operand, an index variable of the result, and a
-    summed index variable that no pattern stores.
+    The operand is the only sparse operand. Its static pattern has three levels or more, and the segments of the last
+    level have little more than one entry on average. A dense operand holds the matrices: it has an index variable of
+    the sparse operand, an index variable of the result, and a summed index variable that no pattern stores.
     """
     sparse = [n for n, x in enumerate(product.operands) if x.stored is not None]
     if len(sparse) != 1 or not product.semiring.is_linear:
@@ -103,9 +104,9 @@ def needed_ones(product: Term) -> list[tuple[Access, Ones]]:
     """The factors of ones that a product needs: one for each summed index variable over which no loop runs.
 
     Loops walk the cores of patterns and run over the axes of arrays. If no values lie on a pattern, no loop runs over
-    the dense levels below its core. But `ijab,j->i` of blocks without values has to add each product once for every a
-    and b. So vectors of ones over a and over b become factors, as in any product of arrays. A product without values
-    and without loops has at least the factor 1.
+    the dense levels below its core. But a sum has to add each product for all coordinates of these levels: for every a
+    and b in `ijab,j->i`, if the first operand is a bare pattern of blocks. So vectors of ones over a and over b become
+    factors. A product without values and without loops gets the factor 1.
     """
     added: list[tuple[IndexVar, ...]] = [(v,) for v in product.unread]
     if not added and product.is_bare and not product.walks:
@@ -135,7 +136,7 @@ class Collapsed:
 
 
 class _Held(NamedTuple):
-    """An operand (its index is `number`) that has the two index variables at the levels `level` and `level + 1`."""
+    """An operand to collapse, with the index `number`. Its levels `level` and `level + 1` are to become one level."""
 
     number: int
     core: Pattern
@@ -175,7 +176,7 @@ def _levels(product: Term, number: int) -> list[IndexVar]:
 
 
 def _holders(product: Term, first: IndexVar, second: IndexVar) -> list[_Held] | None:
-    """The operands with these index variables; None unless each operand has them at adjacent static levels."""
+    """The operands that have one of these index variables; None unless all have both, at adjacent static levels."""
     found = []
     for number, (x, indices) in enumerate(zip(product.operands, product.indices, strict=True)):
         if first not in indices and second not in indices:
@@ -192,7 +193,7 @@ def _holders(product: Term, first: IndexVar, second: IndexVar) -> list[_Held] | 
 
 
 def _operand(product: Term, held: _Held, core: Pattern, var: IndexVar) -> tuple[int, Pattern, tuple[IndexVar, ...]]:
-    """The index, the pattern and the index variables of a collapsed operand. Its dimensions are in level order."""
+    """The index, pattern and index variables of an operand after its collapse. Its dimensions are in level order."""
     levels = _levels(product, held.number)
     names = (*levels[: held.level], var, *levels[held.level + 2 :])
     return held.number, core.extended([product.sizes[v] for v in names[len(core.shape) :]]), names

@@ -144,7 +144,7 @@ def relation_signature(pattern: Pattern) -> Signature:
 
 
 def _integer() -> np.dtype:
-    """The dtype of a product of bare patterns."""
+    """The dtype of a product in which all operands are bare patterns: JAX's default integer dtype."""
     return np.dtype(jax.dtypes.canonicalize_dtype(int))
 
 
@@ -185,13 +185,16 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class BarePattern(Patterned):
-    """A pattern as an operand."""
+    """An operand that is a pattern without values."""
 
     pattern: Pattern | DynamicPattern
 
 
 class IndexRelation(BarePattern):
-    """A table of integers as an operand. It is a pytree whose leaves are the index arrays of a dynamic pattern."""
+    """An operand that relates index variables by a table of integers, which is stored as a pattern.
+
+    It is a pytree. Its leaves are the index arrays of a dynamic pattern; a static pattern has no leaves.
+    """
 
 
 def _flatten(relation: IndexRelation) -> tuple[tuple[DynamicPattern, ...], Pattern | None]:

@@ -1,8 +1,8 @@
 """Terms of a sum of products, with the signatures of their operands and the checked sizes of their index variables.
 
-A pattern that is given for the result may lack dimensions of the result, which dense levels then store. The pattern's
-dimensions belong to indices of the result, in the same order. The sizes decide to which indices, and must leave only
-one choice:
+A pattern that is given for the result may have fewer dimensions than the result. Dense levels then store the other
+dimensions. The pattern's dimensions belong to indices of the result, in the same order. Their sizes show to which
+indices they belong. It is an error if several choices have these sizes:
 
     ihd,jhd->ijh    a pattern of shape (n, n) has the indices i and j, if h has another size than n
     bijh            the pattern has the indices i and j, if neither b nor h has size n
@@ -234,9 +234,9 @@ class Term:
 
     @cached_property
     def index_sources(self) -> tuple[int, ...]:
-        """For each walked dynamic pattern, the number of a value with the pattern's index arrays, or `OUTPUT`.
+        """For each walked dynamic pattern, the number of a value that has its index arrays.
 
-        The value also has the transposed indices that the walk uses.
+        The value also has the transposed indices that the walk uses. `OUTPUT` stands for the result's own pattern.
         """
         lying = [(self.values[n], self.key_of(n), x.core) for n, x in enumerate(self.operands) if x.core is not None]
         if self.on is not None and self.on.core is not None:
@@ -254,7 +254,10 @@ class Term:
         return [pattern for pattern in patterns if pattern is not None]
 
     def spec_on(self, result: PatternRef | None) -> Spec | None:
-        """The loops for a dense result, or for a result on a pattern; None if no pattern is walked."""
+        """The parameter of the primitive for a result on the pattern `result`, or for a dense result (None).
+
+        Returns None if no pattern is walked.
+        """
         on_core = [_levels(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
         walks = self.walked(result)
         if not walks:
@@ -329,7 +332,7 @@ def _check_rank(text: str, access: Access, operand: Signature) -> None:
 
 
 def _walks(tensors: Sequence[tuple[PatternRef | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, PatternAccess]:
-    """The distinct accesses to patterns. An access that tensors share gets their largest set of transposed indices."""
+    """The distinct accesses to patterns. An access of several tensors gets their longest list of transposed indices."""
     walks: dict[WalkKey, PatternAccess] = {}
     for core, levels in filter(None, (_levels(on, indices) for on, indices in tensors)):
         walk = PatternAccess(levels[: core.ndim], core.pattern, core.derived)
@@ -340,7 +343,7 @@ def _walks(tensors: Sequence[tuple[PatternRef | None, tuple[IndexVar, ...]]]) ->
 
 
 def _levels(on: PatternRef | None, indices: tuple[IndexVar, ...]) -> tuple[Core, tuple[IndexVar, ...]] | None:
-    """The core of a tensor's pattern and the index of each level; None for a dense tensor."""
+    """The core of a tensor's pattern, and the index variable of each level; None for a dense tensor."""
     core = None if on is None else on.core
     if on is None or core is None:
         return None
@@ -402,7 +405,7 @@ def _check_given_shape(
 
 
 def extended_to(text: str, target: Access, out: PatternRef, sizes: Mapping[IndexVar, int]) -> PatternRef:
-    """Extend the pattern `out` by dense levels for the target's indices that `out` lacks. `sizes` has known sizes.
+    """Extend the pattern `out` by dense levels for the target's indices that `out` lacks. `sizes` are known sizes.
 
     Raises ShapeError if no choice of indices has the pattern's sizes, or if several choices have them.
     """
@@ -433,7 +436,7 @@ def extended_to(text: str, target: Access, out: PatternRef, sizes: Mapping[Index
 
 
 def _first_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:
-    """The first indices that have the sizes of `shape`, in order; None if there are no such indices."""
+    """Choose indices from `names` with the sizes of `shape`, in order and as early as possible; None if that fails."""
     found: list[IndexVar] = []
     for v in names:
         if len(found) < len(shape) and sizes[v] == shape[len(found)]:
@@ -442,7 +445,10 @@ def _first_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mappin
 
 
 def _last_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:
-    """The last indices that have the sizes of `shape`. They equal the first choice if there is only one choice."""
+    """Choose indices from `names` with the sizes of `shape`, in order and as late as possible; None if that fails.
+
+    They equal the first choice if only one choice is possible.
+    """
     found = _first_choice(names[::-1], shape[::-1], sizes)
     return None if found is None else found[::-1]
 

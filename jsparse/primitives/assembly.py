@@ -35,7 +35,7 @@ SORT = 25.0  # the cost of sorting one coordinate tuple, in multiply-adds
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class OutputPattern:
-    """The set of coordinate tuples that the operands' patterns reach in a sum of products, whatever their values.
+    """The coordinate tuples of a sum of products that the operands' patterns reach. Values of operands do not matter.
 
     Attributes:
         kept: the index variables of the result.
@@ -61,7 +61,7 @@ class OutputPattern:
         return replace(counting, statements=statements, ordered=True)
 
     def term_plans(self) -> list[Plan]:
-        """Return the cheapest plan for each term alone. Its loops may reach tuples in any order and more than once."""
+        """Return the cheapest plan for each term alone. A plan may reach tuples in any order and more than once."""
         taken = ([self.walks[n] for n in term] for term in self.terms)
         return [plan(_counting(self, t), stored_patterns(walks)) for t, walks in zip(self.terms, taken, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Batching of a spec: a batch axis is one more index variable, for every semiring and mask.
+"""Batching of an einsum: the batch axis becomes one more index variable of its `Spec`, for every semiring and mask.
 
 With one exception, no array is copied to move its batch axis. A dense array keeps the batch axis where it is. Values on
 a pattern have the batch axis before or after the axis of positions. The exception: if the pattern itself is batched,
@@ -79,7 +79,7 @@ def _like_a_factor(result: ArrayAccess, name: IndexVar, grown: Spec) -> ArrayAcc
     """Return the result's term with the batch index variable, placed as in the largest batched factor.
 
     The batch variable comes first if it comes first in that factor, else after the variables that precede it there. If
-    patterns are batched, the batch variable stays before the positions, because each member may overflow separately.
+    patterns are batched, it stays before the positions, so that each member that overflows can be set to NaN alone.
     """
     having = [term for term in grown.factors if name in term.before or name in term.behind]
     if not having or name in _lead(result, grown):
@@ -102,7 +102,7 @@ def _one_by_one(
 ) -> jax.Array:
     """Compute the result one batch member at a time.
 
-    Loops can walk some patterns only by transposed indices. Batches of these patterns cannot use transposed indices.
+    This is for einsums in which loops can walk some patterns only by transposed indices, which batches cannot use.
     """
     stacked = [jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True) if axis is not None]
 

@@ -2,15 +2,14 @@
 
     R = Σ  X₁ · X₂ · … · Xₙ
 
-Every factor and the result is a *term*: a dense array, or values on the pattern. The product is linear in each
-factor, so
+Every factor and the result is a *term*: a dense array, or values on a pattern. The product is linear in each factor, so
 
     JVP        dR = Σₙ X₁ · … · dXₙ · … · Xₙ
     transpose  X̄ₙ = Σ R̄ · ∏ₘ≠ₙ Xₘ,  summed over the indices that Xₙ lacks
 
-which is again an einsum of this kind: the JVP replaces one factor, and the transpose exchanges the terms of Xₙ and of
-the result. If Xₙ lies on a pattern, its cotangent is computed on that pattern only (a sampled product): no dense array
-of a sparse tensor's shape ever exists. A batch axis is one more index variable. So one primitive is closed under
+Both are computed by einsums of this kind: the JVP replaces one factor, and the transpose exchanges the terms of Xₙ and
+of the result. If Xₙ lies on a pattern, its cotangent is computed on that pattern only (a sampled product): no dense
+array of a sparse tensor's shape ever exists. A batch axis is one more index variable. So one primitive is closed under
 differentiation, transposition and batching.
 
 The dtypes of factors and result may differ: a cotangent has the dtype of its factor. Nothing is conjugated, by JAX's
@@ -23,14 +22,15 @@ Over a semiring other than (+, ·), a product is not linear. Its derivative is
 where d(⊗X) is Σₙ dXₙ if ⊗ is +, and Σₙ dXₙ · ∏ₘ≠ₙ Xₘ if it is ·. The combinations that attain R share the derivative
 equally, as in `jnp.max`. If none attains it (an empty reduction, or NaN), the derivative is 0.
 
-    R = Π X     of one factor: with Z the number of zeros among the entries and N the product of the others
+The reduction R = Π X multiplies elements of a single factor X. Let Z be the number of zeros that are multiplied, and N
+the product of all other elements. The derivative is
 
     dR = R · Σ dX / X  (over X ≠ 0)  +  N · Σ dX  (over X = 0)  where Z = 1
 
-The first derivative is exact for any entries. Higher derivatives are exact unless two or more factors are 0: then they
-are 0.
+It is exact for any elements. Higher derivatives are exact unless two or more elements are 0: then they are 0.
 
-The derivative of min and max is made of einsums with a condition on the innermost product (`semiring.EqualityMask`):
+The derivative of min and max consists of einsums with a mask, which is a condition on a product
+(`semiring.EqualityMask`):
 
     R = Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · Yₘ
 
@@ -38,7 +38,7 @@ With T = min or max of X₁ ⊗ … ⊗ Xₙ over the summed index variables, th
 Without any Y, R is the number of these combinations. X and T are only compared, so R is piecewise constant in X and T.
 R is linear in each Y, with the JVP and the transpose above under the same mask.
 
-Results have a checkpoint name, by which policies of `jax.checkpoint` save them instead of recomputing them.
+Results have a checkpoint name, so that a policy of `jax.checkpoint` can choose to save them and not recompute them.
 """
 
 from __future__ import annotations

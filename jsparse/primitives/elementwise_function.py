@@ -114,7 +114,7 @@ class ElementwiseFunction:
         return self._derive(("transposed", unknown), transpose, avals, f"{self.name} transposed")
 
     def without(self, zeros: tuple[int, ...]) -> ElementwiseFunction:
-        """Return the function of the remaining arguments when the arguments with the indices `zeros` are 0."""
+        """Set the arguments with the indices `zeros` to 0. Return the function of the other arguments."""
         kept = [aval for n, aval in enumerate(self.jaxpr.in_avals) if n not in zeros]
 
         def restricted(*args: Any) -> Any:

@@ -4,8 +4,8 @@
 
 The sum is linear in each factor, and its pattern does not depend on the factors' values. So its JVP is a sum of
 `einsum`s on that pattern (for semirings other than (+, ·) see `primitives.einsum`). The transpose finds the pattern
-once more, and transposes the `einsum` of each term on that pattern. Without terms there are no values, and the result
-is the pattern, which has no derivative. A batch with values first finds the pattern, then computes values (`apart`).
+again, and transposes the `einsum` of each term on that pattern. Without terms there are no values, and the result is
+the pattern, which has no derivative. A batch with values is computed in two steps: patterns, then values (`apart`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> A
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, work: Entries) -> list[Any]:
-    """Find the pattern once more, and transpose on it the einsum of each term that has an unknown factor."""
+    """Find the pattern again, and transpose the einsum on it of each term that has an unknown factor."""
     cotangent, (factors, index) = cotangents[-1], work.split(operands)
     if any(_compat.is_undefined(array) for of in index for array in of):
         raise pattern_is_unknown()
@@ -86,7 +86,10 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Entries
 
 
 def _has_known_pattern(known: Sequence[bool], work: Entries) -> bool:
-    """Return whether a dynamic pattern can be found before its values: only values of factors are unknown."""
+    """Return whether a dynamic pattern can be found before its values are known.
+
+    This holds if some factors are unknown, but all index arrays are known.
+    """
     of_factors, of_index = work.split(known)
     found = all(flag for of in of_index for flag in of) and not all(flag for of in of_factors for flag in of)
     return found and not isinstance(work.result, Pattern)

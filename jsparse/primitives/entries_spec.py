@@ -31,7 +31,7 @@ class Entries:
         reached: the coordinates that are reached, and the patterns that reach them.
         coefficients: the number that multiplies each term.
         specs: each term as an einsum on the result's pattern. That pattern is the last of the spec's walks; the walks
-            before it are the patterns of `reached.terms`. There are no specs for index arrays without values.
+            before it are the patterns of `reached.terms`. Empty if the primitive computes index arrays, but no values.
         result: a static pattern, if the primitive returns only values; or the type of a dynamic pattern, if the
             primitive returns index arrays and values.
         schedule: steps that the kernel has to have; None if the scheduler decides everything.
@@ -54,8 +54,9 @@ class Entries:
     def is_fused(self) -> bool:
         """Whether one kernel may find the result's entries and compute their values.
 
-        Loops have to reach the entries in storage order and leave no index variable to vector lanes. A static result
-        must not be too large for int32 chunk offsets.
+        Loops over sparse levels have to bind all index variables, and reach the entries in storage order. So the result
+        may have no dense levels at its end, and sparse factors must carry all summed index variables. A static result
+        must have fewer than 2**31 slots, since the kernel's offsets of chunks are int32.
         """
         if isinstance(self.result, Pattern) and self.result.nse >= 2**31:
             return False

@@ -2,12 +2,12 @@
 
 Operands are moved to the plan's storage order, the plan's kernel is called, and the result is moved back.
 
-Some products need no rows: their loops walk the entries of a dynamic pattern as one segment. In a sum of all entries,
-or a product of values on one pattern, no factor is read by coordinates. If every level above the last one is full, as
-in csr, a single compressed level has the same entries at the same positions. Walking that level saves the loops over
-rows, which may be short. Coordinates out of range are still skipped.
+Some products need no loops over rows. In a sum of all entries, or a product of values on one pattern, no factor is read
+by coordinates. If every level above the last one is full, as in csr, a single compressed level has the same entries at
+the same positions. So one loop over that level walks all entries of a dynamic pattern, and saves the loops over rows,
+which may be short. Coordinates out of range are still skipped.
 
-Complex products are sums of real products of parts: kernels compute with real numbers only.
+Kernels compute with real numbers only. So a complex product is a sum of products of real and imaginary parts:
 
     (a + ib) · (c + id) · x  =  (a·c·x - b·d·x) + i (a·d·x + b·c·x)
 
@@ -155,7 +155,9 @@ def complex_as_real(
 
 
 def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> Any:
-    """Whether an unbatched pattern overflowed, a bool array (). None if no pattern can, or if `dtype` has no NaN.
+    """Whether a pattern that is not batched has overflowed: a bool array of shape ().
+
+    The result is None if no such pattern can overflow, or if `dtype` has no NaN.
 
     A pattern that overflowed lacks some of its entries, so every result on it would be wrong. The result is NaN
     instead. The pattern's index arrays contain the flag (the true count). Every product of a derivative walks the same
@@ -166,7 +168,7 @@ def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> A
 
 
 def poisoned(out: Any, spec: Spec, index: Sequence[Sequence[Any]]) -> Any:
-    """Set a result to NaN for each batch member whose pattern overflowed; everywhere if it is summed over members."""
+    """Set a result to NaN for each batch member whose pattern overflowed; everywhere if the members are summed."""
     before = spec.result.before
     for lead, flag in _flags(spec, out.dtype, index, batches=True):
         summed = tuple(n for n, v in enumerate(lead) if v not in before)

@@ -23,7 +23,7 @@ GRAIN = 1 << 14  # slots in a chunk; with fewer, waking a thread costs more than
 
 @lru_cache(maxsize=256)
 def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Problem, Schedule]:
-    """Return the problem `R[b, q, t] = V[b, G[q], t]`, which omits b or t if its size is 1, and a schedule.
+    """Return the problem `R[b, q, t] = V[b, G[q], t]` and its schedule. An index b or t of size 1 is left out.
 
     The number of slots is not part of the problem, so patterns of all sizes share one kernel.
     """

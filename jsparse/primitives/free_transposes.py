@@ -1,9 +1,10 @@
 """Transposes that cost nothing, because XLA chooses the layouts of the arrays between them.
 
-A layer x W with the batch in front transposes x and the product. The routine `swap` is faster than XLA's transpose. But
-XLA removes two transposes with only elementwise operations between them: it stores the arrays between them in the other
-layout. So before a swap becomes a call, its operand is traced back. If the operand is computed from other swaps by
-elementwise operations only, all of these swaps become transposes that XLA can see.
+A layer that computes x W, where the first axis of x is the batch, transposes both x and the product. The routine `swap`
+is faster than XLA's transpose. But XLA can remove two transposes if only elementwise operations lie between them: it
+stores the arrays between them in another layout. So before a swap is lowered to a call of the routine, the operations
+that compute its operand are searched. If the operand is computed from other swaps by elementwise operations only, all
+of these swaps become transposes that XLA can see.
 
 While a swap is lowered, later operations are not known. So a swap becomes a call at first. If it becomes a transpose
 later, the uses of the call's result are replaced, and XLA removes the unused call.
@@ -64,7 +65,9 @@ class _Search:
         self.seen: set[Any] = set()
 
     def follow(self, value: Any, calls: tuple[Any, ...] = ()) -> bool:
-        """Return whether a value comes from swaps and transposes only. Broadcasts are skipped: they have no layout yet.
+        """Return whether a value is computed from swaps and transposes only, by elementwise operations.
+
+        Broadcasts and constants may take part: XLA can store them in any layout.
 
         Args:
             calls: the function calls that contain the value, outermost first.

@@ -1,17 +1,18 @@
 """`fused`: one operation that consists of several others and becomes one kernel.
 
-Its parameter is a closed jaxpr. Transformations differentiate and batch this jaxpr as the user wrote it, with the
+Its parameter is a closed jaxpr J. Transformations differentiate and batch this jaxpr as the user wrote it, with the
 custom rules of the functions inside the jaxpr:
 
     JVP        (R, statistics) = fused(J')(x),  dR = fused(dJ)(x, statistics, dx)
     transpose  the transpose of the jaxpr in its linear arguments, fused again
     batch      the batched jaxpr, fused again
 
-J' also returns the reductions inside J, such as the maximum and the sum of each row of a softmax. dJ takes these
-statistics as operands, and recomputes from them the values on the pattern that it needs. So nothing with an element for
-each stored entry is kept between the forward and the backward pass (as in FlashAttention; Dao et al., NeurIPS 2022). A
-derivative is one operation, since its parts need not be linear in the tangents. If a jaxpr is no longer one chain after
-a transformation, lowering cuts it into several (`primitives/chain/grouping.py`).
+J' is a jaxpr that also returns the reductions inside J, such as the maximum and the sum of each row of a softmax. The
+jaxpr dJ computes the tangents. It takes these statistics as operands, and recomputes the values on the pattern that it
+needs. So no array with an element for each stored entry is kept between the forward and the backward pass (as in
+FlashAttention; Dao et al., NeurIPS 2022). One operation computes the tangents. It is linear in dx, but the operations
+inside dJ need not be. If a jaxpr is no longer one chain after a transformation, lowering cuts it into several chains
+(`primitives/chain/grouping.py`).
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _names(jaxpr: Any) -> list[list[str]]:
 
 
 def execute_fused(*operands: Any, closed: Any) -> list[Any]:
-    """The lowering on CPU: one kernel for a chain, several kernels otherwise."""
+    """Compute `fused` on CPU: by one kernel if the jaxpr is a chain, else by several kernels."""
     if refusal(closed) is None:
         return execute_chain(*operands, closed=closed)
     return run_groups(closed, operands, lambda chain, given: execute_chain(*given, closed=chain))
@@ -89,7 +90,7 @@ def as_chain(primitive: Any, otherwise: Callable[..., Any]) -> Callable[..., Any
 
 
 def evaluate_fused(*operands: Any, closed: Any) -> list[Any]:
-    """The lowering on other platforms: operation by operation."""
+    """Compute `fused` on platforms without kernels: one operation of the jaxpr after another."""
     return _compat.evaluated(closed, operands)
 
 
@@ -157,10 +158,10 @@ def _reduces(equation: Any) -> bool:
 
 
 def _compared(jaxpr: Any) -> set[Any]:
-    """The variables that are compared with others, directly or as copies.
+    """The variables that equations compare with others, and the variables from which copies or einsums compute them.
 
-    A derivative asks which entries equal the maximum. The values that it recomputes may differ in their last bit from
-    the values of the forward pass, so it also recomputes the maximum.
+    The derivative of a maximum asks which entries equal the maximum. It recomputes the entries, and they may differ in
+    the last bit from the entries of the forward pass. So it has to recompute the maximum, too.
     """
     found = set[Any]()
     for equation in reversed(jaxpr.eqns):

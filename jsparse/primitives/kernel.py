@@ -91,7 +91,7 @@ def lower_kernel(
     results: tuple[tuple[tuple[int, ...], np.dtype], ...],
     patterns: tuple[Pattern, ...],
 ) -> Any:
-    """The lowering on CPU."""
+    """Lower the primitive `kernel` on CPU, to a custom call of XLA."""
     return custom_call(ctx, operands, call, patterns)
 
 
@@ -123,7 +123,7 @@ def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *keepalive:
 class _KeepAlive:
     """The objects that a program keeps alive.
 
-    After pickling and unpickling there are none, because a serialized executable looks up its calls where it is loaded.
+    Pickling leaves them out. A serialized executable needs none: the process that loads it finds the kernels itself.
     """
 
     def __init__(self, *keepalive: object) -> None:

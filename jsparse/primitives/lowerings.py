@@ -142,13 +142,13 @@ def _rules(primitive: Primitive) -> dict[str | None, Rule]:
 
 
 def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
-    """Convert a function for lowerings, which trace it, to a function of known arrays, for `_compat.run_once`.
+    """Convert a function that lowerings trace to a function that runs without a program, for `_compat.run_once`.
 
     On numpy arrays, `function` calls kernels and routines immediately.
 
-    The new function returns None where a program has to do the work: if operands are unknown, if operands are complex
-    (XLA splits complex numbers into parts), if `jax.debug_nans` searches each program for NaN, or if programs have no
-    kernels.
+    The new function returns None if a program has to do the work. That is the case if operands are unknown or complex
+    (XLA splits complex numbers into parts), if `jax.debug_nans` searches each program for NaN, or if the setting
+    `jsparse.config.backend` excludes kernels.
     """
 
     def computed(*operands: Any, **params: Any) -> Any:
@@ -181,7 +181,7 @@ IN_PLACE = (einsum_p, fused_p, routine_p)
 
 
 def _by_platform(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> Any:
-    """Lower a primitive of `IN_PLACE` by the rule for the platform. JAX looks up the rules of other primitives only."""
+    """Lower a primitive in the tuple `IN_PLACE` by its rule for the platform. JAX finds rules of other primitives."""
     return _compat.lower_by_platform(ctx, primitive, _rules(primitive), *operands, **params)
 
 

@@ -112,7 +112,7 @@ def _with_one_unknown(function: ElementwiseFunction, arguments: Sequence[Any], n
 
 
 def _summed_to(x: Any, shape: tuple[int, ...]) -> Any:
-    """Sum a cotangent over the axes along which the argument has size 1, and was repeated."""
+    """Sum a cotangent to an argument's shape: over the axes along which the argument of size 1 was repeated."""
     axes = tuple(n for n, (have, want) in enumerate(zip(x.shape, shape, strict=True)) if have != want)
     return jnp.sum(x, axes, keepdims=True, dtype=x.dtype) if axes else x
 

@@ -121,8 +121,8 @@ def nan_where(condition: Any, x: Any) -> Any:
 def true_count(end: Any, source: DynamicType, result: DynamicType) -> Any:
     """Return the count that marks a result as overflowed if its source has overflowed; 0 if the source has not.
 
-    The count is the source's true count, in units of the positions that the result's last pointers count, but at least
-    one more than the result's capacity.
+    It is the source's true count, converted to the number of positions in the level of the result's last pointers. But
+    it is at least one more than the result's capacity.
 
     Args:
         end: the last element of the source's last pointers, for each pattern of a batch.

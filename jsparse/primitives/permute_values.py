@@ -51,7 +51,10 @@ def _abstract(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
 
 
 def _directly(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> Any:
-    """Gather on the host, since most calls are for a new number of slots. A numpy array gives a numpy array."""
+    """Gather on the host; None if a program has to do it. A numpy array gives a numpy array.
+
+    Most calls have a new number of slots, and XLA would compile a program for each number.
+    """
     if not is_on_host(values) or (values.ndim != 1 and not isinstance(values, np.ndarray)):
         return None
     check_shape(values, _shape(values, relayout, not inverse, axis), None, "values that are moved")
@@ -67,7 +70,7 @@ def _directly(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
 
 
 def compute_permutation(values: jax.Array, *, relayout: Relayout, inverse: bool, axis: int) -> jax.Array:
-    """The lowering on platforms without kernels: a gather."""
+    """Compute `permute_values` by a gather of XLA, on platforms without kernels."""
     index = relayout.scatter if inverse else relayout.gather
     if not len(index) or not values.shape[axis]:
         return jnp.zeros((*values.shape[:axis], len(index), *values.shape[axis + 1 :]), values.dtype)

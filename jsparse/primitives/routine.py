@@ -96,7 +96,7 @@ def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:
 
 
 def swapped(x: Any) -> Any:
-    """Transpose the last two dimensions of an array in memory, as jnp.transpose does.
+    """Swap the last two dimensions of an array in memory, as jnp.swapaxes does.
 
     The routine uses all threads and full cache lines. It has no derivative.
     """
@@ -124,7 +124,7 @@ def run_or_bind(
     results: tuple[Result, ...],
     keepalive: tuple[object, ...] = (),
 ) -> Sequence[Any]:
-    """Run a routine and return its results. On known operands it runs now, without the overhead of a primitive."""
+    """Run a routine and return its results. If all operands are known, it runs at once, without a primitive."""
     known = _directly(*operands, routine=routine, results=results, keepalive=keepalive)
     if known is not None:
         return known
@@ -156,7 +156,7 @@ def lower_routine(
     results: tuple[Result, ...],
     keepalive: tuple[object, ...],
 ) -> Any:
-    """The lowering on CPU."""
+    """Lower a routine to a custom call on CPU."""
     if isinstance(routine, Routine) and routine.name == "swap" and after_transposes(ctx, operands[0]):
         return [transposed(operands[0])]
     return custom_call(ctx, operands, KernelCall(routine.recipe, routine.bound), *keepalive)
@@ -167,7 +167,7 @@ def _directly(
 ) -> list[Any] | None:
     """Run a routine on the host. Return None if the operands are not known, or if the routine fails.
 
-    After a failure, a program runs the routine and reports the error. Only lowerings pass an `AssemblyCall`.
+    Then the caller has a compiled program run the routine. If the routine fails there, XLA raises its error.
     """
     if not is_on_host(*operands):
         return None
@@ -201,7 +201,7 @@ def _batch(
     results: tuple[Result, ...],
     keepalive: tuple[object, ...],
 ) -> Any:
-    """Add a leading batch axis. A routine has at most one batch axis, so a second one is merged into the first."""
+    """The batching rule: batch all operands along axis 0. A second batch axis of a routine is merged into the first."""
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     moved = [
         jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)

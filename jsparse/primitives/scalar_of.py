@@ -40,13 +40,13 @@ class NoScalar:
 def scalar_of(closed: Any, arguments: Sequence[Scalar], prefix: str = "t") -> Scalar | NoScalar:
     """Translate a closed jaxpr of scalars to a scalar expression, or return the reason why there is none.
 
-    Values that are used several times have local names, which begin with `prefix`: a value that is shared in the jaxpr
-    is computed once. Arithmetic is in the dtype in which a statement with these arguments and this result computes
-    (`compiler.dtypes.accumulator`), and results in narrower floats are rounded as in JAX. Conditions become 1 and 0.
+    A value that the jaxpr uses several times has a local name, which begins with `prefix`, and is computed once.
+    Arithmetic is in the dtype that `compiler.dtypes.accumulator` gives for the arguments and the result. Results in
+    narrower floats are rounded as in JAX. A result that is a bool becomes the number 1 or 0.
 
     Args:
-        arguments: for each argument of the jaxpr, a scalar with a value in that dtype. For a bool, the scalar is a
-            number: 0 is false, and any other number is true.
+        arguments: for each argument of the jaxpr, a scalar with a value in the dtype of arithmetic. For a bool, the
+            scalar is a number: 0 is false, and any other number is true.
 
     Example: `jax.make_jaxpr(jax.nn.sigmoid)(1.0)` with `A[i]` is `logistic(A[i])`.
     """
@@ -208,7 +208,7 @@ def _locals(value: Scalar) -> Counter[str]:
 
 
 def _substituted(value: Scalar, values: Mapping[str, Scalar]) -> Scalar:
-    """The expression with values in place of names."""
+    """Replace local names in an expression by the values of `values`."""
     match value:
         case Local(name=name):
             return values.get(name, value)

@@ -115,7 +115,7 @@ def _clamped(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
 
 
 def _rounded(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    """Round to the nearest integer. The rounding method rounds ½ to the even integer, or away from zero."""
+    """Round to the nearest integer. `rounding_method` says whether ½ is rounded to even, or away from zero."""
     if int(equation.params["rounding_method"]) == 1:
         return Apply("round", (operands[0],))
     x = builder.named(operands[0])
@@ -134,7 +134,7 @@ def _reduced_precision(builder: Builder, equation: Any, operands: list[Scalar]) 
 
 
 def _converted(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    """Convert a scalar. Bools become 0 or 1, and numbers the condition x != 0. Floats become integers by truncation."""
+    """Convert a scalar x. Bools become 0 or 1. A conversion to bool is x != 0. Floats become integers by truncation."""
     source, target = equation.invars[0].aval.dtype, equation.outvars[0].aval.dtype
     (x,) = operands
     if target.kind == "b":

@@ -102,7 +102,7 @@ def compute_softmax(
 ) -> Any:
     """Compute the softmax by einsums; with `are_slopes`, the slopes of logsumexp, which differ at infinite entries.
 
-    If `has_padding` is false, values in padding may be anything: one kernel does all the work and visits no padding.
+    `has_padding` is false inside a chain, whose kernel visits no padding. Values in padding may be anything there.
     """
     _, powers, sums = _exponentials(_widened(values), index, spec, over, has_padding, are_slopes)
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
@@ -126,7 +126,7 @@ def _abstract(*operands: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes
 
 
 def _tangent(weights: Any, change: Any, *index: Any, spec: Spec, over: Sequence[IndexVar]) -> Any:
-    """The tangent of a softmax whose result is `weights`."""
+    """The tangent of a softmax whose result is `weights`, for the tangent `change` of the values."""
     part = weights * change
     sums = einsum_p.bind(*_compat.same_varying((part, *index)), spec=_reduced(spec, over))
     return part - weights * _at_entries(sums, index, spec, over)
@@ -166,7 +166,7 @@ def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spe
 
 @dataclass(frozen=True)
 class _Given:
-    """A primitive whose parameters other than the spec are bound, for rules that pass only a spec."""
+    """A primitive with fixed values of all parameters except the spec, for rules that pass only a spec."""
 
     primitive: Any
     parameters: dict[str, Any]

@@ -153,7 +153,7 @@ class Spec:
         return Access(name, (*term.before, *levels, *term.behind))
 
     def axes(self, term: ArrayAccess, patterns: Sequence[int]) -> tuple[Axis, ...]:
-        """Return the storage axes of a term's array. `patterns` has the index of each walk in a problem's patterns."""
+        """Return the storage axes of a term's array. `patterns` has a problem's pattern index for each of `walks`."""
         outer = len(term.before)
         before = (Dense(n) for n in range(outer))
         if term.on is None:
@@ -195,7 +195,7 @@ class Spec:
 
     @property
     def subscripts(self) -> str:
-        """The subscripts of patterns without values, then of factors, and of the result, in storage order."""
+        """The subscripts of patterns without values, of factors, and of the result. Dimensions are in storage order."""
         lain_on = {term.on for term in (*self.factors, self.result)}
         bare = [walk.indices for n, walk in enumerate(self.walks) if n not in lain_on]
         terms = [self.access("", term).variables() for term in (*self.factors, self.result)]

@@ -1,6 +1,6 @@
 """The target of the custom call by which programs reach kernels. `import jsparse` registers the target with JAX.
 
-A program that another process exported needs nothing else of this package until it runs.
+The modules that build kernels are imported only when a program from another process needs a kernel.
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ __all__: list[str] = []
 
 @sparse_rule("dot_general")
 def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
-    """Contract with a tensor. Dimensions along which the tensor is repeated have no index in the tensor's term."""
+    """Compute a product with a tensor by an einsum.
+
+    If a value repeats its tensor along a dimension, the tensor has no index for that dimension in the einsum.
+    """
     (left, right), out = _subscripts(equation, np.ndim(lhs), np.ndim(rhs))
     if any(isinstance(x, SparseValue) and not x.background.is_zero for x in (lhs, rhs)):
         return _with_backgrounds(equation, [(lhs, left), (rhs, right)], out)
@@ -48,7 +51,7 @@ def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
 
 @deferred_rule("dot_general")
 def product_of_arrays(equation: Equation, lhs: jax.Array, rhs: jax.Array) -> Value:
-    """Defer a product that is larger than its factors: a sparse tensor may need few of its elements."""
+    """Defer a product that is larger than its factors together. A sparse tensor may need few of its elements."""
     if prod(equation.shape) <= np.size(dense(lhs)) + np.size(dense(rhs)):
         return NotImplemented
     (left, right), out = _subscripts(equation, np.ndim(lhs), np.ndim(rhs))
@@ -88,7 +91,10 @@ Factors = list[tuple[Any, str]]
 
 
 def _addends(equation: Equation, x: Value, letters: str) -> list[Factors]:
-    """Return products whose sum is the value. A product is repeated along indices that only the value has."""
+    """Return products whose sum is the value `x`, with the indices of each factor among `letters`.
+
+    A product that lacks some of `letters` is repeated along these dimensions of the value.
+    """
     if not isinstance(x, SparseValue):
         return [[(dense(x), letters)]]
     if x.background.is_zero:
@@ -123,7 +129,10 @@ def _term(equation: Equation, x: Value, letters: str) -> tuple[Any, str]:
 
 
 def _subscripts(equation: Equation, left: int, right: int) -> tuple[tuple[str, str], str]:
-    """Return the indices of both operands and of the result: batch dimensions first, then the rest of each operand."""
+    """Return the indices of both operands, which have `left` and `right` dimensions, and of the result.
+
+    The result has the batch dimensions first, then the remaining dimensions of each operand.
+    """
     (contract, batch) = equation.params["dimension_numbers"]
     letters = letters_of(left + right)
     lhs, rhs = list(letters[:left]), list(letters[left:])

@@ -143,13 +143,13 @@ def _strong(values: Sequence[Value]) -> list[Value]:
 
 @sparse_rule(*CALLS)
 def inlined(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret the function in place."""
+    """Interpret the equations of the function that is called."""
     return equation.interpret(equation.called, inputs)
 
 
 @deferred_rule(*CALLS)
 def inlined_if_deferred(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret a function of deferred arrays in place."""
+    """Interpret the equations of the function that is called if an argument is a deferred array."""
     return inlined(equation, *inputs) if any(isinstance(x, Deferred) for x in inputs) else NotImplemented
 
 
@@ -191,11 +191,11 @@ def solved(equation: Equation, *inputs: Value) -> list[Value]:
 
 @sparse_rule("custom_jvp_call")
 def with_own_push(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret the function. Forward differentiation interprets the custom derivative of the function."""
+    """Interpret the function and, when it is differentiated, its custom forward derivative."""
     return with_push(equation, equation.called, inputs)
 
 
 @sparse_rule("custom_vjp_call", "custom_vjp_call_jaxpr")
 def with_own_pull(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret the function. Reverse differentiation interprets the custom derivative of the function."""
+    """Interpret the function and, when it is differentiated, its custom reverse derivative."""
     return with_pull(equation, equation.called, inputs)

@@ -1,7 +1,7 @@
 """Functions of sparse values with custom derivatives (`jax.custom_jvp`, `jax.custom_vjp`).
 
-The derivative is traced for dense arrays, like the function, and interpreted during differentiation. Stored entries
-and a background that is an array have derivatives. A background that is a number is constant.
+The derivative is traced for dense arrays, like the function, and interpreted during differentiation. It is taken with
+respect to the stored entries, and to a background that is an array. A background that is a number is constant.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[
 def _opened(
     equation: Equation, called: Any, inputs: Sequence[Any]
 ) -> tuple[Opened, list[int], Callable[[Sequence[Any]], list[Any]]]:
-    """Return the opened inputs, the indices of the inputs that have derivatives, and the function of all leaves."""
+    """Return the inputs as an `Opened`, the indices of inputs that have derivatives, and the function of the leaves."""
     given = [_simple(x) for x in inputs]
     opened = Opened.of(given)
     active = [n for n, x in enumerate(given) if n not in opened.known and _has_derivative(x)]
@@ -88,7 +88,7 @@ def _opened(
 
 
 def _simple(x: Any) -> Any:
-    """Convert a value to a form for derivatives: entries are repeated, and the background has at most one array."""
+    """Convert a value to a form for derivatives: without repeated dimensions, and without `Background.products`."""
     return replace(whole(x), background=x.background.without_products()) if isinstance(x, SparseValue) else x
 
 
@@ -97,7 +97,7 @@ def _has_derivative(x: Value) -> bool:
 
 
 def _push(equation: Equation, active: Sequence[int]) -> Any:
-    """Trace the jaxpr (operands, tangents of the active operands) ↦ tangents of the inexact results."""
+    """Trace the jaxpr (operands, tangents of the operands `active`) ↦ tangents of the inexact results."""
 
     def push(operands: Sequence[jax.Array], changes: Sequence[jax.Array]) -> list[jax.Array]:
         primals = [operands[n] for n in active]
@@ -109,7 +109,7 @@ def _push(equation: Equation, active: Sequence[int]) -> Any:
 
 
 def _pull(equation: Equation, active: Sequence[int]) -> Any:
-    """Trace the jaxpr (operands, cotangents of the inexact results) ↦ cotangents of the active operands."""
+    """Trace the jaxpr (operands, cotangents of the inexact results) ↦ cotangents of the operands `active`."""
 
     def pull(operands: Sequence[jax.Array], changes: Sequence[jax.Array]) -> Any:
         out, pulled = jax.vjp(_of_active(equation, operands, active), *(operands[n] for n in active))

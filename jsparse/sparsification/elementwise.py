@@ -43,7 +43,7 @@ NAMES = sorted((ELEMENTWISE - OF_SHAPES) | {"add_any"})
 
 @deferred_rule(*NAMES)
 def elementwise_of_arrays(equation: Equation, *inputs: Any) -> Any:
-    """Compute numbers that are known while tracing. Defer functions that broadcast or that have deferred operands."""
+    """Compute the result of known numbers. Defer it if an operand is deferred, or all are smaller than the result."""
     numbers = [known_number(x) for x in inputs]
     if all(x is not None for x in numbers):
         found = evaluated(equation, numbers)
@@ -96,7 +96,7 @@ def _agrees(x: Value, first: SparseValue) -> bool:
 
 
 def _is_whole(x: Any, shape: tuple[int, ...]) -> bool:
-    """Whether an operand is an array of all elements of the result."""
+    """Whether an operand is an array with the shape of the result, and neither sparse nor deferred."""
     return not isinstance(x, SparseValue | Deferred) and np.shape(x) == shape
 
 
@@ -244,7 +244,7 @@ def product_of(equation: Equation, factors: Sequence[Value]) -> SparseValue:
 
 
 def is_addend(x: object, shape: tuple[int, ...]) -> bool:
-    """Whether an operand of a sum is a tensor of background 0, or an array of all elements of the result."""
+    """Whether an operand of a sum is a tensor of background 0, or an array with the shape of the result."""
     return x.background.is_zero if isinstance(x, SparseValue) else _is_whole(x, shape)
 
 

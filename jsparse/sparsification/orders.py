@@ -44,15 +44,18 @@ __all__: list[str] = []
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Lines:
-    """The slots of a tensor, grouped by lines along a dimension. Coordinates ascend, or descend, in each line.
+    """The slots of a tensor, sorted by lines: a line is a fibre along one dimension.
+
+    In each line, the slots are sorted by their coordinates in that dimension, in ascending or descending order. Element
+    n of each array belongs to slot order[n].
 
     Attributes:
-        order: the slots in this order. All other attributes have this order, too.
-        starts: whether a slot is the first slot of its line.
-        rank: the number of slots before a slot in its line.
-        missing: the number of elements before a slot in its line that are not stored.
-        coords: the coordinates of the slots, (ndim, nse).
-        is_used: whether a slot is not padding. All padding is in separate lines.
+        order: the slots in sorted order.
+        starts: whether the slot is the first slot of its line.
+        rank: the number of slots before the slot in its line.
+        missing: the number of elements before the slot in its line that are not stored.
+        coords: the coordinates of the slot, (ndim, nse).
+        is_used: whether the slot is not padding. All padding is in separate lines.
     """
 
     order: jax.Array
@@ -108,8 +111,8 @@ def arguments(equation: Equation, x: SparseValue) -> Value:
 def _first_unstored(tensor: SparseTensor, axis: int) -> jax.Array:
     """Find for each line along `axis` the smallest coordinate that is not stored, or the size if all are stored.
 
-    This is the number of stored coordinates that equal their rank in ascending order, since all later coordinates
-    exceed their rank.
+    The smallest missing coordinate is the number of stored coordinates that are equal to their rank in the line. All
+    stored coordinates after it are larger than their rank.
     """
     lines = Lines.of(tensor, axis)
     matches = (lines.missing == 0) & lines.is_used
@@ -175,8 +178,8 @@ def _largest_stored(tensor: SparseTensor, lines: Lines, axis: int, shape: tuple[
 def _first_places(lines: Lines, axis: int, shape: tuple[int, ...]) -> jax.Array:
     """Return the first k coordinates of each line that are not stored. They may be past the end of the line.
 
-    The n-th such coordinate is n plus the number of stored coordinates before it. These are the stored coordinates that
-    exceed their rank by at most n.
+    The coordinate with number n, from 0, is n plus the number of stored coordinates before it. A stored coordinate is
+    before it if it exceeds its rank in the line by at most n.
     """
     excess = jnp.where(lines.is_used, lines.missing, shape[-1])
     counted = jnp.zeros(shape, jnp.int32).at[(*lines.places(axis), excess)].add(1, mode="drop")
@@ -199,7 +202,7 @@ SCANS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 @sparse_rule(*SCANS)
 def scans(equation: Equation, x: SparseValue) -> Value:
-    """Defer running sums until a tensor selects them at its entries: most running sums differ from 0."""
+    """Defer running sums until an operation needs them at the entries of a tensor. Most of them differ from 0."""
     axis = equation.params["axis"]
     check_known(x, equation)
     if x.background.as_array(x.ndim, x.dtype).shape[axis] != 1:

@@ -62,10 +62,10 @@ class Origin:
 
     @staticmethod
     def of(source: JaxprEqn, called_from: Origin) -> Origin:
-        """Find the origin of an equation. Its jaxpr is called by the equation of `called_from`, or by the user.
+        """Find the origin of an equation. `called_from` is the origin of the call of the jaxpr that contains it.
 
         A library function that is traced once for several lines has no line of the user's code in its frames. The
-        result is then the line of the call.
+        result is then the line of `called_from`.
         """
         frames: Sequence[Frame] = _compat.traceback_frames(source)
         frames = _inside(frames) if called_from.is_call else frames
@@ -85,7 +85,7 @@ def _shown(frame: Frame) -> str:
 
 
 def _inside(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the frames inside the traced function. The caller's frames are missing, or follow the tracer's frames."""
+    """Return the frames inside the function that JAX traces: all frames before the first frame of JAX's tracer."""
     ends = (n for n, (file, _, name) in enumerate(frames) if file.startswith(JAX) and _is_tracer(name))
     return frames[: next(ends, len(frames))]
 
@@ -95,7 +95,7 @@ def _is_tracer(name: str) -> bool:
 
 
 def _function(inner: Sequence[Frame]) -> str:
-    """Return the name of the library layer or function that a line calls, from the frames below the line.
+    """Return the name of the library layer or function that a line calls, from the frames inside that call.
 
     A function of JAX counts only if the line itself calls it, not if a function of another library calls it.
     """

@@ -23,7 +23,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 @sparse_rule("reduce_sum")
 def sums(equation: Equation, x: SparseValue) -> Value:
-    """Sum the entries. An entry of a repeated tensor is counted once for each repeat."""
+    """Sum the entries. If the array repeats its tensor, each entry is counted as often as it is repeated."""
     axes = equation.params["axes"]
     if x.background.products:
         return _sums_with_products(whole(x), axes)
@@ -91,7 +91,10 @@ def _positions(axes: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
 
 
 def _unstored(tensor: SparseTensor, axes: Sequence[int], dtype: np.dtype) -> tuple[jax.Array, jax.Array | bool]:
-    """Return the number, in `dtype`, of elements that each part does not store, and whether it stores all elements."""
+    """Count the elements that are not stored in each part that is reduced over `axes`, in `dtype`.
+
+    Also return whether each part stores all elements: a bool array, or False for all parts.
+    """
     total, stored = prod(tensor.shape[dim] for dim in axes), jnp.asarray(counts(tensor, axes))
     if total > tensor.nse:
         return as_number(total, dtype) - stored.astype(dtype), False
@@ -105,9 +108,10 @@ def as_number(count: int, dtype: DTypeLike) -> jax.Array:
 
 
 def _repeated(x: SparseValue, axes: Sequence[int], dtype: np.dtype, repeat: Callable[..., Any]) -> jax.Array:
-    """Combine the background of each part with itself, once for each element not stored: a product or a power.
+    """Combine the background with itself, once for each element that is not stored, in each part reduced over `axes`.
 
-    Where all elements are stored, even an infinite background has no effect.
+    `repeat(b, n)` combines n numbers b: n · b for a sum, bⁿ for a product. If a part stores all elements, even an
+    infinite background has no effect.
     """
     left, is_full = _unstored(x.tensor, axes, dtype)
     background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), tuple(axes)).astype(dtype)
@@ -127,7 +131,7 @@ OPERATIONS: dict[str, Any] = {
 
 @sparse_rule(*METHODS)
 def extremes(equation: Equation, x: SparseValue) -> Value:
-    """Reduce the stored entries, and also the background if a part does not store all of its elements."""
+    """Reduce the stored entries, and the background where some of the reduced elements are not stored."""
     if equation.name in ("reduce_or", "reduce_and") and x.dtype != bool:
         raise equation.unsupported("combines bits of integers", "Pass A.todense() there.")
     check_known(x, equation)
@@ -149,7 +153,7 @@ def _of_stored(name: str, tensor: SparseTensor, axes: Sequence[int]) -> jax.Arra
 
 
 def _with_background(name: str, stored: jax.Array, x: SparseValue, axes: Sequence[int]) -> jax.Array:
-    """Combine the reduction of stored entries with the background, for parts that do not store all elements."""
+    """Combine the reduction of stored entries with the background, where some reduced elements are not stored."""
     if name == "reduce_prod":
         wide = np.dtype(unrounded(x.dtype.name))
         return (stored.astype(wide) * _repeated(x, axes, wide, jnp.power)).astype(x.dtype)

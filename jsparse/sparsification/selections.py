@@ -128,7 +128,10 @@ def _elements(equation: Equation, x: SparseValue, points: Array) -> jax.Array:
 
 
 def _index(equation: Equation, shape: tuple[int, ...], points: Array) -> tuple[tuple[Array, ...], Array | None]:
-    """Return the clipped coordinates of points in each dimension, and which points JAX fills (None: no points)."""
+    """Return the clipped coordinates of points in each dimension, and whether each point is out of range.
+
+    The latter is None if no point is out of range, or if JAX clips points that are, rather than give them fill values.
+    """
     numbers, result = equation.params["dimension_numbers"], equation.shape
     xnp: Any = np if isinstance(points, np.ndarray) else jnp
     index: list[Any] = [0] * len(shape)

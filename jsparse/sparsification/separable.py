@@ -22,7 +22,10 @@ MOST_TERMS = 8
 
 
 def combined(name: str, operands: Sequence[Products], dtype: np.dtype) -> Products:
-    """Apply an elementwise primitive to sums of products. Returns () if the result is long or no sum of products."""
+    """Apply an elementwise primitive to sums of products.
+
+    Returns () if the result is no sum of products, or has more than MOST_TERMS products.
+    """
     found: Products = ()
     first, *others = operands
     if name in ("add", "add_any"):

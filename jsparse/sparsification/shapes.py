@@ -103,7 +103,7 @@ def transposed(equation: Equation, x: SparseValue) -> Value:
 
 @deferred_rule("reshape", "squeeze")
 def reshaped_array(equation: Equation, x: Value) -> Value:
-    """Reshape the array that a deferred array repeats, if the result then repeats the reshaped array."""
+    """Reshape a deferred array that repeats a smaller array, by a reshape of the smaller array where that suffices."""
     if not isinstance(x, Deferred) or x.repeats is None:
         return NotImplemented
     array, dims = x.repeats
@@ -126,10 +126,11 @@ def reshaped(equation: Equation, x: SparseValue) -> Value:
 
 
 def regrouped(small: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
-    """Reshape `small`, which broadcasts to `shape`, along with `shape` to `wanted`. Returns its new shape, or None.
+    """Find the new shape of a small array, which broadcasts to an array that is reshaped from `shape` to `wanted`.
 
-    Both shapes are cut into groups of dimensions with the same number of elements. In each group the array has to vary
-    along all dimensions, or along none.
+    The small array has the shape `small`, with size 1 in dimensions along which it is repeated. `shape` and `wanted`
+    are cut into groups of dimensions with equally many elements. In each group the small array has to vary along all
+    dimensions, or along none. Returns None if it does not.
     """
     found: list[int] = []
     old = new = 0
@@ -205,7 +206,7 @@ def _completed(
     parts: Sequence[SparseValue],
     joined: Callable[[Sequence[SparseTensor]], SparseTensor],
 ) -> SparseValue:
-    """Complete the value of joined tensors. Slots of dense levels that no part stores get the background's elements."""
+    """Return the value of the joined tensor `found`. Slots that no part stores get the elements of the background."""
     value = SparseValue(found, tuple(found.shape), tuple(range(found.ndim)), background)
     if background.is_zero or found.nse <= sum(x.tensor.nse for x in parts):
         return value

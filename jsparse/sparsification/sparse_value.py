@@ -48,8 +48,9 @@ class Background:
         cause: the equation that made these elements differ from 0.
         array: an array of as many dimensions as the tensor, which broadcasts to the tensor's shape:
             `-A.mean(0)[None]` in `A - A.mean(0)`. It is None if there is a `value`.
-        products: the background as a sum of products of such arrays, if `value` and `array` are None. Sums and products
-            of matrices use `products`; for all other operations the background is unknown.
+        products: the background as a sum of products of arrays that broadcast like `array`, if `value` and `array` are
+            None. Sums over dimensions, and products with matrices, use `products`. All other operations treat the
+            background as unknown.
     """
 
     value: Any
@@ -59,7 +60,7 @@ class Background:
 
     @property
     def is_zero(self) -> bool:
-        """Whether the tensor is 0 where it stores nothing, as SparseTensors are."""
+        """Whether all elements that are not stored are 0, as in a SparseTensor."""
         return self.value is not None and bool(self.value == 0)
 
     @property
@@ -72,7 +73,7 @@ class Background:
         return jnp.full((1,) * ndim, self.value, dtype) if self.array is None else self.array
 
     def through(self, function: Callable[[jax.Array], jax.Array]) -> Background:
-        """Apply a function that moves or repeats elements to the arrays of the background. A number stays."""
+        """Apply a function that moves or repeats elements to the arrays of the background. A number is not changed."""
         products = tuple(tuple(map(function, factors)) for factors in self.products)
         return replace(self, array=None if self.array is None else function(self.array), products=products)
 
@@ -197,7 +198,7 @@ def aligned(x: SparseValue, target: SparseTensor) -> Array:
 
 
 def tensor_of(x: SparseValue, equation: Equation | None = None) -> SparseTensor:
-    """Return the SparseTensor of a value, with repeated entries. Raises PatternError unless the background is 0."""
+    """Return a value as a SparseTensor that stores all entries. Raises PatternError unless the background is 0."""
     check_background(x, equation)
     return whole(x).tensor
 

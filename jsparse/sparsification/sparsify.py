@@ -54,15 +54,16 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
             passed as they are.
         nse: the capacity, in entries, of each product of two tensors whose pattern is only known at run time.
 
-    Returns a function of the same arguments, which may be SparseTensors in place of arrays. Results that have the
-    entries of tensors are SparseTensors. All other results are arrays. The function works under jit, grad and vmap. If
-    no argument is a SparseTensor, it calls `fn`. A dense array is made only where `fn` makes it from dense arrays
-    alone.
+    Returns a function of the same arguments, which may be SparseTensors in place of arrays. Results that are stored as
+    entries, such as `A * x` and `A @ B` for tensors A and B, are SparseTensors. All other results, such as `A @ x`, are
+    arrays. The function works under jit, grad and vmap. If no argument is a SparseTensor, it calls `fn`. A tensor
+    becomes dense only where `fn` combines it with a dense array of the same shape in a way that fills in all elements,
+    such as `A + y`.
 
     Results have the shapes and dtypes that `fn` returns for dense arrays. Raises PatternError where a result would be
-    dense and larger than any array, NotYetSupportedError where an operation has no rule, and the errors of the jsparse
-    operation that computes a result. Messages name the operation and the line in the caller's code, rather than a line
-    of a library that the caller uses.
+    dense and larger than all arrays from which it is computed, NotYetSupportedError where an operation has no rule, and
+    the errors of the jsparse operation that computes a result. Messages name the operation and the line in the caller's
+    code, rather than a line of a library that the caller uses.
     """
 
     capacity = checked_nse(nse, "jsparse.sparsify")

@@ -68,7 +68,7 @@ def with_parts(x: Value, found: Sequence[jax.Array]) -> Value:
 
 
 def conforming(change: Any, x: Value) -> list[jax.Array]:
-    """Return the parts of a tangent or cotangent `change` on the pattern of `x`; one array if `x` is an array."""
+    """Return the `parts` of a tangent or cotangent `change` at the entries of `x`; one array if `x` is an array."""
     if not isinstance(x, SparseValue):
         return [as_array(change) if isinstance(change, SparseValue) else jnp.asarray(dense(change))]
     tensor = whole(x).tensor
@@ -89,7 +89,7 @@ def conforming(change: Any, x: Value) -> list[jax.Array]:
 
 
 def tangent_tree(x: Any, changes: Sequence[jax.Array] | None) -> Value:
-    """Make the tangent of a value from its parts `changes`, as a pytree of the value. Integers have no tangents."""
+    """Make a tangent of `x`, a pytree like `x`, from the tangents `changes` of its `parts`. Integers get float0."""
     leaves, structure = jax.tree.flatten(x)
     own = parts(x) if changes is not None else []
     found = [next((new for part, new in zip(own, changes or (), strict=True) if leaf is part), None) for leaf in leaves]

@@ -114,7 +114,7 @@ class Windows:
         return isinstance(self.indices, np.ndarray)
 
     def own_dim(self) -> dict[int, int]:
-        """Map each dimension of the first operand that windows span to the corresponding dimension of the updates."""
+        """Map each dimension of the first operand along which windows extend to the same dimension of the updates."""
         left_out = {*self.numbers.inserted_window_dims, *self.numbers.operand_batching_dims}
         spanned = [dim for dim in range(len(self.shape)) if dim not in left_out]
         return dict(zip(spanned, self.numbers.update_window_dims, strict=True))
@@ -147,7 +147,10 @@ class Windows:
         return [xnp.broadcast_to(x, (count,)) for x in found], inside
 
     def spans(self) -> tuple[list[int], list[Array], Array]:
-        """Return the dimensions that windows do not span completely, and the places in these dimensions to write."""
+        """Return the dimensions that windows do not span completely, and the places of the updates in these dimensions.
+
+        Also return whether each of these places is written: a place outside of the operand is not.
+        """
         whole_dims = {dim: n for dim, n in self.own_dim().items() if self.updates[n] == self.shape[dim]}
         sizes = [1 if n in whole_dims.values() else size for n, size in enumerate(self.updates)]
         coords, inside = self.places(_every_index(sizes), prod(sizes))
@@ -213,7 +216,7 @@ def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str
 
 
 def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, updates: Value) -> jax.Array:
-    """Update an array by a tensor. Elements that the tensor does not store update a place by 0, at most once."""
+    """Update an array by a tensor. An element that the tensor does not store updates its place by 0."""
     assert isinstance(updates, SparseValue)
     check_background(updates, equation)
     tensor = whole(updates).tensor

@@ -1,6 +1,6 @@
 """Dynamic patterns: their index arrays are data, so they may be traced, batched, and differ from call to call.
 
-In the paths of pytrees, a key names the metadata to which the leaves of a tensor belong.
+In the path of each leaf, a `DigestKey` names the static metadata of the tensor to which the leaf belongs.
 """
 
 from __future__ import annotations
@@ -169,21 +169,22 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     @property
     def padding(self) -> Padding | None:
-        """The rule that counts the slots in use; None if all slots are always in use, or if the count is unknown."""
+        """How the slots in use are counted from the pointers; None if all slots are always in use, or for a tangent."""
         return None if self.is_tangent else padding_of(self.type)
 
     @property
     def is_tangent(self) -> bool:
-        """Whether this is the pattern of a tangent of `jax.jvp`, of a rule of `jax.custom_jvp`, or of Equinox.
+        """Whether this is the pattern of a tangent: its first index array is a float0, or None.
 
-        Tangents of integers have the dtype float0, and Equinox leaves None in place of leaves that are not
-        differentiated, so the pattern of a tangent has no coordinates. It stands for the coordinates of the primal.
+        `jax.jvp` and rules of `jax.custom_jvp` give tangents of integers the dtype float0. Equinox leaves None in place
+        of leaves that are not differentiated. So the pattern of a tangent has no coordinates. Its entries are the
+        entries of the primal.
         """
         return self.arrays[0] is None or getattr(self.arrays[0], "dtype", None) == jax.dtypes.float0
 
     @property
     def last_pointers(self) -> jax.Array:
-        """The pointers whose last element counts the positions in use."""
+        """The pointers of the innermost level that has pointers. Their last element counts its positions in use."""
         assert self.type.limit is not None
         return self.arrays[self.type.limit[0]]
 
@@ -215,9 +216,10 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return self if self.mark is None else replace(self, mark=None)
 
     def common(self, operands: Iterable[Any]) -> DynamicPattern:
-        """Return the pattern for a result. Drop the mark if an operand has a dynamic pattern and is no gradient.
+        """Return this pattern for a result, without the mark of a gradient unless all operands are gradients.
 
-        So a parameter minus its gradient is a parameter, whichever of the two equal patterns the result has.
+        Operands without a dynamic pattern have no effect. So a parameter minus its gradient is a parameter, no matter
+        whose pattern the result has: the two are equal except for the mark.
         """
         if self.mark is None:
             return self

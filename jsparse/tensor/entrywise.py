@@ -70,8 +70,8 @@ def _kept(function: Callable[..., Any], options: Any, types: Any, settings: obje
 def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array]) -> bool:
     """Whether functions of jax.numpy can be called on the arrays directly.
 
-    Nothing may be traced. A dynamic pattern has to have padding that the host knows, and a capacity for which no
-    program should be compiled.
+    No array may be traced. If the pattern is dynamic, its pointers and the arrays have to be on the host, and its
+    capacity has to be so rare that no program should be compiled for it.
     """
     if isinstance(pattern, Pattern):
         return not any(isinstance(x, jax.core.Tracer) for x in arrays)
@@ -116,9 +116,10 @@ _elementwise: dict[int, weakref.ref[Any]] = {}  # id of a checked function or co
 
 
 def _is_elementwise(function: Callable[..., Any], arrays: Sequence[jax.Array]) -> bool:
-    """Check that a function is elementwise, once for each function. Returns False if it refers to traced values.
+    """Return whether a function refers to no traced values. Raises ShapeError if it is not elementwise.
 
-    A lambda is a new object in each call, so a function without closure and defaults is remembered by its code.
+    Each function is checked once. A lambda is a new object in each call, so a function without closure and defaults is
+    remembered by its code.
     """
     state = [getattr(function, name, None) for name in ("__closure__", "__defaults__", "__kwdefaults__")]
     key = getattr(function, "__code__", function) if not any(state) else function
@@ -137,7 +138,7 @@ def _forget(number: int, _: object) -> None:
 
 
 def _full(values: jax.Array, pattern: Pattern | DynamicPattern) -> jax.Array:
-    """Broadcast the values to one element for each slot. A function of scalars gives a scalar."""
+    """Broadcast the result of a function to one element for each slot. It is a scalar if all arguments are scalars."""
     return values if jnp.shape(values) == (pattern.nse,) else jnp.broadcast_to(values, (pattern.nse,))
 
 

@@ -100,8 +100,8 @@ def with_sound_leaves(tensor: T, name: Name) -> T:
 def check_leaves(tensor: object, name: Name, tangents: bool = False) -> None:
     """Raise LeafError if the leaves do not fit the tensor's pattern. The message names tensor and likely cause.
 
-    `tangents` allows the pattern of a tangent, for operations that read only values. Raises DTypeError
-    for an operand that is no tensor.
+    `tangents` also allows a tangent, whose pattern has no index arrays, for operations that read only values. Raises
+    DTypeError for an operand that is no tensor.
     """
     if not isinstance(tensor, Valued):
         what = name() if callable(name) else name

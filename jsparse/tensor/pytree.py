@@ -77,7 +77,7 @@ def _flatten(tensor: Valued) -> tuple[tuple[Any, ...], Pattern | None]:
 
 
 def register_for_export(cls: type[Any]) -> None:
-    """Let `jax.export` write the pytree class `cls` and dynamic patterns. Static patterns are parts of the tree."""
+    """Let `jax.export` write `cls` and dynamic patterns. Static patterns are written as metadata of the pytree."""
 
     jax.export.register_pytree_node_serialization(
         cls,
@@ -152,7 +152,7 @@ def from_state(target: Valued, state: Any) -> Valued:
 
 
 def _ordinary(tensor: Valued) -> Valued:
-    """Return the tensor without the mark of a gradient, since the mark is not written."""
+    """Return the tensor without the mark of a gradient, since states contain no marks."""
     if not isinstance(tensor.pattern, DynamicPattern):
         return tensor
     return tensor._unchecked(tensor.values, tensor.pattern.ordinary())

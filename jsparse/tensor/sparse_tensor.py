@@ -175,7 +175,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         return tensor
 
     def astype(self, dtype: DTypeLike) -> SparseTensor:
-        """This tensor with its values cast to another dtype. Raises DTypeError if that is not a dtype of numbers.
+        """This tensor with its values cast to another dtype. Raises DTypeError if `dtype` is not a dtype of numbers.
 
         >>> A.astype(jnp.bfloat16).dtype
         dtype(bfloat16)
@@ -489,7 +489,7 @@ def dense_array(x: Any) -> jax.Array:
 
 
 def dense_levels(x: jax.Array, layout: Format) -> SparseTensor:
-    """Store an array, traced or not, in a tensor with dense levels only. It is static, as it has no index arrays."""
+    """Store an array, traced or not, in a tensor with dense levels only. Its pattern, without arrays, is static."""
     pattern = Pattern._trusted(tuple(x.shape), layout, ())
     return SparseTensor._unchecked(jnp.transpose(x, layout.order).reshape(-1), pattern)
 

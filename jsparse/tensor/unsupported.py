@@ -58,9 +58,9 @@ class UnsupportedOperations:
 
     @property
     def __jax_array__(self) -> Never:
-        """Raise DTypeError inside functions of jax.numpy. Elsewhere raise AttributeError, as without this method.
+        """Raise DTypeError inside functions of jax.numpy. Elsewhere raise AttributeError, as if it did not exist.
 
-        JAX looks the attribute up in many places: operators of its arrays defer to classes that lack the attribute.
+        JAX looks this attribute up in many places. The operators of JAX's arrays defer to a class that lacks it.
         """
         name = function_of_jax_numpy()
         if name is None:

@@ -4,7 +4,8 @@
     data  (b0…, p, t0…)        one block for each entry p
     rhs   (…, r0…)             contracted and batch dimensions have the names of lhs, the others are r
 
-A batch axis of size 1 broadcasts along its dimension, so the array without that axis lacks its name.
+A batch axis of size 1 broadcasts along its dimension. Such an axis is dropped, and the array then lacks the name of
+that dimension.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int
 
 @dataclass(frozen=True)
 class Names:
-    """The index names of the dimensions of both operands and of the result."""
+    """The index names of the dimensions of a product's two operands and of its result."""
 
     lhs: tuple[IndexVar, ...]
     rhs: tuple[IndexVar, ...]

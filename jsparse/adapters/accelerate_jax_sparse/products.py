@@ -7,8 +7,8 @@ matrix B is
     C[i, n] = Σ R₀(p, i) · R₁(p, j) · data[p] · B[j, n]
 
 for entries in any order, with duplicates and padding. Batch dimensions are leading axes of the tables, and dense
-dimensions are axes of the data, whether they are summed or not. The sampled product is the transpose of the product
-with respect to the data: there the tables are only read by gathers.
+dimensions are axes of the data. Dimensions of both kinds may be summed or kept. The sampled product is the transpose of
+the product with respect to the data. It gathers elements of the dense arrays at the coordinates in the tables.
 
 These functions are traced in the lowering of JAX's primitives, after JAX's rules of differentiation and batching.
 Negative indices count from the end, as in JAX.
@@ -53,7 +53,10 @@ def dtypes_for(operands: Sequence[Any], result: Any) -> Dtypes:
 
 @dataclass(frozen=True)
 class _Entries:
-    """The index table of each sparse dimension of an operand, the names of the table's axes, and all sizes."""
+    """The index tables of a sparse operand, with the names of each table's axes, and the size of every index name.
+
+    `tables` has a table for each sparse dimension.
+    """
 
     tables: dict[IndexVar, tuple[Any, tuple[IndexVar, ...]]]
     sizes: dict[IndexVar, int]

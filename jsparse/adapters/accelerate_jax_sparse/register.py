@@ -23,10 +23,11 @@ _undo: list[Callable[[], None]] = []
 def accelerate_jax_sparse() -> None:
     """Run the products of `jax.experimental.sparse` on jsparse's kernels, on CPU, without changes to the user's code.
 
-    From now on `bcoo_dot_general`, `bcsr_dot_general` and `bcoo_dot_general_sampled`, and with them `@`, `sparsify`,
-    their gradients and `vmap`, are lowered to generated kernels, inside jit and outside. Results stay the same for
-    every layout (`n_batch`, `n_sparse`, `n_dense`), all dimension numbers and any order of the entries: duplicates are
-    added, indices out of range contribute nothing. Sums of float16 and bfloat16 are rounded only once.
+    From now on `bcoo_dot_general`, `bcsr_dot_general` and `bcoo_dot_general_sampled` are lowered to generated kernels,
+    inside jit and outside. So are `@`, `sparsify`, gradients and `vmap`, which use these primitives. Results stay the
+    same for every layout (`n_batch`, `n_sparse`, `n_dense`), all dimension numbers and any order of the entries.
+    Duplicates are added, and indices out of range contribute nothing. Sums of float16 and bfloat16 are rounded only
+    once.
 
         >>> jsparse.accelerate_jax_sparse()
         >>> jax.jit(lambda M, x: M @ x)(jax.experimental.sparse.BCOO.fromdense(A.todense()), x)
@@ -57,7 +58,7 @@ def accelerate_jax_sparse() -> None:
 
 @contextmanager
 def accelerated() -> Iterator[None]:
-    """Run `accelerate_jax_sparse` for a block.
+    """Apply `accelerate_jax_sparse` inside a `with` block.
 
     At the end of the block, JAX's lowerings are restored and compiled programs are dropped.
     """
@@ -71,7 +72,10 @@ def accelerated() -> Iterator[None]:
 
 
 def _either(name: str, product: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a function that turns JAX's lowering rule into a rule that lowers to `product` where kernels exist."""
+    """Return a function that takes JAX's lowering rule and returns the rule to use in its place.
+
+    The new rule lowers to `product` if kernels exist for the operands, and calls JAX's rule otherwise.
+    """
     ours = _compat.lower_as(product)
 
     def make(theirs: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +92,7 @@ def _either(name: str, product: Callable[..., Any]) -> Callable[[Callable[..., A
 
 
 def _has_kernels(avals: Any, result: Any, params: dict[str, Any]) -> bool:
-    """Return whether kernels exist for the dtypes of the operands and for indices of the required width."""
+    """Return whether kernels exist for the operands' dtypes, and int32 indices are wide enough if x64 is off."""
     shape = params["lhs_spinfo"].shape if "lhs_spinfo" in params else result.shape
     factors = [avals[0], avals[-1]] if "lhs_spinfo" in params else avals[:2]
     try:

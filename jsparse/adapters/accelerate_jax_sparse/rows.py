@@ -32,11 +32,11 @@ CACHED = 1 << 20  # the bytes of a result that stays in a cache, so that adding 
 
 @dataclass(frozen=True)
 class Rows:
-    """The relation between rows and entries.
+    """The relation between rows and entries: the entries of row i are `order[pointers[i] : pointers[i + 1]]`.
 
     Attributes:
         dim: the dimension of the rows.
-        arrays: pointers (…, rows + 1) and order (…, nse).
+        arrays: `pointers`, of shape (…, rows + 1), and `order`, of shape (…, nse).
     """
 
     dim: IndexVar
@@ -60,7 +60,7 @@ def _type(rows: int, nse: int) -> DynamicType:
 
 
 def by_rows(pointers: Any, lead: tuple[IndexVar, ...], dim: IndexVar, sizes: Mapping[IndexVar, int]) -> Rows:
-    """Make the relation for entries that are stored by row. Entries after the last pointer belong to no row."""
+    """Relate rows to entries that are stored row by row. Entries after the last pointer belong to no row."""
     nse = sizes[ENTRY]
     type_ = _type(sizes[dim], nse)
     within = jnp.clip(pointers, 0, nse).astype(type_.index_dtype)
@@ -69,7 +69,7 @@ def by_rows(pointers: Any, lead: tuple[IndexVar, ...], dim: IndexVar, sizes: Map
 
 
 def grouped(table: Any, axes: tuple[IndexVar, ...], dim: IndexVar, rows: int) -> Rows:
-    """Make the relation for entries in any order. `table`, of shape (…, nse), holds the row of each entry."""
+    """Relate rows to entries that are stored in any order. `table`, of shape (…, nse), holds the row of each entry."""
     type_ = _type(rows, table.shape[-1])
     ordered = jnp.all(table[..., 1:] >= table[..., :-1])
     ways = [_mapped(partial(find, type_=type_), len(axes) - 1) for find in (_searched, _sorted)]
@@ -83,7 +83,10 @@ def _mapped(find: Callable[[Any], tuple[Any, Any]], lead: int) -> Callable[[Any]
 
 
 def _searched(table: Any, type_: DynamicType) -> tuple[Any, Any]:
-    """Find pointers and order for a sorted table. Entries with a row out of range belong to no row."""
+    """Return the pointers and the order (0, 1, 2, …) for a table of the entries' rows that is sorted.
+
+    Entries with a row out of range belong to no row.
+    """
     rows, nse = type_.shape
     pointers = jnp.searchsorted(table, jnp.arange(rows + 1, dtype=table.dtype))
     return pointers.astype(type_.index_dtype), jnp.arange(nse, dtype=type_.index_dtype)

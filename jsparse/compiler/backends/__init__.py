@@ -1,6 +1,6 @@
 """Code generators (backends): each compiles KernelIR and returns the address of a function.
 
-`BACKENDS` lists all backends by name. The run time and the cache on disk reach backends through this table only.
+`BACKENDS` lists all backends by name. The run time and the cache on disk use backends only through `BACKENDS`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The interpreter of KernelIR as a backend: Python executes the kernels, which have the same ABI as compiled kernels.
 The interpreter is slow and needs no compiler. Its results can be compared with LLVM's wherever kernels run.
 
-A kernel's function takes the GIL. Chunks of parallel loops run one after the other, on the caller's thread. The context
-still calls the chunks, because the context prepares memory for each chunk (`csrc/routines/ordered_assembly.cc`). Any
-exception becomes the kernel's error.
+A kernel's function takes the GIL. Chunks of parallel loops run one after the other, on the caller's thread. But they
+are called through the context that the kernel gets from its caller (`csrc/kernel/abi.h`), because a context may prepare
+memory before each chunk (`csrc/routines/ordered_assembly.cc`). If Python raises an exception, the kernel fails with the
+text of that exception.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Context(ctypes.Structure):
-    """struct Context of csrc/kernel/abi.h"""
+    """The context of a kernel's call: the struct `Context` of csrc/kernel/abi.h."""
 
 
 _Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
@@ -51,7 +52,7 @@ _no_memory = ctypes.create_string_buffer(b"the interpreter has no memory to say 
 
 
 class Interpreter:
-    """Executes KernelIR statement by statement."""
+    """The backend that executes KernelIR in Python, statement by statement."""
 
     name = "interpret"
     title = "interpreter"
@@ -71,10 +72,10 @@ class Interpreter:
 
 
 class _Interpreted:
-    """The function of one kernel.
+    """A Python function that executes one kernel, with the arguments of a compiled kernel: three addresses.
 
     Attributes:
-        messages: the error messages, which have to outlive the call. Several calls may run at the same time.
+        messages: the texts of all errors so far. The caller reads a text after the call has returned.
     """
 
     def __init__(self, kernel: Kernel, ranks: Sequence[int]) -> None:
@@ -108,8 +109,8 @@ class _Interpreted:
 
 
 def _run_chunks(context: _Context, count: int, body: Callable[[int], None]) -> None:
-    """Run a parallel loop through the context, on one thread. A Python exception cannot pass through C++. So after an
-    exception in a chunk, the remaining chunks are skipped, and the exception is raised after the loop."""
+    """Run a parallel loop by the context's `parallel_for`, on one thread. A Python exception cannot pass through C++.
+    So after an exception in a chunk, the remaining chunks are skipped, and the exception is raised after the loop."""
     errors: list[BaseException] = []
     done: list[int] = []
 

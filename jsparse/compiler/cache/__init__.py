@@ -34,7 +34,7 @@ _REPLACED = (
 
 
 def load(recipe: str, linker: Linker) -> StoredKernel | None:
-    """Load the kernel of a recipe. Returns None if no process with the same environment has saved the kernel."""
+    """Load the kernel of a recipe. Returns None if no kernel is saved for this CPU, this compiler and these sources."""
     folder = location.folder()
     if folder is None or (key := key_of(recipe, linker)) is None:
         return None
@@ -63,7 +63,7 @@ def save(recipe: str, kernel: StoredKernel, linker: Linker) -> None:
 
 
 def clear() -> int:
-    """Remove all kernels from the folder. Returns their number. Raises CacheError if the kernels cannot be removed."""
+    """Remove all kernels from the cache's folder. Returns their number. Raises CacheError if they cannot be removed."""
     folder = location.folder()
     if folder is None:
         return 0
@@ -74,7 +74,10 @@ def clear() -> int:
 
 
 class Report(NamedTuple):
-    """The number of entries, the number usable by this process, the bytes of all files, and the environment as text."""
+    """The number of cached kernels, how many of them this process can use, and the bytes of all files of the cache.
+
+    `environment` describes what machine code depends on in this process: the sources, the compilers and the CPU.
+    """
 
     entries: int
     usable: int
@@ -83,7 +86,7 @@ class Report(NamedTuple):
 
 
 def report() -> Report:
-    """Summarize the folder. Raises CacheError if the folder cannot be read."""
+    """Summarize the cache's folder. Raises CacheError if the folder cannot be read."""
     folder = location.folder()
     linkers = [backend.linker for backend in BACKENDS.values() if backend.linker is not None]
     known = "\n\n".join(environment(linker) or "no sources" for linker in linkers)
@@ -107,7 +110,7 @@ def _failed(task: str, folder: Folder, error: OSError) -> CacheError:
 
 
 def _described(error: OSError) -> str:
-    """Describe an error by the system's text, or else by the message of jsparse."""
+    """Describe an error by the system's text if there is one, else by the error's own message."""
     return f"the error {error.strerror!r}" if error.strerror else str(error)
 
 

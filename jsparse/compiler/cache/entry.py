@@ -2,7 +2,7 @@
 
 The key is made of digests of the kernel's recipe and of everything else that its machine code depends on.
 
-Reading the bytes gives exactly the kernel that was written, or None for any other bytes:
+`read_entry` returns exactly the kernel that was written, or None if the bytes are not a whole entry with these parts:
 
 header      magic, format, environment, recipe (two digests), count of signature numbers, length of object code
 checksum    SHA-256 of header, signature and object code
@@ -59,7 +59,10 @@ class StoredKernel:
 
 
 def write_entry(key: Key, kernel: StoredKernel) -> bytes:
-    """Return an entry's bytes. Raises struct.error if a number in the signature exceeds 64 bits (no buffer fits)."""
+    """Return an entry's bytes. Raises struct.error if a number in the signature exceeds 64 bits.
+
+    No buffer is as large, so such a kernel cannot be called.
+    """
     numbers, code = kernel.signature, kernel.object_code
     header = HEADER.pack(MAGIC, FORMAT, key.environment, key.recipe, len(numbers), len(code))
     body = struct.pack(f"<{len(numbers)}q", *numbers) + code
@@ -95,9 +98,10 @@ class Sources:
 
     @cached_property
     def digest(self) -> str | None:
-        """A digest of the files' contents; None if there are no files (Python runs from an archive). It takes 1.5 ms.
+        """A digest of the files' contents; None if there are no files (Python runs from an archive).
 
-        A digest of modification times would take a tenth of that, but some installers set all times to one constant.
+        Computing it takes 1.5 ms. A digest of modification times would take a tenth of that time, but some installers
+        set all times to one constant.
         """
         found = hashlib.sha256()
         try:
@@ -140,7 +144,8 @@ def key_of(recipe: str, linker: Linker) -> Key | None:
 def environment(linker: Linker) -> str | None:
     """The environment as text: entry format, digest of the sources, ABI, linker's target; None if there are no sources.
 
-    The version of jsparse is not included: the digest identifies the sources, and a new version may not change them.
+    The version of jsparse is not included: the digest identifies the sources, and two versions may have the same
+    sources.
     """
     if _sources.digest is None:
         return None

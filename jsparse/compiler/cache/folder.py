@@ -4,9 +4,9 @@ A rename publishes an entry as a whole, and an entry never changes. A process th
 removes it gets the whole entry or nothing. So the worst outcome of any order of events is that a kernel is compiled
 again.
 
-All files are opened relative to a descriptor of the folder whose owner and mode were checked, so nobody can exchange
-the folder after the check. A file is removed or appended to only if its name and its first bytes show that it is a file
-of jsparse.
+The owner and the mode of the folder are checked on an open descriptor, and all files are opened relative to that
+descriptor. So nobody can exchange the folder after the check. A file is removed or appended to only if its name and its
+first bytes show that it is a file of jsparse.
 
 `location` says which folder this process uses.
 """
@@ -47,7 +47,7 @@ MOST_BYTES = 256 << 20  # about 20,000 kernels
 
 
 class RefusedError(OSError):
-    """The folder is not safe, because others can write machine code to it, or its path is unknown."""
+    """The folder is refused: other users can write machine code to it, or its path is unknown."""
 
 
 class UnsafeFileError(OSError):
@@ -79,7 +79,7 @@ class Folder:
         return None
 
     def write(self, name: str, data: bytes) -> None:
-        """Publish a file. It replaces an older file of that name."""
+        """Publish a file, which replaces an older file of that name. Data over the size limit of entries is ignored."""
         if len(data) > self.most_bytes * SWEPT:
             return
         self._make()
@@ -146,9 +146,10 @@ class Folder:
             raise RefusedError("no home directory of this user to find it in")
 
     def _is_due(self, folder: int, written: int) -> bool:
-        """Record bytes to write. Returns whether this process must sweep. Raises RefusedError if it cannot record.
+        """Record how many bytes are to be written. Returns whether this process must call `_sweep` afterwards.
 
-        All processes append to one file. When the file is long enough, the process that removes the file must sweep.
+        All processes append to one file. When the file is long enough, the process that removes it must sweep. Raises
+        RefusedError if that file is not a file of jsparse.
         """
         with os.fdopen(os.open(WRITTEN, APPEND, 0o600, dir_fd=folder), "r+b", 0) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or not _is_ours(file.read(len(MAGIC))):
@@ -178,7 +179,7 @@ class Folder:
 
 @contextmanager
 def _opened_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
-    """Open a regular file of this user. Yields None if the path is anything else; a later write replaces it."""
+    """Open a regular file of this user. Yields None for anything else, such as a link, which a later write replaces."""
     try:
         descriptor = os.open(name, READ, dir_fd=folder)
     except OSError:
@@ -222,7 +223,7 @@ def _files(folder: int) -> Iterator[os.DirEntry[str]]:
 
 
 class CacheLocation:
-    """The cache's settings in `jsparse.config`, one set for the whole process."""
+    """The settings of the cache in `jsparse.config`, which hold for the whole process."""
 
     def __init__(self) -> None:
         self.is_users = True  # use the user's default folder, which is looked up on first use

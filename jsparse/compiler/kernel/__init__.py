@@ -11,7 +11,7 @@ __all__ = ["Kernel"]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A function of flat buffers. The buffers are listed in the order of their slots."""
+    """A function of flat buffers, which are listed in the order of their numbers (`Buffer.slot`)."""
 
     buffers: tuple[Buffer, ...]
     body: Stmt

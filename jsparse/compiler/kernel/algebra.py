@@ -96,7 +96,7 @@ def floor_div(left: ir.Expr, right: ir.Expr) -> ir.Expr:
 
 
 def ceil_div(left: ir.Expr, divisor: int) -> ir.Expr:
-    """⌈left / divisor⌉. The sum left + divisor - 1 may exceed int64, but not uint64, in which division is done."""
+    """⌈left / divisor⌉. The sum left + divisor - 1 may exceed int64. It fits uint64, and division is unsigned."""
     return floor_div(add(left, const(divisor - 1)), const(divisor))
 
 

@@ -1,6 +1,6 @@
 """An interpreter of KernelIR on numpy arrays, statement by statement.
 
-Tests compare machine code with the interpreter, which is also the core of a backend (`compiler.backends.interpret`).
+Tests compare machine code with the interpreter. A backend uses the interpreter, too (`compiler.backends.interpret`).
 Scalar integers are Python's, wrapped to the range of their type after each operation; other scalars are numpy's.
 """
 
@@ -49,8 +49,8 @@ def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: b
     """Execute `kernel` on `buffers`, which are in the order of `kernel.buffers`. Written buffers change in place.
 
     Loops run as many iterations at a time as `For.copies` allows. Every load and store is checked against the array's
-    size. `reverse` runs parallel chunks last to first, and reports one thread instead of many: a kernel whose result
-    depends on either is defective.
+    size. With `reverse`, parallel chunks run last to first, and the kernel is told of one thread instead of many. A
+    correct kernel has the same result then.
     """
     flat = {b.name: np.ascontiguousarray(a).reshape(-1) for b, a in zip(kernel.buffers, buffers, strict=True)}
     shapes = {b.name: a.shape for b, a in zip(kernel.buffers, buffers, strict=True)}
@@ -73,7 +73,7 @@ def execute(
     run_chunks: RunChunks,
 ) -> None:
     """Execute `kernel` on its buffers. `flat` maps the name of each buffer to its memory, and `shapes` to its shape.
-    `run_chunks` calls one body at a time."""
+    `run_chunks(count, body)` runs a parallel loop: it calls `body(n)` for one chunk n at a time."""
     with np.errstate(all="ignore"):
         _Machine(dict(flat), shapes, threads, run_chunks).run(kernel.body, {})
 

@@ -10,7 +10,7 @@
 
 Loads that the iterations share, here of a row of W, happen once for all iterations, and the sums of the iterations
 become independent chains of additions. The order within each sum does not change. So results are bit-equal for any
-number of iterations at a time, which a backend may limit by its registers.
+number of iterations at a time. A backend may limit this number, since it has a limited number of registers.
 
 Iterations that add to the same register get a register each, so that no addition waits for the previous one. The
 number of these registers is fixed, since the order of additions depends on it:
@@ -43,8 +43,8 @@ STATEMENTS = ir.Block | ir.Borrow | ir.For | ir.If | ir.Parallel | ir.While  # s
 def with_jams(kernel: Kernel, most_bytes: int = NO_LIMIT) -> Kernel:
     """Make the kernel's loops run several iterations at a time.
 
-    The number of iterations is a loop's `copies`, or lower if the vectors that inner loops change would then exceed
-    `most_bytes`.
+    The number of iterations is a loop's `copies`. It is lower, but at least 2, if the variables that an inner loop sets
+    would otherwise have more than `most_bytes` bytes.
     """
     return replace(kernel, body=_with_jams(kernel.body, most_bytes))
 
@@ -61,7 +61,10 @@ def _with_jams(node: Any, most_bytes: int) -> Any:
 
 
 def _changed_bytes(body: ir.Stmt) -> int:
-    """The most bytes that any innermost loop changes in vectors. The vectors stay in registers while that loop runs."""
+    """Return how many bytes of variables an innermost loop sets, for the innermost loop that sets the most.
+
+    The variables stay in registers of the CPU while that loop runs.
+    """
     loops = [n for n in nodes(body) if isinstance(n, ir.For | ir.While)]
     innermost = [loop for loop in loops if sum(isinstance(n, ir.For | ir.While) for n in nodes(loop)) == 1]
     changed = [{n.var for n in nodes(loop) if isinstance(n, ir.Set)} for loop in innermost]
@@ -75,8 +78,8 @@ def _bytes(type_: Type) -> int:
 def jammed(loop: ir.For, copies: int) -> ir.Stmt:
     """Make a loop run `copies` iterations at a time.
 
-    The loop stays unchanged if its iterations depend on each other in any way other than adding to the same register,
-    or if they have nothing in common: no inner loop that could be fused, and no such register.
+    The loop stays unchanged if its iterations depend on each other in any way other than adding to the same register.
+    It also stays unchanged if they neither add to the same register nor have inner loops that can be fused.
     """
     if copies < 2 or loop.step != 1:
         return loop
@@ -142,7 +145,10 @@ def _interleaved(loop: ir.For, copies: int) -> ir.Stmt:
 
 
 def _sums(body: ir.Stmt) -> dict[str, ir.Var]:
-    """The outer registers to which a body adds; none if a later iteration could see any other effect of the body."""
+    """The registers, declared outside of a loop's body, to which the body adds.
+
+    There are none if a later iteration could see any other effect of the body.
+    """
     every = list(nodes(body))
     declared = {n.var.name for n in every if isinstance(n, ir.Declare)}
     changed = [n for n in every if isinstance(n, ir.Set) and n.var.name not in declared]
@@ -174,7 +180,7 @@ def _are_apart(body: ir.Stmt) -> bool:
 
 
 class _Jam:
-    """The state while one loop is jammed.
+    """Rewrites the body of one loop for several iterations at a time.
 
     Attributes:
         own: the names that have a copy for each iteration.
@@ -194,11 +200,11 @@ class _Jam:
     def find(self, stmt: ir.Stmt, apart: bool) -> None:
         """Add to `own` the names whose values depend on names in `own`.
 
-        Statements of the kinds not listed here set no names.
+        In loops that can be jammed, no other kind of statement sets names.
 
         Args:
-            apart: whether the statement is inside control flow that depends on such names. Iterations diverge there, so
-                every name that it sets gets a copy.
+            apart: whether the statement is inside control flow that depends on names in `own`. Iterations diverge
+                there, so every name that the statement sets gets a copy.
         """
         match stmt:
             case ir.Block(stmts=stmts):

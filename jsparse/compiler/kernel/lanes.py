@@ -4,7 +4,8 @@ Vectors are split into pieces whose lengths are powers of two: 40 lanes into 32 
 computes with vectors of any length. Between basic blocks, though, it passes a vector lane by lane unless its length is
 a power of two: an accumulator of 40 lanes in a loop would take three times as long as one of 64.
 
-A filter becomes a loop without branches that tests one number after the other, or a test in lanes.
+A filter (`nodes.Filter`) becomes a loop without branches that tests one number after the other, or its test is computed
+in lanes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from jsparse.compiler.kernel.nodes import nodes, rebuilt, variables
 
 
 def in_pieces(kernel: Kernel) -> Kernel:
-    """Split the kernel's vectors into pieces whose lengths are powers of two. A kernel stays unchanged if it widens
-    vectors from or to a length that is no power of two."""
+    """Split the kernel's vectors into pieces whose lengths are powers of two. A kernel stays unchanged if it has a
+    `Widen` from or to a length that is not a power of two."""
     widened = (n for n in nodes(kernel.body) if isinstance(n, ir.Widen))
     if any(_is_odd(n.type) or any(isinstance(m, ir.Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
         return kernel
@@ -38,7 +39,7 @@ def _is_odd(type_: Type) -> bool:
 
 
 def _runs(lanes: int) -> list[tuple[int, int]]:
-    """(first lane, length) of each piece, the longest first. A single lane is a scalar, whose length is 0."""
+    """Return (first lane, length) of each piece of a vector, the longest piece first. A scalar piece has length 0."""
     found, first = [], 0
     while first < lanes:
         length = 1 << ((lanes - first).bit_length() - 1)
@@ -64,7 +65,7 @@ def _changed(node: Any) -> Any:
 
 
 def _each(stmt: ir.Let | ir.Declare | ir.Set | ir.Store, lanes: int) -> ir.Stmt:
-    """The statement, repeated for each piece."""
+    """Split a statement on vectors of `lanes` lanes into one statement for each piece of the vectors."""
     parts: list[ir.Stmt] = []
     for first, length in _runs(lanes):
         value = _piece(stmt.value, first, length)
@@ -119,19 +120,22 @@ UNROLLED = 4  # numbers that are tested in one iteration
 
 
 def one_by_one(stmt: ir.Filter) -> ir.Stmt:
-    """The filter as a loop. Each number is stored, but the count grows only if the number is kept: no branch depends on
-    a number, because the processor could not predict it."""
+    """Return the filter as loops that test one number after the other: one loop for few numbers, else two.
+
+    Each number is stored, but the count grows only if the number passes. So no branch depends on a number. The
+    processor could not predict such a branch.
+    """
     one = ir.Var(f"{stmt.var.name}.one")
     return ir.If(is_short(stmt), ir.For(one, const(0), _length(stmt), _test(stmt, one)), unrolled(stmt))
 
 
 def is_short(stmt: ir.Filter) -> ir.Expr:
-    """Whether a filter has few numbers to test."""
+    """The condition that a filter has few numbers to test, fewer than `FEW`."""
     return less(_length(stmt), const(FEW))
 
 
 def unrolled(stmt: ir.Filter) -> ir.Stmt:
-    """Return two loops for a filter: one tests several numbers in each iteration, the other the numbers that remain."""
+    """Return two loops for a filter: one tests several numbers in each iteration, the other tests what remains."""
     several, rest, whole = (ir.Var(f"{stmt.var.name}.{name}") for name in ("several", "rest", "whole"))
     tests = block(*(_test(stmt, add(several, const(n))) for n in range(UNROLLED)))
     return block(

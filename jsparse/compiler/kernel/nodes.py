@@ -124,8 +124,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """`buffer[index]` for each lane of a vector of integers. The index is an expression, not a name: it is computed
-    lane by lane."""
+    """`buffer[index]` for each lane of a vector of integers. The index must not use variables that are vectors, because
+    generated code computes it separately for each lane."""
 
     buffer: Buffer
     index: Expr

@@ -1,8 +1,9 @@
 """Loop nests that assemble a sparse result by appending entries in order.
 
-The shared loops run over the target's outermost indices, in the order in which the target is to be stored. They visit
-the coordinates at which any term has entries. Inside, the loops of each term add to one sparse workspace: a row over
-the remaining index, or a scalar. Then the workspace's nonzeros are appended to the target.
+All terms share the outer loops. These shared loops run over the target's outermost indices, in the order in which the
+target is to be stored. They visit the coordinates at which any term has entries. Inside the shared loops, each term has
+loops of its own, which add to one sparse workspace. The workspace is a row over the target's last index, or a scalar.
+After the terms, the workspace's nonzeros are appended to the target.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ class AssemblyShape:
 
     Attributes:
         order: the target's indices in the order in which they are stored.
-        row: whether terms add to a row over the last index, so that only the other indices are shared.
+        row: whether the workspace is a row over the last index. If so, shared loops run over the other indices only.
         own: for each term, the variables of its own loops, inside the shared loops.
-        merge_leaders: pairs (variable, pattern). Several patterns of a term meet in a loop over the variable. The loop
-            walks this pattern. The loop is one of the term's own loops, or the last shared loop of a single term.
+        merge_leaders: pairs (variable, pattern). Several patterns of a term meet in a loop over the variable, and the
+            loop walks this pattern. The loop is one of the term's own loops. If there is only one term, it may also be
+            the last shared loop.
     """
 
     order: tuple[IndexVar, ...]
@@ -61,7 +63,10 @@ class AssemblyShape:
 
 
 def canonical_assembly(problem: Problem) -> AssemblyShape:
-    """Return the shape that shares all the target's indices in their order. Terms walk patterns in storage order."""
+    """Return the shape with shared loops over all indices of the target, in their order.
+
+    Each term's own loops walk its patterns in the order in which they are stored.
+    """
     order = tuple(map(str, problem.target.indices))
     walked = ((v for n in term.patterns for v in problem.level_variables[n]) for term in problem.terms)
     return AssemblyShape(order, False, tuple(tuple(dict.fromkeys(v for v in w if v not in order)) for w in walked))
@@ -164,9 +169,10 @@ class _Assembler:
 def with_upper_bounds(nest: LoopNest) -> LoopNest:
     """Replace the counting of entries by an upper bound of their number, if the count need not be exact.
 
-    Each term's loops over the row, or without a row the innermost shared loop, are replaced by the lengths of the
-    segments that these loops would walk. If a segment stays the same throughout a term's own loops, its length is
-    by itself an upper bound for the row.
+    If the workspace is a row, each term's loop over the row is replaced by the lengths of the segments that the loop
+    would walk. If the workspace is a scalar, the innermost shared loop is replaced in this way, unless it is the only
+    one. If a term's own loops walk the same segment of the row in every iteration, the segment's length replaces all of
+    the term's own loops.
     """
     if nest.problem.output != Count(exact=False):
         return nest
@@ -193,13 +199,13 @@ def with_upper_bounds(nest: LoopNest) -> LoopNest:
 
 
 def _fixed(term: Stmt, row: IndexVar) -> tuple[LevelIteration, ...]:
-    """The levels that meet in a term's loop over the row, if their segments are the same in all of the term's loops."""
+    """The levels that meet in a term's loop over the row, except levels whose segments change in the term's loops."""
     (loop,) = (loop for loop in _loops(term) if loop.var == row and not loop.is_lookup)
     return tuple(x for x in _met(loop) if not loops_over(term, x.pattern, x.level - 1))
 
 
 def _met(loop: Forall) -> tuple[LevelIteration, ...]:
-    """The levels that meet at a loop's variable: the loop walks one level, and lookups right inside use the others."""
+    """The levels that meet at a loop's variable. The loop walks one of them; lookups directly inside use the others."""
     met: dict[int, LevelIteration] = {}
     stmt: Stmt = loop
     while isinstance(stmt, Forall) and (stmt is loop or stmt.is_lookup):

@@ -17,8 +17,8 @@ and the runs' sums are added up in float64. The error is then about BLOCK u Σ|t
 Where positions are worked on in lanes, each lane of a run has at most `BLOCK` terms.
 
 In nested reductions, the cut loop is the innermost loop that, with the loops inside, may add more than `BLOCK` terms.
-Adding to a total in lanes is expensive, so the runs of a sum in lanes enclose all loops and continue from one segment
-to the next. Adding to a scalar total is cheap, so the runs of a scalar sum end with each segment.
+If a workspace has an index variable, adding it to its total is expensive. So its runs enclose all loops, and continue
+from one segment to the next. Adding a scalar to its total is cheap, so the runs of a scalar end with each segment.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class _Blocking:
         return None if most is None else -(-most // max(loop.lanes, 1))
 
     def iterations(self, loop: nest.Forall) -> int | None:
-        """Return an upper bound of a loop's iterations, without division by lanes, or None if no bound is known."""
+        """Return an upper bound of a loop's iterations as if it had no lanes, or None if no bound is known."""
         domain, size = loop.domain, self.problem.size.get(loop.var)
         match domain:
             case Fused(outer=outer, inner=inner):
@@ -163,7 +163,7 @@ class _Blocking:
 
 
 def _with(stmt: nest.Stmt, name: str, depth: int, change: Callable[[nest.Forall], nest.Stmt]) -> nest.Stmt:
-    """Replace the loop at `depth` of the path to the workspace `name` by `change(loop)`."""
+    """Replace one of the loops around the assignment to the workspace `name` by `change(loop)`: loop number `depth`."""
     match stmt:
         case nest.Forall(body=body):
             return replace(stmt, body=_with(body, name, depth - 1, change)) if depth else change(stmt)

@@ -84,7 +84,7 @@ class LevelIterators:
         return iterators
 
     def part(self, patterns: Iterable[int]) -> LevelIterators:
-        """Return a copy that continues from the present state over the given patterns only."""
+        """Return a copy with only the given patterns. It continues from the present state of the iterators."""
         iterators = LevelIterators(self.problem, self.merge_leaders, ())
         iterators.left = {n: list(self.left[n]) for n in patterns}
         iterators.bound = set(self.bound)
@@ -94,10 +94,11 @@ class LevelIterators:
         """Bind the variables. Returns one loop over the variables, loops over the derived variables that then have a
         value, and lookups in levels of bound variables.
 
-        The loop over one variable walks one of the levels that meet at it, and the other levels are looked up. A level
-        that can only be searched is preferred to a level that is located by arithmetic, and a full level is walked only
-        if there is no other level. Of several equally preferred levels, the loop walks the merge leader's. Without any
-        level, and for several variables, the loop runs over every coordinate.
+        The loop over one variable walks one of the levels that meet at it, and the other levels are looked up. The loop
+        walks a level in which lookups take a search, if there is one, else a level in which they take arithmetic. It
+        walks a dense level only if there is no other level. If several levels are equal in this respect, the loop walks
+        the level of the merge leader. If no level meets at the variable, or if there are several variables, the loop
+        runs over every coordinate.
         """
         met = self.met(variables[0]) if len(variables) == 1 else []
         if len(met) > 1:
@@ -119,9 +120,9 @@ class LevelIterators:
         return found
 
     def coiterate(self, var: IndexVar, walked: Iterable[int] | None = None) -> dict[int, LevelIteration]:
-        """Bind `var` in one loop over the levels that meet at it. Returns pattern → level. If there is a merge leader,
-        the loop walks only the leader's level, and the other levels are looked up. If `walked` is given, the loop walks
-        the levels of these patterns."""
+        """Bind `var` in one loop over the levels that meet at it. Returns pattern → level. The loop walks the levels of
+        the patterns in `walked`. If `walked` is None, it walks the merge leader's level and looks up the other levels.
+        Without a merge leader, it walks all levels."""
         self.bound.add(var)
         if walked is None:
             met = self.met(var)
@@ -142,8 +143,8 @@ class LevelIterators:
         return LevelIteration(pattern, level, bound)
 
     def _is_located(self, pattern: int) -> int:
-        """How a coordinate is located in the pattern's next level. 0: only by a search; 1: by arithmetic, but the
-        coordinate may be absent; 2: by arithmetic, and every coordinate is present."""
+        """Return how a coordinate is located in the pattern's next level. 0: only by a search; 1: by arithmetic, but
+        the coordinate may be absent; 2: by arithmetic, and every coordinate is present."""
         level, _ = self.left[pattern][0]
         kind = self.problem.patterns[pattern].levels[level].kind
         return 2 if kind.is_full else 0 if kind.has_coordinates else 1
@@ -175,7 +176,11 @@ def canonical_nest(problem: Problem, number: int = 0) -> LoopNest:
 
 
 def completed(nest: LoopNest) -> LoopNest:
-    """Remove overwritten clears from a one-statement nest, and turn additions to elements written once into stores."""
+    """Leave out unnecessary steps of a nest with one statement.
+
+    If every element of the target is written at most once, additions become stores. The target is then cleared only if
+    some elements may not be written.
+    """
     if nest.problem.is_assembly or isinstance(nest.body, Widened):
         return nest
     problem, statement = nest.problem, nest.statement
@@ -234,8 +239,8 @@ def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement)
 
 
 def _writes_in_use(loops: Items[Forall], problem: Problem, own: int) -> bool:
-    """Whether loops over every coordinate of the dynamic pattern `own` write all positions in use, whatever the index
-    arrays of the pattern hold. Where a coordinate is out of range, loops in lanes write zero; others do not write."""
+    """Whether loops over every coordinate of the dynamic pattern `own` write all positions in use, even if index arrays
+    hold coordinates out of range. At such a coordinate, loops in lanes write zero, but other loops do not write."""
     pattern, domains = problem.patterns[own], [loop.domain for loop in loops]
     walked = [x for x in domains if isinstance(x, LevelIteration) and x.pattern == own]
     if [x.level for x in walked] != list(range(len(pattern.levels))) or pattern.batch_axes:
@@ -249,7 +254,7 @@ def _writes_in_use(loops: Items[Forall], problem: Problem, own: int) -> bool:
 
 def visits_all(loop: Forall, problem: Problem, own: int | None) -> bool:
     """Whether the loop visits every coordinate of the target. The target is stored on pattern `own`, or is dense if
-    `own` is None. A derived variable may be out of range even though all of its parts are in range."""
+    `own` is None. A loop that computes a derived variable leaves out values beyond the variable's size."""
     if isinstance(loop.domain, Derivation):
         return loop.domain.derived.stays_below(problem.size)
     if not isinstance(loop.domain, LevelIteration):

@@ -12,7 +12,7 @@ from jsparse.notation.assignment import IndexVar
 
 
 def outer_name(problem: Problem, var: IndexVar) -> str:
-    """The name of the outer loop of a split: the variable's name, with as many zeros appended as make it unique."""
+    """The name of the outer loop of a split: the variable's name and a zero, or more zeros if that name is taken."""
     name = f"{var}0"
     while name in problem.size:
         name += "0"
@@ -35,14 +35,14 @@ def chain(stmt: nest.Stmt) -> tuple[list[nest.Forall], nest.Stmt]:
 
 
 def nested(loops: Iterable[nest.Forall], inner: nest.Stmt) -> nest.Stmt:
-    """Nest the loops around `inner`, the first loop outermost. The bodies that the loops had are dropped."""
+    """Nest the loops around `inner`, the first loop outermost. Their previous bodies are dropped."""
     for loop in reversed(list(loops)):
         inner = replace(loop, body=inner)
     return inner
 
 
 def groups(loops: Sequence[nest.Forall]) -> list[list[nest.Forall]]:
-    """Group the loops: each loop with the lookups that directly follow the loop, because they need its variable."""
+    """Group nested loops: each group has a loop and the lookups directly inside it, which need the loop's variable."""
     found: list[list[nest.Forall]] = []
     for loop in loops:
         if loop.is_lookup and found:
@@ -84,7 +84,7 @@ def loops_over(stmt: nest.Stmt, pattern: int, level: int) -> list[nest.Forall]:
 
 
 def _levels(domain: Domain) -> Iterable[LevelIteration]:
-    """Return the levels that a loop walks, or in which it looks a coordinate up."""
+    """Return the levels of a loop's domain: the loop walks these levels, or looks up a coordinate in one level."""
     match domain:
         case LevelIteration():
             return (domain,)
@@ -94,7 +94,7 @@ def _levels(domain: Domain) -> Iterable[LevelIteration]:
 
 
 def with_loop(stmt: nest.Stmt, name: str, problem: Problem, change: Callable[[nest.Forall], nest.Stmt]) -> nest.Stmt:
-    """Replace each loop of that name by `change(loop)`. Lookups and loops over lanes have no names."""
+    """Replace each loop that is called `name` by `change(loop)`. Lookups and loops over lanes have no names."""
     is_named = isinstance(stmt, nest.Forall) and not stmt.is_lookup and not isinstance(stmt.domain, Lanes)
     if is_named and isinstance(stmt, nest.Forall) and loop_name(stmt, problem) == name:
         return change(stmt)

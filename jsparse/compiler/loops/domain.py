@@ -12,7 +12,8 @@ from jsparse.notation.assignment import IndexVar
 @dataclass(frozen=True, slots=True)
 class Range:
     """Every coordinate of the variable; with `panel`, only the coordinates in the present panel. With `lanes`, the body
-    stores a sum over an index that runs in lanes, and the sums at `lanes` coordinates are folded together."""
+    stores a value computed from a sum in lanes. The sums at `lanes` coordinates are then reduced to scalars together.
+    """
 
     panel: bool = False
     lanes: int = 0
@@ -34,15 +35,15 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class LevelIteration:
-    """The entries of a pattern's level below the present position. With `bound`, the loop only looks up the entry at
-    the variable's present value; with `scattered`, it finds this entry in a map of the segment (`nest.Scatter`). With
-    `panel`, it visits only the entries in the present panel of the variable. With `by_position`, it runs over
-    positions, so that a split divides positions instead of coordinates.
+    """The entries of a pattern's level below the present position of the level above. With `bound`, outer loops set the
+    variable, and the loop only looks up the entry at its value. With `scattered`, it finds this entry in a map of the
+    segment (`nest.Scatter`). With `panel`, it visits only the entries in the present panel of the variable. With
+    `by_position`, it runs over positions, so that a split divides positions instead of coordinates.
 
     With `lanes`, a power of two, the loop works on `lanes` positions at a time. If the body adds to a scalar, each lane
     has its own accumulator. At the end, the upper half of the accumulators is added to the lower half until one is
-    left. The positions that remain, fewer than `lanes`, are added up one by one in another accumulator. The sum of
-    these two accumulators is added to the scalar. So the order of additions depends on the number of positions alone.
+    left. Fewer than `lanes` positions remain, and their terms are added one by one to another accumulator. The sum of
+    both accumulators is added to the scalar. So the order of additions depends only on the number of positions.
     """
 
     pattern: int
@@ -104,9 +105,9 @@ class PositionPanels:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of at most `size` iterations of an inner loop over `of`. The inner loop executes only the iterations in the
-    present run (`Forall.run`). Iterations are counted across the loops in between, so a run may continue from one
-    segment to the next. There is at least one run."""
+    """Runs of at most `size` iterations of an inner loop, whose domain is `of`. The inner loop executes only the
+    iterations in the present run (`Forall.run`). Iterations are counted across the loops in between, so a run may
+    continue from one segment to the next. There is at least one run, even if the inner loop has no iterations."""
 
     of: Range | LevelIteration | Tiles
     size: int
@@ -117,7 +118,7 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class HorizontalReduce:
-    """All lanes of a workspace, reduced to a scalar in a fixed order."""
+    """All lanes of a workspace. The body adds them to a scalar, in a fixed order."""
 
     def __str__(self) -> str:
         return "reduced lanes"
@@ -141,7 +142,7 @@ class Coiteration:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The single coordinate that is a weighted sum of other variables; none if the sum reaches the variable's size."""
+    """The single coordinate that is a weighted sum of other variables, if this sum is below the variable's size."""
 
     derived: DerivedVar
 

@@ -12,9 +12,9 @@
       ∀ j ∈ P0.1                          ∀ j ∈ P0.1
         W[i, j] = E[i, j] / s[i]            W[i, j] = E[i, j] / s_at_i
 
-Every statement keeps its loops inside the shared loops. A statement may read elements that an earlier statement wrote
-in the same iteration, so the two statements have to access these elements by the same variables of the shared loops
-(loop fusion and array contraction of Gao, Olsen, Sarkar and Thekkath, 1992).
+Every statement keeps its other loops inside the shared loops. A statement may read elements that an earlier statement
+wrote in the same iteration, so the two statements have to access these elements by the same variables of the shared
+loops (loop fusion and array contraction of Gao, Olsen, Sarkar and Thekkath, 1992).
 
 The innermost shared loop may run over panels of a variable. Temporaries then shrink to the memory of one panel, and
 each statement has its own loop over the variable inside, so that a product with a dense matrix reads the matrix once
@@ -47,7 +47,7 @@ from jsparse.notation.assignment import Access, IndexVar
 
 
 class FusionError(Exception):
-    """The reason why two statements cannot share loops."""
+    """An error that is raised if two statements cannot share loops. Its message is the reason."""
 
 
 def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) -> nest.Stmt:
@@ -80,7 +80,7 @@ def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) 
 
 
 def _split(stmt: nest.Stmt) -> tuple[tuple[nest.Stmt, ...], nest.Stmt]:
-    """Separate the clears of targets in front of a nest from the nest."""
+    """Split a statement into the `Clear` statements of targets that come first, and the loop nest after them."""
     if isinstance(stmt, nest.Sequence):
         clears = tuple(s for s in stmt.stmts if isinstance(s, nest.Clear))
         rest = tuple(s for s in stmt.stmts if not isinstance(s, nest.Clear))
@@ -147,7 +147,7 @@ def _agreed(
 
 
 def _continues(problem: Problem, stmt: nest.Stmt, var: IndexVar) -> bool:
-    """Whether a loop over a variable's panel walks a sparse level and continues where the previous panel ended."""
+    """Whether a loop in `stmt` walks a panel of `var` in a sparse level, beginning where the previous panel ended."""
     if (
         isinstance(stmt, nest.Forall)
         and stmt.var == var
@@ -166,7 +166,7 @@ def _visits_all(problem: Problem, domain: object) -> bool:
 
 
 def _located(loop: nest.Forall, leader: object) -> nest.Stmt:
-    """Return the body of a loop that a loop over `leader` replaces. A lookup encloses it if the two levels differ."""
+    """Return the body of `loop` for a loop over `leader`. If `loop` walks another level, a lookup encloses the body."""
     if loop.domain == leader or not isinstance(loop.domain, LevelIteration):
         return loop.body
     return nest.Forall(loop.var, replace(loop.domain, bound=True, panel=False), loop.body)
@@ -196,8 +196,8 @@ def _check_reads(writer: Statement, readers: Items[Statement], shared: Items[Ind
 def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Access | None:
     """An access by which `reader` may read an element that `writer` writes in another iteration of `var`.
 
-    The result is None if there is no such access. A target that is read as a table of indices may be read at any
-    coordinate, so such an access always counts.
+    The result is None if there is no such access. If `reader` uses the target as a table of indices, it may read any
+    element of the table, so that access is always returned.
     """
     target = writer.target
     # Iterations agree exactly if `var` stands at the same places of both accesses. If the target lacks `var`, its
@@ -229,13 +229,13 @@ def _check_owners(problem: Problem, stmt: nest.Stmt, members: Items[Statement]) 
 
 
 def has_copies(problem: Problem, statement: Statement) -> bool:
-    """Whether chunks can have copies of the target: the statement must be a sum into a directly indexed dense array."""
+    """Whether chunks can have copies of the target: it must be a dense array of sums, without indices from tables."""
     target = problem.type_of[statement.target.tensor]
     return statement.add == "+" and target.positions is None and not statement.target.nested()
 
 
 def contracted(problem: Problem, stmt: nest.Stmt) -> nest.Stmt:
-    """Shrink each temporary that is written and read in the same iteration to the memory of one iteration."""
+    """Shrink each temporary that the same iteration writes and reads. It then has memory for one iteration."""
     for name in problem.temporaries:
         stmt = _Contraction(problem, name).stmt(stmt, ())
     return stmt
@@ -249,7 +249,7 @@ class _Contraction:
         (self.statement,) = (s for s in problem.statements if s.target.tensor == name)
 
     def stmt(self, stmt: nest.Stmt, around: tuple[nest.Forall, ...], cleared: bool = False) -> nest.Stmt:
-        """Put the workspace into a statement. `cleared`: whether unwritten elements must read as the zero of sums."""
+        """Return `stmt` with a workspace for the temporary. `cleared`: whether unwritten elements have to be zero."""
         match stmt:
             case nest.Forall(body=body):
                 return replace(stmt, body=self.stmt(body, (*around, stmt), cleared))
@@ -289,7 +289,7 @@ class _Contraction:
     def placed(
         self, stmts: tuple[nest.Stmt, ...], count: int, around: tuple[nest.Forall, ...], cleared: bool
     ) -> nest.Stmt | None:
-        """Put a workspace around the statements. The first `count` fill it. Returns None if that saves nothing."""
+        """Put a workspace around `stmts`. The first `count` of them fill it. Returns None if it saves no memory."""
         target = self.statement.target
         bound = {var for loop in around if not isinstance(loop.domain, Panels) for var in loop.variables}
         divided = {var for loop in around for var in loop.variables} - bound
@@ -321,7 +321,7 @@ class _Contraction:
         return nest.Where(scalar, self.renamed(producer, scalar), self.renamed(consumer, scalar))
 
     def adds(self, stmt: nest.Stmt) -> bool:
-        """Whether a statement adds to the temporary in memory."""
+        """Whether a statement has an assignment that adds to elements of the temporary."""
         return any(a.accumulate and a.target.tensor == self.name for a in nest.assignments(stmt))
 
     def covers(self, stmt: nest.Stmt) -> bool:
@@ -333,7 +333,7 @@ class _Contraction:
         )
 
     def below(self, around: tuple[nest.Forall, ...]) -> LevelIteration | None:
-        """Return the innermost level of the temporary's pattern that the loops around walk; None if they walk none."""
+        """Return the innermost level of the temporary's pattern that a loop in `around` walks, or None."""
         positions = self.problem.type_of[self.name].positions
         if positions is None:
             return None
@@ -342,9 +342,9 @@ class _Contraction:
         return max(walked, key=lambda level: level.level, default=None)
 
     def below_panel(self, divided: set[IndexVar], above: LevelIteration | None) -> LevelIteration | None:
-        """Return the level whose panel the loops around fix; None if the entries of the panel are not contiguous.
+        """Return the level with a panel that outer loops fix; None if the entries in the panel are not contiguous.
 
-        The entries are contiguous if the level has every coordinate and is the next level below the present position.
+        The entries are contiguous if the level is full (has every coordinate) and is the next one below `above`.
         """
         positions = self.problem.type_of[self.name].positions
         if positions is None or len(divided) > 1:
@@ -356,7 +356,7 @@ class _Contraction:
         return LevelIteration(positions.pattern, level, panel=True) if is_next and full else None
 
     def renamed(self, stmt: nest.Stmt, scalar: nest.Workspace) -> nest.Stmt:
-        """The statement with the scalar in place of the temporary."""
+        """Return the statement with the scalar in place of the temporary."""
         if not isinstance(stmt, nest.Assign):
             return nest.with_children(stmt, lambda inner: self.renamed(inner, scalar))
 

@@ -7,18 +7,18 @@
     Domain   := Range | LevelIteration | Coiteration | Tiles | Lanes | HorizontalReduce | Panels | PositionPanels
               | Fused | Runs | Derivation | WorkspaceNonzeros
 
-SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
+For example, P0.1 is level 1 of pattern 0. SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, is:
 
-    ∀ i ∈ A.1 in parallel
+    ∀ i ∈ P0.0 in parallel
       ∀ k₀ ∈ tiles of k, 64 lanes
         acc[k] = 0
-          ∀ j ∈ A.2
+          ∀ j ∈ P0.1
             ∀ k ∈ lanes of k₀
               acc[k] += A[i, j] * B[j, k]
         ∀ k ∈ lanes of k₀
           C[i, k] = acc[k]
 
-and the product of two csr matrices, assembled row by row:
+The product of two csr matrices, assembled row by row, is:
 
     ∀ i ∈ P0.0 in parallel
       row[k] = 0
@@ -50,8 +50,8 @@ MAX_CHUNKS = 64  # chunks of a parallel loop, at most
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Chunks of a loop run in parallel. The division depends on the pattern alone, so results are bit-equal for any
-    number of threads.
+    """The way in which a loop is divided into chunks, which run in parallel. The division depends on the pattern alone,
+    so results are bit-equal for any number of threads.
 
     owned: each iteration owns its part of the target.
     split: like owned, but long segments of the second level are cut. The sums of the parts of a segment are added in
@@ -73,8 +73,8 @@ class Workspace:
 
     Attributes:
         monoid: the operation that adds values to the workspace, and the initial value.
-        checked: whether products that read the workspace are left out if nothing was added to the workspace. Otherwise
-            0 times an infinite factor would be NaN.
+        checked: whether products that read the workspace are left out if nothing was added to the workspace. If they
+            were computed, 0 times an infinite factor would be NaN.
     """
 
     name: str
@@ -91,8 +91,8 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class SparseWorkspace:
-    """A workspace over all coordinates of `var` that marks the coordinates written. Without `var`, it is a scalar with
-    one mark. With dtype "", it holds only marks and no values (Kjolstad et al., 2019)."""
+    """A workspace over all coordinates of `var`. It marks the coordinates that are written. Without `var`, it is a
+    scalar with one mark. With dtype "", it holds only marks and no values (Kjolstad et al., 2019)."""
 
     name: str
     dtype: str
@@ -106,16 +106,16 @@ class SparseWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class ArrayWorkspace:
-    """The part of a temporary that one iteration of the loops around needs, in memory of one thread.
+    """The part of a temporary that one iteration of the enclosing loops needs, in memory of one thread.
 
     The elements are undefined at first. The producer writes every element that the consumer reads.
 
     Attributes:
-        target: the access by which a statement writes the temporary. The nest accesses the temporary as before.
+        target: the access by which a statement writes the temporary. The nest still uses the temporary's name.
         dtype: the temporary's dtype.
-        axes: the indices of the temporary's storage axes that the loops around do not fix.
+        axes: the indices of the temporary's storage axes that the enclosing loops do not fix.
         below: a level. The elements lie below the level's present position, or below its positions in the present
-            panel. If it is None, the elements lie at all positions.
+            panel. If `below` is None, the elements lie at all positions.
     """
 
     target: Access
@@ -158,7 +158,7 @@ class Assign:
 
     @property
     def reads(self) -> tuple[Access, ...]:
-        """The accesses that are read, from left to right: the condition's, then the value's."""
+        """The accesses that are read: the accesses of the condition, then of the value, each from left to right."""
         return accesses_of(self.condition, self.value)
 
 
@@ -187,8 +187,9 @@ class Widened:
 
 @dataclass(frozen=True, slots=True)
 class AppendCoord:
-    """Append one entry to the target, or count it. An entry has the coordinates of all indices, and perhaps a value. If
-    levels are built, it has only the coordinate of the innermost index, `last`: `AppendEdges` appends the others."""
+    """Append one entry to the target, or count the entry. An entry has the coordinates of all indices, and perhaps a
+    value. If levels are built, it has only the coordinate of the innermost index, `last`, because `AppendEdges` appends
+    the other coordinates."""
 
     target: Access
     value: Access | None = None
@@ -214,7 +215,8 @@ class ReserveUpperBound:
 @dataclass(frozen=True, slots=True)
 class AppendEdges:
     """Run the body. If it appended anything, append the coordinate of the last of `indices`, and the end of the entries
-    below that coordinate (the edges of Chou et al., 2018). `indices` are the target's outermost, in storage order."""
+    below that coordinate (the edges of Chou et al., 2018). `indices` are the outermost indices of the target, in
+    storage order."""
 
     target: Access
     indices: tuple[IndexVar, ...]
@@ -222,7 +224,7 @@ class AppendEdges:
 
     @property
     def level(self) -> int:
-        """The target's level, in storage order."""
+        """The level of the target to which a coordinate is appended; level 0 is the outermost."""
         return len(self.indices) - 1
 
     def __str__(self) -> str:
@@ -234,7 +236,7 @@ class Forall:
     """`∀ var ∈ domain body`.
 
     Attributes:
-        prefetch: how many entries ahead the rows gathered in the body are prefetched.
+        prefetch: if the body gathers rows, each row is prefetched this number of entries before its use; 0: never.
         jam: how many iterations run at a time (see `kernel.jam`).
         run: whether the loop executes only the iterations in the present run of an outer loop over `Runs`.
         unroll: whether the iterations are written out one by one.
@@ -270,14 +272,14 @@ class Forall:
 
     @property
     def lanes(self) -> int:
-        """The number of positions or coordinates that run at a time, in lanes; 0 if they run one by one."""
+        """The number of positions or coordinates that are worked on at a time, in lanes; 0 if there are no lanes."""
         return self.domain.lanes if isinstance(self.domain, LevelIteration | Range) else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Copy the rows of `source[v, k]` in the present panel of `v` and tile of `k` to contiguous memory, then run the
-    body, which reads the copy as `name[v, k]`."""
+    """Copy a part of `source[v, k]` to contiguous memory, then run the body. The part has the rows in the present panel
+    of `v`, and of each row the present tile of `k`. The body reads the copy as `name[v, k]`."""
 
     name: str
     source: Access
@@ -299,7 +301,7 @@ class Scatter:
 
     Attributes:
         var: the variable of the level.
-        domain: the level, in the form in which the body looks coordinates up.
+        domain: the domain of the lookups in the body.
         positions: whether the body reads positions. If not, the map only has a bit for each coordinate.
     """
 
@@ -322,7 +324,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class TermGuard:
-    """Run the body if, in the coiterations around, every level of the term has an entry."""
+    """Run the body if all levels of the term have entries at the present coordinates of outer `Coiteration` loops."""
 
     term: int
     body: Stmt
@@ -333,8 +335,9 @@ class TermGuard:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The producer fills the workspace from zero, then the consumer reads it. The consumer of a sparse scalar runs only
-    if the scalar was written. The elements of an array are undefined at first."""
+    """The producer fills the workspace, then the consumer reads it. A workspace first has the zero of its sums, but
+    the elements of an `ArrayWorkspace` are undefined. The consumer of a sparse scalar runs only if the scalar was
+    written."""
 
     workspace: Workspace | SparseWorkspace | ArrayWorkspace
     producer: Stmt
@@ -359,7 +362,7 @@ Stmt: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:
-    """A statement over the tensors of `problem`."""
+    """The loop nest of a problem: one statement (`Stmt`), whose tensors are the tensors of `problem`."""
 
     problem: Problem
     body: Stmt

@@ -1,10 +1,10 @@
 """Assembly of sparse results: the symbolic phase counts each chunk's entries, the numeric phase writes them.
 
-A chunk keeps its write positions in registers: one for the next entry, or, if levels are built, one for the next item
-of each level. The same loops run in both phases, in the same chunks: their division depends on patterns alone.
+Both phases run the same loops in the same chunks, because the division into chunks depends on patterns alone.
 
-Levels are built like the nodes of a tree (the edges of Chou et al., 2018): an item of a level is a coordinate and the
-end of the items below it. An item that would have no items below it is never written.
+Levels are built like the nodes of a tree (the edges of Chou et al., 2018). An item of a level is a coordinate and the
+end of the items below it. An item that would have no items below it is never written. A chunk keeps its write positions
+in registers: one for the next item of each level, or only one for the next entry if no levels are built.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ UNBOUNDED = 2**61  # more entries than there is memory for
 
 
 class Lowering(Protocol):
-    """The methods for lowering loop nests that this module calls."""
+    """The interface of the object that lowers loop nests: the methods that this module calls."""
 
     def stmt(self, stmt: LoopStmt, scope: Scope) -> ir.Stmt:
         """Lower any statement."""
 
     def forall(self, loop: Forall, scope: Scope, partials: Partials | None) -> ir.Stmt:
-        """Lower a loop; if it is divided, `partials` sets up each chunk."""
+        """Lower a loop. If the loop is divided into chunks, `partials` adds code around the loops of each chunk."""
 
 
 def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> ir.Stmt:
@@ -85,9 +85,10 @@ def _counted(storage: Storage, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.
 
 
 def _written(scope: Scope, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
-    """Return a chunk's loops. Their write positions begin at the chunk's start positions.
+    """Return a chunk's loops, whose write positions begin at the chunk's start positions in the buffer `starts`.
 
-    If the kernel writes `starts`, it stores the chunk's end positions there, and skips a chunk with a negative start.
+    If the kernel also writes `starts`, it stores the chunk's end positions there, and skips a chunk with a negative
+    start position.
     """
     starts = scope.storage.by_name["starts"]
     at = [add(const(level * MAX_CHUNKS), chunk) for level in range(len(cursors))]
@@ -99,12 +100,12 @@ def _written(scope: Scope, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt
 
 
 def _depth(problem: Problem) -> int:
-    """The number of write positions: one for each level if levels are built, else a single one."""
+    """The number of write positions of a chunk: one for each level if levels are built, else 1."""
     return len(problem.target.indices) if problem.builds_levels else 1
 
 
 def _cursor(problem: Problem, level: int) -> str:
-    """The name of the register with the position of a level's next item, or of the next entry in the last level."""
+    """The name of the register with the write position of a level. The last level's items are the entries."""
     name = problem.target.tensor
     return name if level == _depth(problem) - 1 else f"{name}'s level {level}"
 
@@ -158,7 +159,7 @@ def reserve(stmt: ReserveUpperBound, scope: Scope) -> ir.Stmt:
 
 
 def append_edges(stmt: AppendEdges, scope: Scope, body: ir.Stmt) -> ir.Stmt:
-    """Run the body. If the body wrote items of the level below, write one item of this level."""
+    """Run the body. If it wrote items of the level below, write one coordinate of this level and the items' end."""
     cursor, below = (scope.registers[_cursor(scope.storage.problem, stmt.level + n)] for n in (0, 1))
     before, ends = scope.fresh("before"), scope.storage.by_name["ends"]
     item = block(

@@ -1,10 +1,11 @@
 """Blocked sums: loops cut into runs, and the runs' sums added to a total.
 
-Most segments are shorter than a run. So the total is only written where a run ends before its loops end: a segment
-of one run costs one comparison, and the sum of the segment stays in the accumulator.
+A total is a float64 accumulator to which the sums of runs are added. Most segments are shorter than a run. So the total
+is only written if a run ends before the last iteration of the loops. If there is one run, its sum stays in the
+accumulator of the run, and the total costs one comparison.
 
-Totals are wide accumulators to which the sums of runs are added. Totals of vectors are in stack memory: they are read
-and written only once per run, and the accumulator needs the registers.
+The totals of vectors are in stack memory, because the accumulators need the registers, and a total is read and written
+only once per run.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ WRITTEN_OUT = 32  # lanes of a total whose pieces are written out, so that LLVM 
 
 
 def total_where(where: Where, scope: Scope, lowerer: Lowering) -> Stmt:
-    """Lower the producer and consumer of a total to which runs are added. The accumulator then holds the total."""
+    """Lower the runs that are added to a total, and the consumer, which reads the total from the runs' accumulator."""
     runs, workspace = where.producer, where.workspace
     assert isinstance(runs, Forall)
     assert isinstance(workspace, Workspace)
@@ -75,7 +76,7 @@ def total_where(where: Where, scope: Scope, lowerer: Lowering) -> Stmt:
 
 
 def add_runs(runs: Forall, scope: Scope, lowerer: Lowering) -> Stmt:
-    """Lower the runs of one segment. Their sums are added to a scalar total that other segments share."""
+    """Lower the runs of one segment, and add their sums to a scalar total. Other segments add to the same total."""
     block_sum, producer = _of_run(runs)
     assert isinstance(runs.body, Where)
     assert isinstance(runs.body.consumer, Assign)
@@ -96,10 +97,10 @@ def add_runs(runs: Forall, scope: Scope, lowerer: Lowering) -> Stmt:
 
 
 class _Going:
-    """Runs that continue from one execution of the cut loop to the next.
+    """The state of runs that continue from one execution of the cut loop to the next.
 
     Attributes:
-        several: whether a run has ended.
+        several: the register that tells whether a run has ended already.
         scope: the scope of the loops.
     """
 
@@ -114,7 +115,7 @@ class _Going:
         return block(self.total.made(), Declare(self.left, const(self.size)), Declare(self.several, NO))
 
     def ends(self, first: Expr, last: Expr) -> Stmt:
-        """End a run that may not be the last."""
+        """Return the code at the end of a run that is full: add its sum to the total. Both arguments are ignored."""
         return block(self.total.joined(_no(self.several), NO), Set(self.several, YES))
 
 
@@ -144,7 +145,7 @@ def _of_run(runs: Forall) -> tuple[Workspace, LoopStmt]:
 
 
 def _begins(stmt: LoopStmt, problem: Problem) -> bool:
-    """Whether the cut loop always begins a run, because it is executed at most once, over a range of positions."""
+    """Whether the cut loop is executed at most once, over a range of positions or coordinates: it then begins a run."""
     if not isinstance(stmt, Forall):
         return False
     domain = stmt.domain
@@ -176,15 +177,15 @@ class _Total:
         self.narrow = Buffer(scope.fresh("sums").name, accumulator.type.scalar, -1, True)
 
     def made(self) -> Stmt:
-        """Declare an empty total and an empty accumulator."""
+        """Declare the total and an empty accumulator. The first run clears a total in lanes."""
         start = Declare(self.accumulator, zero(self.accumulator.type))
         if not self.lanes:
             return block(start, Declare(self.register, zero(self.register.type)))
         return block(start, LocalArray(self.wide, self.width), LocalArray(self.narrow, self.width))
 
     def joined(self, first: Expr, last: Expr) -> Stmt:
-        """Add the accumulator to the total, or start the total with it if `first` holds. The accumulator becomes zero,
-        or the total if `last` holds."""
+        """Add the accumulator to the total. If `first` holds, a total in lanes is cleared before. Then set the
+        accumulator to the total if `last` holds, else to zero."""
         acc, dtype = self.accumulator, self.accumulator.type.dtype
         if not self.lanes:
             whole = Set(self.register, Binary("+", self.register, as_dtype(acc, TOTAL)))
@@ -205,7 +206,7 @@ class _Total:
         return block(start, Store(self.narrow, const(0), acc), self.each(step), back)
 
     def each(self, step: Callable[[Expr], Stmt]) -> Stmt:
-        """Run `step` for each piece of the lanes."""
+        """Run `step` for each group of `piece` neighbouring lanes."""
         if self.width <= WRITTEN_OUT:
             return block(*(step(const(n)) for n in range(0, self.width, self.piece)))
         n = self.scope.fresh("n")
@@ -216,7 +217,7 @@ class _Total:
         return Buffer(self.scope.fresh("copies").name, Type(TOTAL), -1, True)
 
     def kept(self, copies: Buffer, chunk: Expr, own: _Total) -> Stmt:
-        """Store the total of a chunk in the chunk's copy."""
+        """Store the total of a chunk, `own`, at the place of the chunk in the buffer `copies`."""
         first = mul(chunk, const(self.width))
         if not self.lanes:
             return Store(copies, first, own.register)
@@ -239,7 +240,7 @@ class _Total:
         return block(self.each(step), Set(self.accumulator, Load(self.narrow, const(0), self.lanes)))
 
     def copies_made(self, copies: Buffer) -> Stmt:
-        """Allocate the memory for the copies."""
+        """Allocate the buffer `copies` for the totals of all chunks."""
         return LocalArray(copies, MAX_CHUNKS * self.width)
 
 

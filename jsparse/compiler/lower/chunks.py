@@ -3,7 +3,7 @@
 The number of chunks and their bounds depend on the pattern and the sizes alone, so a result is bit-equal for any number
 of threads. There are more chunks than threads; an idle thread claims the next chunk.
 
-A run cuts a loop after a number of iterations. The loop's body is emitted once.
+A run ends after a given number of iterations. If a loop is cut into runs, its body is still emitted only once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """A reduction over chunks. `own(chunk, loops)` gives a chunk its accumulator; `combine(chunks)` adds these up."""
+    """A reduction over chunks. `own(chunk, loops)` gives an accumulator to the loops of a chunk. `combine(chunks)` adds
+    up the accumulators of all chunks."""
 
     own: Callable[[ir.Expr, ir.Stmt], ir.Stmt]
     combine: Callable[[ir.Expr], ir.Stmt]
@@ -75,10 +76,10 @@ def in_chunks(
 
 
 def _before(chunk: ir.Expr, chunks: ir.Expr, whole: ir.Expr) -> ir.Expr:
-    """Return the part of `whole` that belongs to the chunks before this one.
+    """Return how many of `whole` items the chunks before this one have, if the items are divided equally.
 
-    Let whole = chunks · q + r. Then the first r chunks have q + 1 each, and the other chunks have q each. No number
-    here exceeds 64 bits, while the product chunk · whole could.
+    Let whole = chunks · q + r. Then the first r chunks have q + 1 items each, and the other chunks have q items each.
+    This formula does not overflow 64 bits. The product chunk · whole could overflow.
     """
     each = floor_div(whole, chunks)
     rest = sub(whole, mul(each, chunks))
@@ -92,8 +93,8 @@ def lower_bound(
 
     A processor would mispredict every other branch of a bisection. So each step selects without a branch, and the
     number of steps depends on the length alone. Invariant: n is in [lo, lo + left]. A step tests the position
-    lo + ⌈left / 2⌉ - 1. If `reaches` holds there, n is at most that position, else it is in the half above. Both
-    halves fit in ⌊left / 2⌋ positions after their first one.
+    lo + ⌈left / 2⌉ - 1. If `reaches` holds there, n is at most that position, and lo stays. Else n is greater, and the
+    next position becomes lo. In both cases at most ⌊left / 2⌋ further positions are left.
     """
     lo, left, half, tested = scope.fresh("lo"), scope.fresh("left"), scope.fresh("half"), scope.fresh("tested")
     body = block(
@@ -113,14 +114,16 @@ def at_weight(
     weight: Callable[[ir.Expr], ir.Expr],
     grows: bool,
 ) -> tuple[list[ir.Stmt], ir.Var, ir.Var]:
-    """Find the boundary at which chunk `part[0]` of `part[1]` chunks of equal weight begins.
+    """Find the position at which a chunk begins, if positions are divided into chunks of equal weight.
 
     Args:
+        part: the index of the chunk, and the number of chunks.
         total: the weight of all positions.
+        size: the number of positions.
         weight: position → the weight of all positions before it.
-        grows: whether weights certainly grow. If they may not, the last boundary is set to `size`: the index arrays of
-            a dynamic pattern may hold anything, so a search could find this boundary too early, and no chunk would
-            have the positions after the boundary. Boundaries never decrease, for any index arrays.
+        grows: whether weights certainly grow. The index arrays of a dynamic pattern may hold anything, so its weights
+            may not grow. A search could then find the end of the last chunk too early, and no chunk would have the
+            positions after it. So this end is set to `size`. Boundaries never decrease, for any index arrays.
 
     Returns the statements that find the boundary, the weight that the chunks before it should have, and the boundary.
     """
@@ -131,7 +134,8 @@ def at_weight(
 
 
 def with_partials(scope: Scope, loop: Callable[[Scope, Partials], ir.Stmt]) -> ir.Stmt:
-    """Give each chunk of `loop` its own copy of the workspace that is produced, and add the copies chunk by chunk."""
+    """Give each chunk of `loop` its own copy of the workspace to which the loop adds. Then add up the copies, in the
+    order of the chunks."""
     workspace = scope.produced
     if workspace is None:
         raise ValueError("a reduction in parallel needs a workspace to reduce into")
@@ -181,8 +185,9 @@ def in_run(
 def _from_start(
     scope: Scope, run: Run, first: ir.Expr, stop: ir.Expr, walk: Callable[[ir.Expr, ir.Expr], ir.Stmt]
 ) -> ir.Stmt:
-    """Divide a segment into runs. A segment with one run costs one comparison, `after < goal`: the first run's goal is
-    the segment's end, and the goal of later runs is never reached."""
+    """Divide a segment into runs. After each run, the comparison `after < goal` decides whether `run.ends` is executed.
+    For the first run, the goal is the segment's end, so a segment with one run costs only this comparison. For later
+    runs, the goal is greater than any position, so they always execute `run.ends`."""
     start, after, end = scope.fresh("start"), scope.fresh("after"), scope.fresh("end")
     goal, going = scope.fresh("goal"), scope.fresh("going", BOOL)
     ends = block(
@@ -212,7 +217,7 @@ def _going_on(
     more: ir.Expr,
     walk: Callable[[ir.Expr, ir.Expr], ir.Stmt],
 ) -> ir.Stmt:
-    """Continue the present run in this segment. The run goes on in the next segment unless the run is full."""
+    """Continue the present run in this segment. If the run is not full at the end, the next segment continues it."""
     full = block(run.ends(NO, NO), ir.Set(left, const(run.size)), ir.Set(start, end), ir.Set(going, more))
     return block(
         ir.Let(end, minimum(add(start, left), stop)),
@@ -238,7 +243,8 @@ def _known(scope: Scope, run: Run, first: int, stop: int, walk: Callable[[ir.Exp
 def tiles_in_run(
     scope: Scope, run: Run, whole: int, lanes: int, rest: int, tile: Callable[[ir.Expr, int], ir.Stmt]
 ) -> ir.Stmt:
-    """Run all full tiles in runs. Then run the last tile, which is narrower than the others, in a separate run."""
+    """Execute the loop over full tiles in runs. A narrower last tile has its own run, or continues the present run if
+    `run.left` is given."""
     if run.left is not None:
         start = scope.fresh("tile")
         one = ir.For(start, const(0), const(whole), counted(run, tile(start, lanes)), lanes)
@@ -252,7 +258,7 @@ def tiles_in_run(
 
 
 def counted(run: Run | None, turn: ir.Stmt) -> ir.Stmt:
-    """Return one iteration. The iteration counts toward the present run, and ends the run if the run is full."""
+    """Return `turn`, the code of one iteration, and code that counts the iteration and ends the run if it is full."""
     if run is None:
         return turn
     assert run.left is not None

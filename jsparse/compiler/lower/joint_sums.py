@@ -1,18 +1,18 @@
 """Joint sums: where the value at each position is a sum in lanes, the sums of several positions are folded together.
 
-Sums at several coordinates of a dense index, such as the heads of a sampled product, are folded in the same way.
-
-A sampled product has a sum over a dense index for each stored entry. The index runs in lanes, and folding the lanes to
-a scalar takes longer than the sum. Folding the sums of eight positions together needs fewer operations than folding
-them one by one:
+To fold a sum means to reduce its lanes to a scalar. A sampled product has a sum over a dense index for each stored
+entry. The index runs in lanes, and folding takes longer than the sum itself. Folding the sums of eight positions
+together needs fewer operations than folding them one by one:
 
     for p in first, first + 8, …:
         acc.0 = Σ at p, …, acc.7 = Σ at p + 7           each in its own lanes
         totals = [fold(acc.0), …, fold(acc.7)]           (`kernel.nodes.Vector`)
         store what follows from the totals at p, …, p + 7
 
-If positions of a segment remain at the end, the last 8 positions of the segment are computed, some of them for the
-second time, as in `position_lanes`.
+If positions of a segment remain at the end, the last 8 positions of the segment are computed, although some of them
+were computed before (see `position_lanes`).
+
+The sums at several coordinates of a dense index, such as the heads of an attention, are folded in the same way.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ Ahead = Callable[[Entry], list[ir.Stmt]]  # the prefetches at an entry
 
 @dataclass(frozen=True, slots=True)
 class JointSum:
-    """The parts of a body that stores a value made from a sum in lanes: where(total, where(acc, sum, fold), store)."""
+    """The parts of a loop body that stores a value computed from a sum in lanes. The body has the form where(total,
+    where(acc, sum, fold), store)."""
 
     total: Workspace
     acc: Workspace
@@ -48,7 +49,7 @@ class JointSum:
 
 
 def joint_sum(stmt: LoopStmt) -> JointSum | None:
-    """Return the parts of a body that stores a value made from a sum in lanes, or None for any other body."""
+    """Return the parts of a body that stores a value computed from a sum in lanes, or None for any other body."""
     match stmt:
         case Where(
             workspace=Workspace(var=None) as total,
@@ -67,7 +68,8 @@ def joint_sums(
 
 
 def joint_coordinates(scope: Scope, loop: Forall, size: int, parts: JointSum, lower: Lower) -> ir.Stmt:
-    """Return the loop over the coordinates of a dense index of known size. The remaining coordinates run one by one."""
+    """Return the loop over the coordinates of a dense index of known size: `loop.lanes` coordinates at a time, then the
+    remaining coordinates one by one."""
     n, whole = scope.fresh(loop.var), size // loop.lanes * loop.lanes
     stmts: list[ir.Stmt] = []
     sums: list[ir.Var] = []
@@ -92,7 +94,7 @@ def _empty(register: ir.Var, acc: Workspace) -> ir.Stmt:
 
 
 def _stored(scope: Scope, parts: JointSum, sums: list[ir.Var], lower: Lower) -> ir.Stmt:
-    """Fold the sums together, and store the values computed from them."""
+    """Fold the sums to scalars, all sums together, and store the values that are computed from them."""
     total = parts.total
     folded = ir.Vector(tuple(ir.HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
     totals = scope.fresh(total.name, folded.type)
@@ -118,7 +120,7 @@ class _JointSums:
         return self.scope.with_positions(self.domain, PositionRange(position)).with_index(self.loop.var, coordinate)
 
     def alone(self, position: ir.Expr) -> ir.Stmt:
-        """The body at a position."""
+        """Return the body at one position."""
 
         def one(entry: Entry) -> ir.Stmt:
             inner = self.inside(entry.coordinate, position)
@@ -128,7 +130,7 @@ class _JointSums:
         return self.walk.one(position, one, otherwise=self.lower(zero, self.inside(const(0), position)))
 
     def at(self, first: ir.Expr) -> ir.Stmt:
-        """The body at as many positions as there are lanes, from `first` on."""
+        """Return the body at consecutive positions from `first` on, one position for each lane."""
         start = self.scope.fresh("first")
         stmts: list[ir.Stmt] = [ir.Let(start, first)]
         sums: list[ir.Var] = []

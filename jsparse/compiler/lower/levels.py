@@ -23,8 +23,8 @@ from jsparse.notation.assignment import IndexVar
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a level: its coordinate and its positions. `position` is set where a plain loop runs over stored
-    coordinates, which can be prefetched."""
+    """An entry of a level: its coordinate and its positions. `position` is set only if a loop reads the coordinates at
+    consecutive positions from an array. It can then also read the coordinates of later entries, for prefetches."""
 
     coordinate: ir.Expr
     positions: PositionRange
@@ -48,7 +48,7 @@ def each_entry(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, p
 
 
 def _filter(loop: Forall, scope: Scope) -> Map | None:
-    """The map in which the loop's coordinates are looked up first; None if there is none."""
+    """Return the map in which the loop looks up each coordinate before it runs the body, or None if there is none."""
     inner = loop.body
     if not (isinstance(inner, Forall) and isinstance(inner.domain, LevelIteration) and inner.var == loop.var):
         return None
@@ -111,7 +111,8 @@ class LevelWalk:
         return [Entry(const(run[0][0]), PositionRange(const(run[0][1]), const(run[-1][1] + 1))) for run in runs]
 
     def lookup(self, segment: Segment, body: Body) -> ir.Stmt:
-        """Locate the entry of the bound coordinate: by arithmetic, or by bisection of the sorted segment."""
+        """Run the body at the entry of the bound coordinate, if there is one. The entry is located by arithmetic, or by
+        bisection of the sorted segment."""
         wanted, first, stop = self.scope.indices[self.var], segment.first, segment.stop
         if segment.position is not None:
             position = self.scope.fresh("at")
@@ -128,7 +129,7 @@ class LevelWalk:
         return block(search, ir.If(less(found, stop), ir.If(here, run)))
 
     def in_map(self, map_: Map, body: Body) -> ir.Stmt:
-        """The entry of the bound coordinate, if the map of the segment has one."""
+        """Run the body at the entry of the bound coordinate, if the map of the segment has one."""
         wanted = self.scope.indices[self.var]
         if map_.positions is None:
             found = body(Entry(wanted, PositionRange(const(0))))
@@ -159,14 +160,16 @@ class LevelWalk:
         return ir.Binary("max", first, position_bounds[0]), minimum(stop, position_bounds[1])
 
     def length(self) -> tuple[list[ir.Stmt], ir.Expr]:
-        """Return a prelude, and an upper bound of the number of entries below the positions of the level above."""
+        """Return an upper bound of the number of entries below the positions of the level above. The first result is
+        the statements that compute what the bound reads."""
         if self.kind.is_full:
             return [], self.extent()
         found = self.segment
         return found.prelude, ir.Binary("max", sub(found.stop, found.first), const(0))
 
     def load(self, role: str, index: ir.Expr) -> ir.Expr:
-        """Load an element of one of the level's index arrays. The leading indices select the batch member."""
+        """Load an element of the level's index array with this role. If the array has batch axes, `index` is an index
+        in the present member of the batch."""
         array = self.scope.storage.index_array(self.domain.pattern, self.domain.level, role)
         batch = self.scope.storage.problem.batch_variables[self.domain.pattern]
         offset: ir.Expr = const(0)
@@ -182,17 +185,17 @@ class LevelWalk:
         return ir.Extent(coordinates, self.type.batch_axes)
 
     def clamped(self, position: ir.Expr) -> ir.Expr:
-        """Clamp a position from memory to the capacity. Dynamic patterns need this: their arrays may hold anything."""
+        """Clamp a position to the capacity if the pattern is dynamic: its arrays may hold any number."""
         if not self.type.dynamic:
             return position
         return ir.Binary("max", minimum(position, self.capacity()), const(0))
 
     def coordinate(self, position: ir.Expr) -> ir.Expr:
-        """Return the coordinate at a position of the level. The level must not be full."""
+        """Return the coordinate at a position of the level. The level must not be dense."""
         return self.load("coordinates", position) if self.kind.has_coordinates else self.segment.coordinate(position)
 
     def full_entry(self, coordinate: ir.Expr) -> Entry:
-        """The entry of a full level at a coordinate."""
+        """The entry of a dense level at a coordinate."""
         position = add(mul(self.above.first, self.extent()), coordinate)
         return Entry(coordinate, PositionRange(position, None, self.above.present))
 
@@ -209,8 +212,14 @@ class LevelWalk:
         plain: bool = False,
         otherwise: ir.Stmt | None = None,
     ) -> ir.Stmt:
-        """Run the body at one position (or run of positions) if the coordinate there matches; else run `otherwise`. A
-        coordinate matches if it equals the bound variable, or, if the variable is not bound, if it is in range."""
+        """Run the body at one position if the coordinate there matches; else run `otherwise`.
+
+        A coordinate matches if it equals the bound variable. If no variable is bound, it matches if it is in range.
+
+        Args:
+            stop: the end of the positions that share the coordinate, if there are several.
+            plain: whether a loop visits the positions one after the other, so that it can prefetch.
+        """
         coordinate = self.scope.fresh(self.var)
         entry = Entry(
             coordinate, PositionRange(position, stop), position if plain and self.kind.has_coordinates else None
@@ -229,7 +238,7 @@ class LevelWalk:
     def in_range(self, coordinate: ir.Expr) -> ir.Expr:
         """Whether a coordinate lies in the dimension, or in the present panel if there is one.
 
-        A segment of a dynamic pattern may be unsorted, although it should be sorted.
+        The panel is tested at each coordinate, because a segment of a dynamic pattern may be unsorted by mistake.
         """
         if self.domain.panel:
             panel = self.scope.panels[self.var]
@@ -248,8 +257,9 @@ class LevelWalk:
     def found_loop(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
         """The loop over the positions whose coordinates are in the map.
 
-        A block of positions is tested first, and the positions found are collected without a branch, which the
-        processor could not predict. Then the body runs at these positions; its own lookup always succeeds.
+        A block of positions is tested first. The positions whose coordinates are in the map are collected without a
+        branch, because the processor could not predict the branch. Then the body runs at these positions. The body
+        looks each coordinate up again, and always finds it.
         """
         found = ir.Buffer(self.scope.fresh("found").name, DISTANCES, -1, True)
         array = ir.LocalArray(found, TESTED + ir.FILTER_LANES)
@@ -260,7 +270,8 @@ class LevelWalk:
         return block(array, ir.For(start, first, stop, each, TESTED))
 
     def found_from(self, start: ir.Expr, stop: ir.Expr, found: ir.Buffer, body: Body) -> ir.Stmt:
-        """The body at the positions from `start` to `stop`, at most `TESTED`, whose coordinates are in the map."""
+        """Run the body at the positions from `start` to `stop` whose coordinates are in the map. The range has at most
+        `TESTED` positions."""
         assert self.filter is not None
         n, count, p, tested = (self.scope.fresh(name) for name in ("n", "count", "p", "p"))
         position = ir.Let(p, add(start, cast(ir.Load(found, n), I64.dtype)))
@@ -271,8 +282,8 @@ class LevelWalk:
     def looked_up(self, position: ir.Expr) -> ir.Expr:
         """The coordinate whose mark is read for a position.
 
-        In place of a coordinate out of range, the result is the size of the dimension, whose mark is never set. Where
-        marks are bytes, the dimension is small, so coordinates keep their own dtype.
+        In place of a coordinate out of range, the result is the size of the dimension, whose mark is never set. If
+        marks are bytes, the dimension is small, so the result keeps the dtype in which coordinates are stored.
         """
         assert self.filter is not None
         wide = self.coordinate(position)
@@ -311,7 +322,8 @@ class LevelWalk:
         return self.weighted(size, grain, loop, partials)
 
     def whole(self) -> tuple[ir.Expr, list[ir.Stmt], Callable[[ir.Expr, ir.Expr, Body], ir.Stmt]]:
-        """Return the outermost level's number of positions, statements that compute it, and a loop over positions."""
+        """Return the outermost level's number of positions, statements that compute it, and a function that makes a
+        loop over positions."""
         if self.kind.is_full:
             return self.extent(), [], self.full_loop
         return self.segment.stop, self.segment.prelude, self.stored_loop
@@ -321,7 +333,8 @@ class LevelWalk:
         return self.type.repeats(self.domain.level)
 
     def weighted(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
-        """Divide into chunks of equal weight. The first n positions weigh n plus the last-level entries below them."""
+        """Run `loop` over the positions of each chunk. All chunks have about the same weight: a position weighs 1 plus
+        the number of last-level entries below it."""
         total = self.scope.fresh("total")
 
         def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
@@ -339,7 +352,7 @@ class LevelWalk:
         return block(*before), found
 
     def to_run_start(self, boundary: ir.Var, size: ir.Expr) -> ir.Stmt:
-        """Move a boundary to the next position where the coordinate changes, so that no run is divided."""
+        """Move a boundary to the next position where the coordinate changes. So no run of equal coordinates is cut."""
         here = self.coordinate(minimum(boundary, add(size, const(-1))))
         left = self.coordinate(ir.Binary("max", add(boundary, const(-1)), const(0)))
         inside = ir.Binary("&", less(const(0), boundary), less(boundary, size))
@@ -351,8 +364,8 @@ class LevelWalk:
         return add(position, self.leaf(position))
 
     def leaf(self, position: ir.Expr, first: int = 1, stop: int | None = None) -> ir.Expr:
-        """The number of positions of level `stop - 1` (default: the last level) below the first `position` positions of
-        level `first - 1`."""
+        """The number of positions of level `stop - 1` that lie below the positions 0, ..., `position` - 1 of level
+        `first - 1`. By default, `stop - 1` is the last level."""
         leaf = position
         variables = self.scope.storage.problem.level_variables[self.domain.pattern]
         for depth in range(first, len(self.type.levels) if stop is None else stop):

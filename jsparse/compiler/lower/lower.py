@@ -106,7 +106,7 @@ class _Lowerer:
         self.problem = problem
 
     def widened(self, stmt: Widened, scope: Scope) -> ir.Stmt:
-        """Run the body on a copy of the target in borrowed memory, which is zero at first; then narrow the copy."""
+        """Run the body on a copy of the target in borrowed memory, which is zero at first. Then narrow the copy."""
         storage, name = scope.storage, stmt.target.tensor
         size, target = storage.size_of(stmt.target), storage.by_name[name]
         copy = ir.Buffer(scope.fresh(f"{name} in float64").name, Type("float64"), -1, True)
@@ -313,7 +313,7 @@ class _Lowerer:
         return prefetches(loop, domain, entry, scope) if loop.prefetch else []
 
     def assign(self, assign: Assign, scope: Scope) -> ir.Stmt:
-        """Lower an assignment. Its value contributes nothing if an indirect index is out of range."""
+        """Lower an assignment. If an index from a table is out of range, nothing is added, or a zero is stored."""
         if is_sparse_workspace(assign.target.tensor, scope):
             return self.row_assign(assign, scope)
         assert assign.value is not None
@@ -436,7 +436,7 @@ class _Lowerer:
         return scope.indirect[index] if isinstance(index, Access) else scope.indices[index]
 
     def indirect(self, assign: Assign, scope: Scope) -> tuple[list[ir.Stmt], ir.Expr | None, Scope]:
-        """Return the loads of indirect indices, a condition that all are in range, and the scope with their values."""
+        """Return loads of indices from tables, a condition that all are in range, and the scope with their values."""
         prelude: list[ir.Stmt] = []
         in_range: ir.Expr | None = None
         for access in (assign.target, *assign.reads):

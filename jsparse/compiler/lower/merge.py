@@ -56,7 +56,7 @@ class _Merge:
         self.size = scope.storage.size(loop.var)
 
     def between(self, lo: ir.Expr, hi: ir.Expr, whole: bool = False) -> ir.Stmt:
-        """Return the loop over all coordinates from `lo` to `hi`."""
+        """Return the loop over the coordinates from `lo` up to `hi`. `whole`: whether these are all coordinates."""
         prelude: list[ir.Stmt] = []
         cursors: list[_Cursor] = []
         for level in self.sparse:
@@ -83,7 +83,7 @@ class _Merge:
         return block(*prelude, ir.Declare(here, self.next(cursors)), ir.While(less(here, hi), step))
 
     def cursor(self, level: LevelIteration, between: tuple[ir.Expr, ir.Expr] | None) -> tuple[list[ir.Stmt], _Cursor]:
-        """Return the set-up of a level's cursor, and the cursor. `between` limits the segment to a coordinate range."""
+        """Return statements that set up a level's cursor, and the cursor. `between`: its coordinates; None for all."""
         walk = self.walks[level]
         first, stop, start = walk.segment.first, walk.segment.stop, list(walk.segment.prelude)
         if between is not None:
@@ -107,9 +107,9 @@ class _Merge:
     def in_range(self, walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> tuple[ir.Stmt, ir.Var, ir.Var]:
         """Return the part of a segment whose coordinates are in range: the entire segment if its two ends are in range.
 
-        A loop over all coordinates never visits a negative coordinate, so a cursor that begins there would not move.
-        Other loops skip such entries. Segments are sorted, so the first and the last coordinate decide; the bisection
-        runs only if one of them is out of range.
+        A loop over all coordinates of a variable must not walk the other entries: it never visits a negative
+        coordinate, so a cursor at a negative coordinate would never move. Segments are sorted, so only the first and
+        the last coordinate are tested. The bisection runs only if one of them is out of range.
         """
         begin, end = self.scope.fresh("begin"), self.scope.fresh("end")
         search, inner, behind = self.part(walk, first, stop, const(0), self.size)
@@ -121,13 +121,13 @@ class _Merge:
         return block(ir.Declare(begin, first), ir.Declare(end, stop), ir.If(less(first, stop), cut)), begin, end
 
     def read(self, cursor: _Cursor) -> ir.Stmt:
-        """Load the coordinate at the cursor's position; at the end of the segment it is the size of the variable."""
+        """Load the coordinate at the cursor's position. At the end of the segment, it is the size of the variable."""
         load = ir.Set(cursor.coordinate, cursor.walk.coordinate(cursor.position))
         return ir.If(less(cursor.position, cursor.stop), load, ir.Set(cursor.coordinate, self.size))
 
     @property
     def follows(self) -> bool:
-        """Whether a single term has one sparse level, which does not repeat coordinates."""
+        """Whether there is only one term, and one sparse level, which does not repeat coordinates."""
         return len(self.domain.terms) == 1 and [self.walks[level].repeats for level in self.sparse] == [False]
 
     def alone(self, cursor: _Cursor) -> ir.Stmt:
@@ -140,7 +140,7 @@ class _Merge:
 
     @property
     def intersects(self) -> bool:
-        """Whether a single term has several sparse levels."""
+        """Whether there is only one term, and it has several sparse levels."""
         return len(self.domain.terms) == 1 and len(self.sparse) > 1
 
     @property
@@ -153,10 +153,10 @@ class _Merge:
     def together(self, cursors: list[_Cursor]) -> ir.Stmt:
         """Loop as long as all levels have entries left. Cursors advance without branches, which would be mispredicted.
 
-        An intersection runs the body where all levels have the coordinate, a union at every coordinate that some level
-        has. In a union, positions of absent levels can be read, too, so terms are added by selection. In an
-        intersection, a segment that is much longer than another segment is searched for the next coordinate that all
-        levels may have.
+        An intersection runs the body at each coordinate that all levels have. A union runs it at each coordinate that
+        some level has. In a union, a level without the coordinate still has a valid position, so its values can be
+        read, and a select drops them without a branch. In an intersection, a segment that is much longer than another
+        segment is searched for the next coordinate that all levels may have.
         """
         # Invariant: every cursor's position is inside its segment. Each iteration reads one coordinate of each cursor,
         # and the cursors that have the least coordinate advance, at least one of them.
@@ -215,8 +215,8 @@ class _Merge:
 
         If coordinates do not repeat, they grow by at least 1 from each position to the next. So the entry is at most
         `greatest - coordinate` positions ahead, and at most `coordinate of the last entry - greatest` positions before
-        the last one: in a vector that is nearly full, little is left to search. The cursor advances in any case, even
-        if the index arrays of a dynamic pattern are not sorted.
+        the last entry. If nearly all coordinates have entries, these bounds leave little to search. The cursor always
+        advances, even if the index arrays of a dynamic pattern are not sorted.
         """
         first, stop = add(cursor.position, const(1)), cursor.stop
         if not cursor.walk.repeats:
@@ -279,7 +279,7 @@ class _Merge:
         return ir.If(both(ir.Compare("<=", const(0), here), less(here, self.size)), body)
 
     def with_dense(self, scope: Scope, here: ir.Expr) -> Scope:
-        """The scope with the positions of the dense levels that meet."""
+        """The scope with the positions of all dense levels of the coiteration at the coordinate `here`."""
         for level in self.levels:
             if level not in self.sparse:
                 scope = scope.with_positions(level, self.walks[level].full_entry(here).positions)
@@ -294,8 +294,8 @@ class _Merge:
     def guarded(self, body: ir.Stmt, present: dict[LevelIteration, ir.Expr]) -> ir.Stmt:
         """Run the body if all levels of some term are present.
 
-        No test is needed if each term has exactly one sparse level, since the coordinate is then in one of these
-        levels, or if a term has no sparse level, since it is then present everywhere.
+        No test is needed in two cases. If each term has exactly one sparse level, one of these levels has the
+        coordinate. If some term has no sparse level, this term is present at every coordinate.
         """
         if self.full or all(len([level for level in term if level in present]) == 1 for term in self.domain.terms):
             return body
@@ -303,7 +303,8 @@ class _Merge:
         return ir.If(reduce(lambda a, b: ir.Binary("|", a, b), terms), body)
 
     def parallel(self, grain: int, partials: Partials | None) -> ir.Stmt:
-        """Divide the loop into chunks of about equal numbers of entries. All levels share a chunk's coordinates."""
+        """Divide the loop into chunks of about equal numbers of entries. A chunk has the same range of coordinates in
+        all levels."""
         # The weight of the first sparse level alone determines the bounds; if all levels are full, all weights together
         # do. Bounds are coordinates, so each entry, and each run of equal coordinates, belongs to exactly one chunk.
         if not self.levels:
@@ -334,10 +335,11 @@ class _Merge:
         weight: Callable[[ir.Expr], ir.Expr],
         walk: LevelWalk,
     ) -> tuple[list[ir.Stmt], ir.Expr]:
-        """Return the first coordinate of a chunk: 0 for the first chunk, the size for the index after the last chunk.
+        """Return the first coordinate of a chunk, after the statements that find it. It is 0 for chunk 0, and the
+        variable's size if `chunk` is the number of chunks.
 
-        For any other chunk, it is the coordinate of the entry at which the weight reaches the share of the preceding
-        chunks.
+        For any other chunk, it is the coordinate of the first entry whose `weight`, the weight of all entries before
+        it, is at least the share of the preceding chunks.
         """
         grows = not any(of.type.dynamic for of in self.walks.values())
         start, _, found = at_weight(self.scope, (chunk, chunks), total, last, weight, grows)

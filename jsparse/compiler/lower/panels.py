@@ -1,17 +1,16 @@
 """Panels: cache blocking of the reduction dimension.
 
-All segments of a pattern are walked once per panel, each between bounds that were found before. The rows in a panel are
-first packed into contiguous memory: rows at a stride of a power of two would map to the same few cache sets.
+All segments of a pattern are walked once per panel, each between bounds that are found before the walk. The rows in a
+panel are first packed into contiguous memory: rows at a stride of a power of two would map to the same few cache sets.
 
 The bounds say where the part of each segment that lies in a panel begins and ends:
 
     bounds[n, s] = the first position of segment s with a coordinate in panel n or in a later panel
 
-One pass over the entries finds the bounds. It runs before the loops over panels, and before the loops over register
-tiles that surround these. No branch of the pass depends on coordinates: the entry at position p, with coordinate v in
-panel n = v // size, writes `bounds[n + 1, s] = p + 1`. The panel's last entry is the last one that writes, since
-coordinates ascend. A panel without entries ends where the one before it ends, so a running maximum over n gives the
-rest.
+One pass over the entries finds the bounds. It runs before the loops over panels, and before any loops over register
+tiles around them. No branch of the pass depends on coordinates: the entry at position p, with coordinate v in panel
+n = v // size, writes `bounds[n + 1, s] = p + 1`. Coordinates ascend, so the last entry of the panel writes this bound
+last. A panel without entries ends where the previous panel ends, so a running maximum over n finds its bound.
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ class Divided:
 
 
 def divided_level(loop: LoopStmt, scope: Scope) -> Divided | None:
-    """Return the level that a loop over panels divides. `loop` is this loop, or loops over register tiles around it.
+    """Return the level that a loop over panels divides. `loop` is the loop over panels, or a loop over register tiles
+    around it.
 
     The result is None for all other loops, and if the level of the variable is dense.
     """
@@ -59,7 +59,8 @@ def divided_level(loop: LoopStmt, scope: Scope) -> Divided | None:
 
 
 def _divided_below(stmt: LoopStmt, var: IndexVar, scope: Scope) -> LevelIteration | None:
-    """The sparse level that a loop over a panel of the variable walks; None if there is none."""
+    """Find a loop in `stmt` over the entries in a panel of the variable. Return its level, or None if it is dense or if
+    there is no such loop."""
     if isinstance(stmt, Forall) and stmt.var == var and isinstance(stmt.domain, LevelIteration) and stmt.domain.panel:
         kind = scope.storage.problem.patterns[stmt.domain.pattern].levels[stmt.domain.level].kind
         return None if kind.is_full else stmt.domain

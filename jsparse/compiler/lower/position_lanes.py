@@ -68,8 +68,8 @@ def by_lanes(
 ) -> ir.Stmt:
     """Return the statements that store an element at each position from `first` to `stop`.
 
-    `several(p)` stores at as many positions as there are lanes, `one(p)` at a single one. Both store a zero where
-    the coordinate is out of range.
+    `several(p)` stores at one position for each lane, from `p` on. `one(p)` stores at the position `p` alone. Both
+    store a zero where the coordinate is out of range.
     """
     p, q = walk.fresh("p"), walk.fresh("p")
     after = add(p, const(lanes))
@@ -82,7 +82,7 @@ def by_lanes(
 def position_lanes(
     scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None
 ) -> ir.Stmt:
-    """Return the loop, in lanes, over the positions of a segment, or of each chunk if the loop is parallel."""
+    """Return the loop in lanes over the positions of a segment, or over each chunk's positions if it is parallel."""
     walk = LevelWalk(scope, domain, loop.var)
     lanes = _Lanes(scope, walk, loop, body)
     run, found = scope.runs[loop.var] if loop.run else None, walk.segment
@@ -113,7 +113,7 @@ class _Lanes:
         return by_lanes(self.walk, self.lanes, first, stop, several, one)
 
     def summed(self, first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
-        """Add the terms at all positions from `first` to `stop` to the target."""
+        """Add the terms at all positions `first <= p < stop` to the target."""
         assert self.target is not None
         p, q, operation = self.scope.fresh("p"), self.scope.fresh("p"), self.monoid.add
         lanes, whole, rest = self.register("lanes", self.lanes), self.register("whole"), self.register("rest")
@@ -140,13 +140,14 @@ class _Lanes:
         return ir.Declare(total, ir.Const(self.monoid.zero, total.type))
 
     def together(self, total: ir.Var, p: ir.Var) -> ir.Stmt:
-        """Add the terms at as many positions as there are lanes, from `p` on, to `total`."""
+        """Add to `total` the terms at consecutive positions from `p` on, one position for each lane."""
         return self.at(self.scope.with_register(self.name, total), p, self.lanes)
 
     def at(self, scope: Scope, p: ir.Expr, lanes: int) -> ir.Stmt:
         """The body at `lanes` positions from `p` on, or at `p` alone if `lanes` is 0.
 
-        Values out of range count as zero. Branches would be mispredicted, and loops with branches are not vectorized.
+        The values at coordinates out of range count as zero. There is no branch for them: it would be mispredicted, and
+        loops with branches are not vectorized.
         """
         positions = ramp(p, lanes) if lanes else p
         found, inside = coordinates_in_lanes(self.walk, positions)

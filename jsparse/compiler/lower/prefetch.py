@@ -1,11 +1,12 @@
 """Software prefetching in loops over stored coordinates, some entries ahead.
 
-Coordinates determine the addresses of dense rows, and of other patterns' segments that the loop's variable locates.
-These rows and segments are prefetched for the next entries of the level, even if the entries lie in the next segments.
+The coordinate of an entry determines the addresses of rows of dense tensors, and of segments of other patterns, where
+the coordinate is looked up. These rows and segments are prefetched for the next entries of the level, even if the
+entries lie in the next segments.
 
-A loop over all coordinates of a level prefetches the rows of the target to which panels add, and the entries with which
-a panel continues a segment: neither lies next to memory that was read before. A loop over panels of positions
-prefetches the rows of the next panel.
+If a loop over all coordinates of a dense level is inside a panel, it prefetches the rows of the target to which the
+panel adds, and the first entries of each segment in the panel. Neither of them lies next to memory that was read
+before. A loop over panels of positions prefetches the rows of the next panel.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ LINES = 128  # bytes of a segment that are prefetched: a short segment may strad
 def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope) -> list[ir.Stmt]:
     """Return prefetches for the entry `loop.prefetch` positions after `entry`.
 
-    A loop over runs of positions has no prefetches. A loop over a run of coordinates has none, either: it reads rows
-    that follow one another in memory, and the CPU prefetches such rows by itself.
+    A loop over runs of equal coordinates has no prefetches. A loop over a range level has no prefetches, because it
+    reads rows that follow one another in memory, and the CPU's own prefetcher loads such rows.
     """
     level = LevelWalk(scope, domain, loop.var)
     if level.kind.is_full and not domain.bound:
@@ -90,7 +91,7 @@ def _ahead_of_all(loop: Forall, domain: LevelIteration, level: LevelWalk, entry:
 
 
 def _continued(stmt: LoopStmt, above: LevelIteration, there: Scope) -> Iterator[ir.Stmt]:
-    """Yield prefetches of the entries with which the present panel continues the segment below a position."""
+    """Yield prefetches of the present panel's first entries in a segment: the segment below the position in `there`."""
     below = replace(above, level=above.level + 1, panel=True)
     loop = next((x for x in _loops(stmt) if x.domain == below), None)
     panel = None if loop is None else there.panels[loop.var]
@@ -116,7 +117,8 @@ def _loops(stmt: LoopStmt) -> Iterator[Forall]:
 
 
 def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], Scope]:
-    """Load the variables that singleton and dense levels below an entry determine. Returns loads and scope."""
+    """Return loads of the coordinates that an entry has in the singleton and dense levels below it, and the scope with
+    these coordinates."""
     found: list[ir.Stmt] = []
     while True:
         match stmt:
@@ -141,9 +143,10 @@ def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], S
 
 
 def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir.Stmt]:
-    """Yield prefetches of dense rows at the values of the variables `own`. Loops read these rows, or add sums to them.
+    """Yield prefetches of the dense rows that variables in `own` select. Loops read these rows, or add sums to them.
 
-    A prefetch covers the present tile of a row, or else the part at the beginning that inner loops read.
+    A prefetch covers the present tile of a row. Without tiles, it covers the elements that inner loops read, but at
+    most the first `MOST` elements.
     """
     problem = there.storage.problem
     walked = {v for names in problem.walks for v in names}
@@ -161,7 +164,7 @@ def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir
 
 
 def _innermost(tensor: TensorType, access: Access, count: int) -> list[object]:
-    """Return the indices of the `count` innermost storage axes. For an axis of positions, the result has None."""
+    """Return the indices of the `count` innermost storage axes, with None for an axis of positions."""
     return [access.indices[axis.dim] if isinstance(axis, Dense) else None for axis in tensor.axes[-count:]]
 
 
@@ -174,7 +177,8 @@ def _accessed(stmt: LoopStmt, problem: Problem) -> list[Access]:
 
 
 def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[ir.Stmt]:
-    """Yield prefetches of segments in other patterns, at the variable's value in a dense level, and of their values."""
+    """Yield prefetches of segments in other patterns, and of their values. The segments lie below the value of the
+    loop's variable in a dense level."""
     storage, problem = there.storage, there.storage.problem
     for pattern in _located(loop.body, loop.var):
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)
@@ -199,7 +203,7 @@ def _request(buffer: ir.Buffer, first: ir.Expr) -> ir.Stmt:
 
 
 def _located(stmt: LoopStmt, var: IndexVar) -> Iterator[int]:
-    """Yield the patterns whose outermost level is looked up at the variable."""
+    """Yield the index of each pattern in whose outermost level the variable is looked up."""
     while (
         isinstance(stmt, Forall) and isinstance(stmt.domain, LevelIteration) and stmt.domain.bound and stmt.var == var
     ):

@@ -116,7 +116,8 @@ class _Split:
         ), _Boundary(segment, position, inside)
 
     def run_boundary(self, chunk: ir.Expr, chunks: ir.Expr, size: ir.Expr) -> tuple[ir.Stmt, _Boundary]:
-        """The boundary in a level that repeats coordinates: inside a run if the coordinates on both sides are equal."""
+        """The boundary in a level that repeats coordinates. It is inside a run of equal coordinates if the positions
+        before and after it have the same coordinate."""
         walk, inside, grows = self.outer, self.scope.fresh("inside", BOOL), not self.outer.type.dynamic
         search, _, found = at_weight(self.scope, (chunk, chunks), self.total, size, walk.weight, grows)
         here, left = (walk.coordinate(position) for position in (found, add(found, const(-1))))
@@ -127,9 +128,9 @@ class _Split:
         ), _Boundary(found, found, inside)
 
     def cut(self, goal: ir.Expr, segment: ir.Expr, position: ir.Var, inside: ir.Var) -> list[ir.Stmt]:
-        """Move the boundary into a heavy segment, to the position at which the preceding chunks reach their weight.
+        """Move the boundary into a heavy segment, to the position at which the preceding chunks have the weight `goal`.
 
-        This is the smallest position n with goal - weight(segment) <= number of entries from the segment's start to n.
+        It is the smallest position n with goal - weight(segment) <= number of entries from the segment's start to n.
         """
         first, stop = self.first(segment), self.first(add(segment, const(1)))
         before = self.outer.weight(segment)
@@ -150,7 +151,7 @@ class _Split:
         return self.outer.leaf(segment, 1, 2)
 
     def combine(self, chunks: ir.Expr, size: ir.Expr, carry_out: ir.Buffer, row: ir.Expr) -> ir.Stmt:
-        """Add each chunk's carry-out to the target's elements at the segment that the chunk continues."""
+        """Add each chunk's carry-out to the target, at the coordinate of the segment that the chunk continues."""
         # Chunk 0 begins at position 0 and has no carry-out. The loop is serial and ascending, so the parts of a segment
         # are added in one order for any number of threads.
         chunk, n = self.scope.fresh("chunk"), self.scope.fresh("n")

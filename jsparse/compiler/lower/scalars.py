@@ -23,7 +23,7 @@ def lowered_scalar(
     lanes: int,
     in_order: bool = False,
 ) -> tuple[list[Bind], Expr]:
-    """Lower an expression to `lanes` lanes. Returns the statements that bind local names, and the expression.
+    """Lower an expression to a vector of `lanes` lanes. Returns statements that bind local names, and the expression.
 
     Scalars are broadcast where they meet a vector.
 
@@ -32,7 +32,7 @@ def lowered_scalar(
         fresh: makes a name that is used nowhere else in the kernel.
         in_order: whether the arguments of the outermost operation keep their order.
 
-    Raises ValueError for a function of floats where arithmetic is on integers.
+    Raises ValueError if a function needs floats, or float32, and arithmetic is in another dtype.
     """
     lowering = _Lowering(read, fresh, dtype)
     found = broadcast(lowering.of(value, {}, not in_order), lanes)
@@ -74,7 +74,7 @@ class _Lowering:
         raise TypeError(f"{value} is no scalar expression")
 
     def named(self, name: str, value: Expr) -> Expr:
-        """Bind the value to a new name, unless the value is already a name or a constant."""
+        """Return a name or a constant for the value. Any other expression is bound to a new name."""
         if isinstance(value, Var | Const):
             return value
         variable = self.fresh(name, value.type)

@@ -51,7 +51,8 @@ def mask_of(number: ir.Expr) -> ir.Expr:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceBuffers:
-    """The borrowed memory of a sparse workspace: values, a bit per value, and in a long workspace a bit per word."""
+    """The borrowed memory of a sparse workspace: values, words with a bit for each value, and, if these words are many,
+    further words with a bit for each word."""
 
     values: Buffer | None
     bits: Buffer
@@ -75,7 +76,7 @@ class Map:
         return Compare("!=", mark, Const(0, mark.type))
 
     def mark(self, coordinate: Expr) -> Expr:
-        """Return 1 for a coordinate in the map, else 0. The dimension's size is allowed, and is never in the map."""
+        """Return 1 for a coordinate in the map, else 0. For the size of the dimension, the result is always 0."""
         return Load(self.marks, coordinate) if self.in_bytes else bit_of(self.marks, coordinate)
 
     @property
@@ -102,7 +103,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The borrowed memory with the bounds of a level's panels (`panels`).
+    """The borrowed memory with the bounds of a level's panels (see `lower.panels`).
 
     Attributes:
         memory: bounds[n, s], the position at which panel n begins in segment s.
@@ -126,8 +127,8 @@ class Panel:
     """The coordinates `start <= v < stop` of a variable. A panel has at most `size` coordinates.
 
     Attributes:
-        bounds: the bounds of each segment's part of the panel, if a sparse level has the variable.
-        first_bound: the index in the memory of `bounds` at which the bound of segment 0 lies.
+        bounds: where the panel begins and ends in each segment, if the variable's level is sparse.
+        first_bound: the index in `bounds.memory` of the bound at which the panel begins in segment 0.
     """
 
     size: int
@@ -139,8 +140,11 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class CarryIn:
-    """If `condition` holds, the segment at `var` began in an earlier chunk. The target's elements at that coordinate
-    then go to `carry_out`, from `base` on."""
+    """The carry-out of a chunk: where it stores its part of a segment that an earlier chunk began.
+
+    `condition` holds if an earlier chunk began the segment at the present coordinate of `var`. The target's elements at
+    this coordinate are then stored in `carry_out`, from the index `base` on.
+    """
 
     var: IndexVar
     condition: Expr
@@ -224,7 +228,8 @@ class Scope:
         return replace(self, present=present, readable=self.readable - {term})
 
     def with_readable(self, term: int, condition: Expr) -> Scope:
-        """Like `with_present`, but an absent term's factors can still be read, unless an outer scope rules that out."""
+        """The scope of `with_present`, in which the term's factors can be read even if the term is absent. But if an
+        outer scope forbids these reads, this scope forbids them, too."""
         here = self.with_present(term, condition)
         before = term not in self.present or term in self.readable
         return replace(here, readable=here.readable | {term}) if before else here
@@ -246,7 +251,7 @@ class Scope:
         return replace(self, bounds={**self.bounds, var: bounds})
 
     def with_pack(self, name: str, copy: Buffer) -> Scope:
-        """The scope in which `copy` holds the packed rows of the panel, under `name`."""
+        """The scope in which reads of `name` read the packed rows of the panel from `copy`."""
         return replace(self, packs={**self.packs, name: copy})
 
     def with_array(self, name: str, array: Array) -> Scope:
@@ -262,7 +267,8 @@ class Scope:
         return replace(self, runs={**self.runs, var: run})
 
     def with_lanes_of(self, positions: int, counts: Expr | None) -> Scope:
-        """The scope in which each instruction works on several positions, in lanes."""
+        """The scope in which instructions work on several positions, in lanes. `counts`: which of the positions have a
+        coordinate in range; None if all have one."""
         return replace(self, together=positions, counts=counts)
 
     def with_workspace(self, name: str, row: WorkspaceBuffers) -> Scope:
@@ -270,7 +276,7 @@ class Scope:
         return replace(self, workspaces={**self.workspaces, name: row})
 
     def with_indirect(self, access: Access, value: Expr) -> Scope:
-        """The scope in which the index read by `access` is known as `value`."""
+        """The scope in which `access` reads an index from a table, and `value` is the value of this index."""
         return replace(self, indirect={**self.indirect, access: value})
 
     def dense_address(self, access: Access) -> Expr:

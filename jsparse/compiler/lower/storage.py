@@ -1,6 +1,7 @@
 """The flat buffers of a problem, and addresses in them.
 
-Formats and sizes determine the element type and the extents of each buffer:
+Formats and sizes determine the element type and the extents of each buffer. With s stored entries (s0 and s1 in the two
+levels of dcsr), and b members of a batch:
 
     csr (m, n)          pointers [m + 1], coordinates [s], values [s]
     csr, batched values values [b, s]
@@ -49,7 +50,7 @@ class Storage:
         return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))
 
     def _beside_target(self) -> list[tuple[str, str, bool]]:
-        """Name and dtype of each buffer of an assembly other than the target, and whether the buffer is written."""
+        """The buffers of an assembly beside the target: name, dtype, and whether the kernel writes the buffer."""
         output = self.problem.output
         if not isinstance(output, Write):
             return []
@@ -68,7 +69,7 @@ class Storage:
 
     @cached_property
     def by_name(self) -> dict[str, Buffer]:
-        """Name → the buffer that loops read and write: temporaries and copies are borrowed memory."""
+        """Name → the buffer that loops read and write. The buffers of temporaries and of copies are borrowed memory."""
         found = {buffer.name: buffer for buffer in self.buffers}
         types = self.problem.type_of
         found |= {name: Buffer(name, Type(types[name].dtype), -1, True) for name in self.problem.temporaries}
@@ -192,7 +193,8 @@ def buffer_types(problem: Problem) -> tuple[BufferType, ...]:
 
 
 def _moved(problem: Problem) -> tuple[str, ...]:
-    """The tensors of a problem that only moves elements. They may have any dtype of the same item size."""
+    """The tensors of a problem that only copies elements, or () for other problems. Their buffers may have any dtype of
+    the same item size as the dtype of the tensor."""
     statement = problem.statements[0]
     if problem.patterns or problem.is_assembly or len(problem.statements) != 1:
         return ()
@@ -215,7 +217,7 @@ class _Shapes:
         return found
 
     def result(self, target: TensorType, access: Access) -> dict[str, Shape]:
-        """Return name → shape for a target, and for the buffers beside the target if its pattern is assembled."""
+        """Return name → shape for the buffer of a target. In an assembly, include the buffers beside the target."""
         levels, chunks, room = len(access.indices), Length(MAX_CHUNKS), Length(0, "room")
         of_levels = {"starts": (Length(levels), chunks), "ends": (Length(max(levels - 1, 0)), room)}
         match self.problem.output:
@@ -233,7 +235,7 @@ class _Shapes:
                 return {**of_levels, "columns": (Length(levels), room), target.name: (room,)}
 
     def index_arrays(self, number: int) -> Iterator[tuple[str, Shape]]:
-        """Name and shape of each index array of a pattern."""
+        """Yield the name and the shape of each index array of a pattern."""
         type_ = self.problem.patterns[number]
         batch = tuple(self.size(var) for var in self.problem.batch_variables[number])
         positions = Length(1)
@@ -250,7 +252,8 @@ class _Shapes:
         self.positions[number] = positions
 
     def tensor(self, tensor: TensorType, access: Access) -> Shape:
-        """One extent for each dense axis before the positions; then one extent for the positions and all later axes."""
+        """The shape of a tensor's buffer: one extent for each dense axis before the positions, then one extent for the
+        positions and all later axes."""
         shape: list[Length] = []
         for number, axis in enumerate(tensor.axes):
             if isinstance(axis, Positions):

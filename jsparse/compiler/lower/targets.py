@@ -1,10 +1,11 @@
-"""Targets in memory, around the loops that write them: elements are cleared, and chunks get their own copies.
+"""Code around the loops that write a target in memory: it clears elements, and gives chunks their own copies.
 
 Elements of a target to which loops add, or that loops may leave out, are first set to the zero of sums.
 
-Each chunk of a parallel loop adds to its own copy of a target to which several iterations add. The copies are added in
-the order of the chunks, whose number does not depend on threads, so results are bit-equal for any number of threads.
-Copies have the dtype of arithmetic, and the sum is narrowed at the end.
+If several iterations of a parallel loop add to the same elements of a target, each chunk adds to its own copy of the
+target. The copies are added in the order of the chunks. The number of chunks does not depend on the number of threads,
+so results are bit-equal for any number of threads. Copies have the dtype of arithmetic, and the sum is narrowed at the
+end.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _zeros(clear: Clear, scope: Scope, start: Expr, stop: Expr) -> Stmt:
 
 
 def _unused(clear: Clear, scope: Scope) -> Stmt:
-    """Set elements at positions before the first segment of the target's pattern, and after the last one, to zero."""
+    """Set unused elements to zero: positions before the first segment of the target's pattern, and after the last."""
     storage, target = scope.storage, clear.target
     number, axis = next(
         (n, x) for n, x in enumerate(storage.problem.type_of[target.tensor].axes) if isinstance(x, Positions)
@@ -83,7 +84,7 @@ class _OwnSum:
 
 
 def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials], Stmt]) -> Stmt:
-    """Lower a loop so that each chunk has its own copy of every target that lacks one of the loop's variables."""
+    """Lower a loop so that each chunk has its own copy of every target to which several iterations of the loop add."""
     sums = {assign.target.tensor: _own_sum(assign, scope) for assign in _shared(loop, scope)}
 
     def own_copies(chunk: Expr, inner: Stmt) -> Stmt:

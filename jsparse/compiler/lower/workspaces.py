@@ -3,15 +3,15 @@
 An array workspace is borrowed memory for the part of a temporary that one iteration of the enclosing loops needs.
 
 A sparse workspace marks the coordinates that are written, and returns them in order. Beside the values there is a bit
-for each coordinate, in words of 64. Another bit for each word says whether the word is not zero. A short workspace
-has at most 64 words, so that their bits fit in a register. Coordinates come out sorted without comparisons, at a cost
-per nonzero and not per coordinate.
+for each coordinate, in words of 64 bits. For each of these words, another bit says whether the word is not zero. A
+short workspace has at most 64 words, so that these other bits fit in a register. The coordinates are sorted without
+comparisons, and the cost depends on the number of nonzeros, not on the number of coordinates.
 
 A map of a segment holds the coordinates of its entries, scattered into memory in which lookups take one step. It has a
-mark for each coordinate of the dimension, one more mark after these that is never set, and the position of each entry,
-which is read only where the mark is set. Marks are bytes, or bits if the bytes would not fit a cache. When the loops
-inside are done, the marks of the segment's entries are removed, so that the memory is empty for the next segment; the
-positions may stay.
+mark for each coordinate of the dimension. One more mark, for the size of the dimension, is never set. The map also has
+the position of each entry, which is read only where the mark is set. Marks are bytes, or bits if the bytes would not
+fit a cache. After the loops inside, the marks of the segment's entries are removed, so that the memory is empty for the
+next segment. The positions are not removed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def _array(workspace: ArrayWorkspace, scope: Scope) -> tuple[list[Stmt], Array]:
 def _may_leave(workspace: ArrayWorkspace, scope: Scope) -> bool:
     """Whether positions may lie outside the array, because the index arrays of a dynamic pattern may hold anything.
 
-    A single segment is never longer than the capacity, so the positions of one segment always lie inside.
+    If the array is for one segment, its positions always lie inside: the array has room for the pattern's capacity, and
+    no segment is longer.
     """
     positions = scope.storage.problem.type_of[workspace.name].positions
     if positions is None:
@@ -96,8 +97,8 @@ def _panel(axis: Dense | Positions, workspace: ArrayWorkspace, scope: Scope) -> 
 def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:
     """An upper bound of the number of positions below one position of a level, or below the positions of a panel.
 
-    For a dynamic pattern, the bound holds for any index arrays, because addresses are clamped to the array. The array
-    then has room for all lanes.
+    For a dynamic pattern, it is the pattern's capacity plus the most lanes. This is enough for any index arrays,
+    because addresses are clamped to the array, and all lanes of a clamped address lie inside the array.
     """
     storage, type_ = scope.storage, scope.storage.problem.patterns[axis.pattern]
     most = storage.position_count(axis.pattern)
@@ -126,7 +127,7 @@ def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
 
 
 def _count(axis: Positions, below: LevelIteration, first: Expr, scope: Scope) -> Expr | None:
-    """The number of positions of the pattern below a level's present position; None if it takes a walk to find.
+    """The number of positions of the pattern below a level's present position; None if only a loop could count them.
 
     The upper bound `_most` is far larger: the number of all coordinates of the levels below, or of all positions.
     """
@@ -354,7 +355,8 @@ def has_maps(stmt: LoopStmt) -> bool:
 
 
 def with_hoisted_memory(stmt: ir.Stmt) -> ir.Stmt:
-    """Make each chunk borrow a workspace once, outside of its loops, unless the workspace needs new zeros each time."""
+    """Move the borrowing of memory out of loops, so that each chunk borrows it once. If memory has to be cleared each
+    time, it is still borrowed inside the loops."""
     found: list[ir.Borrow] = []
 
     def visit(node: Any) -> Any:

@@ -1,12 +1,12 @@
 """Calls that assemble the pattern of a sum of products from the patterns of its operands.
 
-    ordered     compute an upper bound for the entries of each chunk of the only plan; run the chunks, which write their
+    ordered     compute an upper bound for the entries of each chunk of the only term; run the chunks, which write their
                 parts of every level; join the parts (`csrc/routines/ordered_assembly.cc`)
     unordered   for each term, count the columns (coordinate tuples) of each chunk and write them; then sort all columns
                 and drop duplicates (`csrc/routines/unordered_assembly.cc`)
 
-The loops that count and write are ordinary kernels (`lower.assembly`). No array is as large as a dimension, whatever
-the formats.
+The loops that count and write are ordinary kernels (`lower.assembly`). They count per chunk, not per row, so no array
+of counts is as long as a dimension.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class AssemblyTerm:
 
     @property
     def counts(self) -> str:
-        """The recipe of the kernel that counts entries. If entries are written in order, it computes an upper bound.
+        """The recipe of the kernel that counts entries. If entries are written in order, it counts an upper bound.
 
-        The kernel has the same loops as the kernel that writes entries, so the entries fit. For entries in order, an
-        exact count would fill every workspace, whereas a bound takes little more than a pass over pointers.
+        The kernel has the same loops as the kernel that writes entries, so memory for the counted entries is enough. An
+        exact count of entries in order would have to fill every workspace. A bound only needs a pass over pointers.
         """
         problem, schedules = read_recipe(self.columns)
         counted = replace(counting_problem(problem), output=Count(exact=not problem.ordered))
@@ -77,11 +77,13 @@ class AssemblyCall:
         terms: the kernels of each term.
         operands: for each index array of each term, whether the array is an operand; otherwise it is bound.
         results: the number of results.
-        is_ordered: whether the only term writes the pattern's levels in order; otherwise columns are sorted.
+        is_ordered: whether the only term writes the pattern's levels in order. If not, the terms write columns, which
+            are then sorted.
         bound: the names of the bound index arrays. The recipe does not contain them.
-        factors: the number of factors whose products are the values. The factors are the operands before the index
-            arrays. 0 if the call finds only the pattern.
-        value_bytes: the size of a value in bytes; the values are the last result. 0 if the call finds only the pattern.
+        factors: the number of factors whose products are the values, or 0 if the call finds only the pattern. The
+            factors are the operands before the index arrays.
+        value_bytes: the size of a value in bytes, or 0 if the call finds only the pattern. The values are the last
+            result.
         has_source_count: whether the first operand is a count that is 0 unless a walked pattern has overflowed. After
             an overflow, the count exceeds the result's capacity, so that the result overflows, too.
     """
@@ -188,7 +190,8 @@ class AssemblyCall:
         )
 
     def bound_arrays(self) -> list[np.ndarray]:
-        """Find the bound index arrays of all terms. Raises as `bound_patterns` does; JsparseError if names are left."""
+        """Find the bound index arrays of all terms. Raises what `bound_patterns` raises, and JsparseError if `bound`
+        names more arrays than the terms have."""
         bound, numbers = iter(self.bound.split()), iter(self.operands)
         found: list[np.ndarray] = []
         for term in self.terms:

@@ -5,10 +5,10 @@
     kind   := d | c | n | s | m | r
     role   := index in Pattern.arrays | "gather" | "scatter"
 
-`digest` names a pattern. `:digest.size` stands for the same entries in blocks of `size` rows, where the second digest
-names the table of rows (`schedule.row_blocks`). `@d1c0` stands for the same entries in another format (here csc); the
-letters of kinds are `LevelKind.letters`. `gather` and `scatter` permute values from the pattern to that format and
-back. A process that has the patterns can make any of these arrays.
+The first `digest` names a pattern. `:digest.size` stands for the same entries in blocks of `size` rows, and its digest
+names the pattern that gives the row of each entry (`schedule.row_blocks`). `@d1c0` stands for the same entries in
+another format (here csc); the letters of kinds are `LevelKind.letters`. The array `gather` permutes values from the
+pattern to the other format, and `scatter` permutes them back. A process that has the patterns can make these arrays.
 
 An exported program carries the patterns: their index arrays are the last operands of each call, and a text describes
 these operands.

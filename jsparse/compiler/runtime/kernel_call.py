@@ -1,4 +1,5 @@
-"""Calls that XLA can make, from recipes: the compiled kernels of this process, the resolver, and names for profiles.
+"""Calls that XLA can make, from recipes: the compiled kernels of this process, the function `resolve` that rebuilds the
+calls of a loaded program, and names for profiles.
 
 The stages of the compiler report their times to the active collector.
 """
@@ -194,11 +195,12 @@ def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
 
 
 def bind(call: KernelCall, patterns: tuple[Pattern, ...] = ()) -> _native.Call:
-    """Bind a call in the run time. The call stays bound while a handle exists: the returned handle or an executable's.
+    """Bind a call in the run time, and return a handle on it. An executable with the call holds a handle, too. The call
+    stays bound as long as any handle on it exists.
 
     The index arrays and `patterns` live as long as the call.
 
-    Raises JsparseError if a claim of the call does not hold: see `recipe.check_problem` and `bound_arrays`.
+    Raises JsparseError if something that the call states is wrong: see `recipe.check_problem` and `bound_arrays`.
     """
     known = _native.find_call(call.key)
     if known is not None:
@@ -289,12 +291,13 @@ def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unu
 def resolve(
     key: str, recipe: str, bound: str, carried: str = "", arrays: Sequence[np.ndarray] | None = None
 ) -> _native.Call | None:
-    """Rebuild a call for a loaded program. While the returned handle lives, the executable takes a second handle.
+    """Rebuild a call for a loaded program, and return a handle on it. The handle keeps the call bound until the
+    executable holds its own handle.
 
     Args:
         carried: the patterns that the program carries (see `compiler.runtime.bound_arrays`), if it was exported.
-        arrays: the index arrays of these patterns, which are valid only until this function returns. None before the
-            program runs: then the result is None if a pattern is missing.
+        arrays: the index arrays of these patterns, which are valid only until this function returns. They are None
+            before the program runs. Then the result is None if this process lacks one of the patterns.
 
     Raises JsparseError if the call that the recipe states cannot be bound.
     """

@@ -74,7 +74,7 @@ class Routine:
     def buffer_types(self) -> list[BufferType]:
         """The types of the buffers: parameters, then operands and results as `csrc/routines/params.h` lists them.
 
-        Raises JsparseError if the recipe has another number of operands or results.
+        Raises JsparseError if the recipe states a number of operands or results that the routine does not have.
         """
         given = Parameters.read(self.params)
         read, made = given.buffers(self.name)

@@ -1,4 +1,4 @@
-"""The scheduler: transformations of loop nests, and the search for the cheapest list of them."""
+"""The scheduler: transformations of loop nests, and the search for the cheapest list of transformations."""
 
 from jsparse.compiler.schedule.cheapest import plan
 from jsparse.compiler.schedule.plan import Plan

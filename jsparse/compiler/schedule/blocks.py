@@ -1,16 +1,17 @@
 """Blocks of rows: statements that share panels of a loop instead of single iterations.
 
-Each statement, or run of statements, has its own loop over a panel's rows. These loops pay in three cases:
+Each statement, or each run of neighbouring statements, has its own loop over a panel's rows. These loops save time in
+three cases:
 
-- a statement multiplies by a dense matrix, `T[i, c] * W[c, f]`. It reads the whole matrix for each `i`, or once for
-  several coordinates `i` that run at a time. This is the register and cache blocking of dense products (Goto and van de
-  Geijn, 2008), with the rows that a sparse product has just computed as its packed panel;
-- a statement sums over the rows, `D[c, f] += T[i, c] * G[i, f]`. It reads and writes all of D for each `i`, or once for
-  a panel, if it sums the panel's rows in registers;
-- neighbouring rows select nearly the same rows of several dense tensors, as in a band, and the nearest cache has room
-  for the selected rows of one tensor, but not of all tensors. The gradient of attention reads keys and values and
-  writes their cotangents. If a whole panel is done with one tensor before the next tensor, the cache holds the rows
-  that the panel's rows share.
+- a statement multiplies by a dense matrix, `T[i, c] * W[c, f]`. A loop over single rows reads the whole matrix for each
+  `i`. A loop in which several `i` run at a time reads it once for all of them. This is the register and cache blocking
+  of dense products (Goto and van de Geijn, 2008). Its packed panel is the rows that a sparse product has just computed;
+- a statement sums over the rows, `D[c, f] += T[i, c] * G[i, f]`. A loop over single rows reads and writes all of D for
+  each `i`. If the sums of a panel's rows are formed in registers, D is read and written once for each panel;
+- neighbouring rows of a pattern, such as a band, select nearly the same rows of several dense tensors, and the nearest
+  cache has room for the selected rows of one tensor, but not of all tensors. For example, the gradient of attention
+  reads keys and values and writes their cotangents. If all rows of a panel are worked on with one tensor, and then with
+  the next tensor, the cache holds the tensor's rows that several rows of the panel select.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ def in_blocks(
     shared: Sequence[IndexVar],
     rows_inside: Mapping[int, Schedule],
 ) -> tuple[Schedule, ...] | None:
-    """Divide the innermost shared loop of the schedules into panels, if that pays.
+    """Divide the innermost shared loop of the schedules into panels, if that saves time.
 
-    Each schedule but the last names the loop that its statement shares with the next one. The result is None if no
-    statement gains, or if the loop cannot be split.
+    Each resulting schedule except the last one names the loop that its statement shares with the next statement. The
+    result is None if no statement gets faster, or if the loop cannot be split.
 
     Args:
         schedules: for each statement, its schedule for single rows.
-        rows_inside: for each dense sum over rows, the index of its statement and its schedule without shared loops.
+        rows_inside: the index of each statement that is a dense sum over rows → its schedule without shared loops.
     """
     var = shared[-1]
     alone = [n in rows_inside or _is_jammed(schedule, var) for n, schedule in enumerate(schedules)]
@@ -69,18 +70,18 @@ def in_blocks(
 
 
 def is_dense_sum(problem: Problem, number: int, var: IndexVar) -> bool:
-    """Whether a statement without patterns sums a variable into a small target."""
+    """Whether a statement walks no pattern, and is a sum over the variable `var` into a small target."""
     return not problem.statements[number].patterns and is_sum(problem, number, var)
 
 
 def _is_jammed(schedule: Schedule, var: IndexVar) -> bool:
-    """Whether several iterations of a loop run at a time."""
+    """Whether several iterations of the loop over `var` run at a time."""
     return any(isinstance(step, UnrollAndJam) and step.loop == var for step in schedule.steps)
 
 
 def _selected(problem: Problem, shared: Sequence[IndexVar]) -> list[dict[str, int]]:
-    """Return a map for each statement: from the dense tensors in which stored entries select rows to read or write, to
-    the bytes of a row."""
+    """For each statement, find the dense tensors whose rows are selected by stored entries, to be read or written.
+    Returns a dict for each statement: name of the tensor → bytes of a row."""
     found: list[dict[str, int]] = []
     for statement in problem.statements:
         stored = {v for n in statement.patterns for v in problem.level_variables[n] if v not in shared}
@@ -113,8 +114,9 @@ def _share_rows(problem: Problem, patterns: Sequence[Stored], shared: Sequence[I
 
 
 def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int]:
-    """Return the index of each statement's run. A statement in `alone` is a run by itself, since it works on several
-    rows at a time, or sums over rows. The statements of any other run select rows of the same tensors, or no rows."""
+    """Divide the statements into runs of neighbours, and return the index of each statement's run. If `alone` is true
+    for a statement, its run has no other statement: it works on several rows at a time, or sums over rows. The
+    statements of any other run select rows of the same tensors, or no rows."""
     number, current, found = 0, selected[0], [0]
     for n, own in enumerate(selected[1:], 1):
         if alone[n] or alone[n - 1] or (own and current and own != current):
@@ -125,8 +127,9 @@ def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int
 
 
 def _split(schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
-    """Split one of the outermost loops of a schedule into panels. If several rows run at a time, loops over register
-    tiles go around the rows. Then one tile's part of a matrix stays in the nearest cache for all rows of the panel."""
+    """Add steps to a schedule that split the loop `var` over rows into panels. If several rows run at a time, the loops
+    over register tiles are put around the loop over a panel's rows. Then one tile's part of a matrix stays in the
+    nearest cache for all rows of the panel."""
     order, *rest = schedule.steps
     assert isinstance(order, Reorder)
     at = order.loops.index(var)
@@ -137,8 +140,8 @@ def _split(schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
 
 
 def _summed(schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Schedule:
-    """Split the schedule of a sum over rows into panels of rows. The loops inside of a panel run over register tiles,
-    then over the other variables, and innermost over the rows."""
+    """Add steps to the schedule of a sum over rows that split the loop over rows into panels. Inside of a panel, the
+    outermost loops run over register tiles, the next loops over other variables, and the innermost loop over rows."""
     order, *rest = schedule.steps
     assert isinstance(order, Reorder)
     *around, var = shared
@@ -153,7 +156,7 @@ def _tiled(order: Reorder, steps: Sequence[Transformation]) -> list[IndexVar]:
 
 
 def _reason(problem: Problem, number: int, schedule: Schedule) -> str | None:
-    """Why the steps of a schedule are illegal; None if they are legal."""
+    """Return the reason why a step of a schedule is illegal, or None if all steps are legal."""
     nest = Summary.canonical(problem, number)
     for step in schedule.steps:
         reason = step.check(nest)

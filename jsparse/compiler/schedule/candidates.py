@@ -1,9 +1,9 @@
 """The search: it yields the candidate schedules that are worth pricing.
 
-The index variables of the patterns' levels come first, in some order. Loops walk the patterns in that order, through a
-transposed index if the order is not the stored one. Variables that only dense axes carry follow. If a reduction over
-stored entries is innermost, the loops over dense indices of the target go around it, so that the sum stays in
-registers.
+The outermost loops of a candidate run over the index variables of the patterns' levels, in some order. Loops walk the
+patterns in that order. If a pattern is stored in another order, they walk a transposed index. The inner loops run over
+the other variables, which belong to dense axes only. If the innermost loop over patterns is a reduction, the loops over
+dense indices of the target are put around it, so that the sum stays in registers.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ def candidates(
     outer: tuple[IndexVar, ...] = (),
     is_open: Callable[[Summary], bool] | None = None,
 ) -> Iterator[Summary]:
-    """Yield the candidates, in the stored order first; none if no order is concordant with all patterns.
+    """Yield the candidates. Those in the stored order come first. There are none if no order suits all patterns.
 
     Args:
         as_stored: whether patterns and dense tensors stay in their storage orders.
-        given: the nest after the steps that are fixed. Candidates add other steps to these.
-        orders: for each pattern the order of its variables that loops have to agree with; None if any order will do.
+        given: the nest after the steps that are fixed. Candidates add other steps to the fixed steps.
+        orders: for each pattern, the order of its variables with which loops have to agree; None if any order will do.
         outer: the variables of the outermost loops, which run over single coordinates.
-        is_open: a function that takes a nest. It returns whether the candidates with this nest's order of the patterns'
-            variables and its variable in lanes may still include the cheapest one. If not, these candidates are left
-            out. By default no candidates are left out.
+        is_open: a function that decides whether some candidates are left out. It takes a nest, and looks at the order
+            of the patterns' variables and at the variable in lanes. It returns whether candidates with the same order
+            and lanes may include the cheapest candidate. By default, no candidates are left out.
     """
     start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
     vectors = _vectors(start, outer)
@@ -72,7 +72,7 @@ def candidates(
             continue
         for vector in vectors:
             probe = _probe(start, walk, vector)
-            if is_open is not None and not is_open(probe):  # branch and bound, see `select._priced`
+            if is_open is not None and not is_open(probe):  # branch and bound, see `cheapest._priced`
                 continue
             for steps, loops in _alternatives(probe, patterns, outer):
                 # The steps of an alternative are legal by themselves: only given steps can conflict with them.
@@ -82,7 +82,7 @@ def candidates(
 
 
 def _walks(start: Summary, patterns: Sequence[Stored], as_stored: bool) -> Iterator[tuple[IndexVar, ...]]:
-    """Yield the orders of the patterns' variables."""
+    """Yield the orders of the patterns' variables in which loops can walk the patterns."""
     if start.first("reorder") is not None:
         known = zip(start.problem.level_variables, patterns, strict=True) if patterns and not as_stored else ()
         if all(is_concordant(names, start.walk, pattern) for names, pattern in known):
@@ -92,7 +92,7 @@ def _walks(start: Summary, patterns: Sequence[Stored], as_stored: bool) -> Itera
 
 
 def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]:
-    """The variables that may run in lanes. None stands for no lanes; it is left out if lanes are never worse."""
+    """The variables that may run in lanes. None stands for no lanes; it is left out if they cannot be faster."""
     if start.vector is not None:
         return [start.vector]
     problem = start.problem
@@ -105,7 +105,8 @@ def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]
 
 
 def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) -> Summary:
-    """Make a nest that answers questions about candidates. The patterns' variables come first, in the order `walk`."""
+    """Make a nest with the facts that all candidates with these two properties share: the order `walk` of the patterns'
+    variables, and the variable in lanes."""
     problem = start.problem
     rest = (v for v in start.order if v not in walk)
     order = problem.without_derived((*walk, *rest)) if problem.derived else (*walk, *rest)
@@ -116,7 +117,7 @@ def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) 
 
 
 def _extended(start: Summary, steps: Steps) -> Summary | None:
-    """Complete a nest by the steps that its given steps leave open. Returns None if a step is illegal."""
+    """Add `steps` to the nest `start`, except for those that its own steps replace. Returns None if one is illegal."""
     fixed = {step.keyword for step in start.steps}
     found = start
     for step in steps:
@@ -139,8 +140,8 @@ def _extended(start: Summary, steps: Steps) -> Summary | None:
 def _with_outer_loops(step: Reorder, start: Summary) -> Reorder:
     """Adapt an order of loops to a nest in which some loops are split or fused already.
 
-    The outer loop of a split goes directly around the inner one; panels of a pattern's variable go around all loops
-    over the pattern.
+    The outer loop of a split is put directly around the inner loop. But a loop over panels of a pattern's variable is
+    put around all loops over the pattern.
     """
     found: list[str] = []
     for var in step.loops:
@@ -157,7 +158,7 @@ def _with_outer_loops(step: Reorder, start: Summary) -> Reorder:
 
 
 def _is_panel(start: Summary, var: IndexVar) -> bool:
-    """Whether a split divides the coordinates of a pattern's variable."""
+    """Whether a split of the loop over `var` divides the coordinates of a level of a pattern, not its positions."""
     return var in start.pattern_vars and var not in start.positions
 
 
@@ -206,7 +207,7 @@ def _alternatives(
 
 
 def _inside(summed: tuple[IndexVar, ...], outer: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
-    """The variables that are summed first; none if the loop of one of them is among the `outer` loops."""
+    """Return `summed`, the variables of sums that are computed first, or () if one of them is in `outer`."""
     return summed if set(outer).isdisjoint(summed) else ()
 
 
@@ -215,8 +216,12 @@ def _placed(
 ) -> tuple[Steps, Names]:
     """The steps that order the loops and make register tiles, and the names of the loops after these steps.
 
-    The loop over tiles goes around the reductions if the target carries the lanes, and outermost if threads own tiles
-    of the target. Without `owned`, chunks of another loop have copies of the target.
+    If the variable in lanes is an index of the target, the loop over tiles is put around the reductions. It is the
+    outermost loop if threads can own only tiles of the target.
+
+    Args:
+        sums_all: whether all innermost reductions over entries are computed before the other factors are used.
+        owned: whether threads own tiles. If not, chunks of another loop have copies of the target.
     """
     vector, problem = probe.vector, probe.problem
     # If the whole tail is summed before, no loop over a dense index of the target has to go around it. Else these loops
@@ -239,12 +244,12 @@ def _placed(
 
 
 def owns_tiles(probe: Summary) -> bool:
-    """Whether threads can own only tiles of the variable in lanes, because the outermost loop is a reduction."""
+    """Whether threads can own nothing but tiles of the variable in lanes: the outermost loop is a reduction."""
     return probe.scatters and probe.vector in probe.free_vars and probe.walk[0] not in probe.free_vars
 
 
 def _lanes(probe: Summary, tile_bytes: int) -> int:
-    """The number of elements of a register tile: as many as fit, but fewer if threads need several tiles to divide."""
+    """The number of elements of a register tile. It is smaller than registers allow if threads have to divide tiles."""
     if probe.vector is None:
         return 0
     most, size = tile_bytes // probe.itemsize, probe.problem.size[probe.vector] or 0
@@ -259,7 +264,7 @@ def default_lanes(nest: Summary, var: IndexVar) -> int:
 
 
 def _jammed(probe: Summary) -> IndexVar | None:
-    """The loop whose iterations gain from running several at a time, or None.
+    """Return the loop that gets faster if several of its iterations run at a time, or None if there is no such loop.
 
     The loop is the innermost one outside all reductions. The loops inside must be the same for all of its coordinates.
     They must read rows that these coordinates share, or short rows that lie side by side.
@@ -281,7 +286,7 @@ def _jammed(probe: Summary) -> IndexVar | None:
 
 
 def _lie_beside(probe: Summary, var: IndexVar) -> bool:
-    """Whether stored entries select short rows, and the rows for neighbouring coordinates of `var` lie side by side."""
+    """Whether entries select short rows, and the rows at neighbouring coordinates of `var` are contiguous in memory."""
     columns = probe.problem.size[str(probe.vector)] or 0
     if 2 * columns * probe.itemsize > REGISTER_BYTES or var in probe.walk:
         return False
@@ -296,7 +301,7 @@ def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
 
 
 def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
-    """Divide the innermost reduction into panels, inside of tiles that threads own, and copy the rows of each panel."""
+    """Divide the innermost reduction into panels, inside the loop over tiles, and copy the rows of each panel."""
     vector, (reduced,), gathered = probe.vector, probe.tail, probe.gathered
     assert vector is not None
     assert gathered is not None
@@ -314,9 +319,9 @@ def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
 
 
 def _in_position_panels(probe: Summary, lanes: int) -> tuple[Steps, Names]:
-    """Divide the positions of a reduction into panels, and put their loop around the target's dense loops.
+    """Divide the positions of a reduction into panels, and put the loop over panels around the target's dense loops.
 
-    The dense loops read the rows that a panel selects again and again, and a near cache holds all of these rows.
+    Each iteration of the dense loops reads the same rows that a panel selects, and a near cache holds these rows.
     """
     vector, reduced = probe.vector, probe.tail[0]
     assert vector is not None
@@ -353,7 +358,7 @@ def _can_panel_positions(probe: Summary, patterns: Sequence[Stored]) -> bool:
 
 
 def _inside_tiles(probe: Summary) -> tuple[Steps, Names]:
-    """Move the loops over patterns inside the loop over tiles: a near cache holds one tile of all selected rows."""
+    """Move loops over patterns inside the loop over tiles: a near cache then holds one tile of each selected row."""
     vector = probe.vector
     assert vector is not None
     steps = (Reorder((vector, *probe.walk)), Split(vector, _lanes(probe, REGISTER_BYTES)), Vectorize(vector))
@@ -363,7 +368,7 @@ def _inside_tiles(probe: Summary) -> tuple[Steps, Names]:
 def _can_stand_inside_tiles(probe: Summary) -> bool:
     """Whether all loops over patterns can be inside the loop over register tiles of the target.
 
-    There must be no other loops, no scattered sums, and enough tiles for all threads.
+    There must be no other loops, enough tiles for all threads, and no reduction outside the loops over the target.
     """
     if probe.vector not in probe.free_vars or probe.scatters or not probe.head or not probe.tail:
         return False
@@ -372,7 +377,7 @@ def _can_stand_inside_tiles(probe: Summary) -> bool:
 
 
 def _can_panel(probe: Summary) -> bool:
-    """Whether the reduction over stored entries can be divided into panels, inside tiles that threads own.
+    """Whether the reduction over stored entries can be divided into panels, inside the loop over tiles.
 
     It has to be the only reduction, and the only loop inside the loops over the target.
     """
@@ -387,7 +392,7 @@ def _can_panel(probe: Summary) -> bool:
 
 
 def _few_panels(probe: Summary, panel: int) -> bool:
-    """Whether a sum has so few panels that the panels' sums can be added up in memory in float32."""
+    """Whether sums of panels can be added up in memory: in float32 only if there are few panels, else always."""
     # size / panel ≤ MOST_PANELS: the sum in memory is rounded once for each panel.
     size = probe.problem.size[probe.tail[-1]]
     return probe.problem.accumulator != "float32" or (size is not None and size <= MOST_PANELS * panel)
@@ -407,7 +412,7 @@ def _has_segments(probe: Summary, patterns: Sequence[Stored]) -> bool:
 
 
 def _vectorizes(start: Summary, var: IndexVar) -> bool:
-    """Whether every tensor that carries `var` can store it as its innermost axis, and only there."""
+    """Whether `var` can run in lanes: no tensor has it twice, and each tensor that has it can store it innermost."""
     problem = start.problem
     size = problem.size[var]
     if size is None or size < 2:
@@ -417,7 +422,7 @@ def _vectorizes(start: Summary, var: IndexVar) -> bool:
 
 
 def _stands_innermost(start: Summary, var: IndexVar) -> bool:
-    """Whether lanes of `var` are never worse than scalars: they fill a vector, and no tensor has to be transposed."""
+    """Whether `var` in lanes is never slower than scalars: its size fills a vector, and it is innermost everywhere."""
     problem = start.problem
     carriers = [a for a in problem.assignment.accesses if var in a.variables()]
     last = [(a, problem.type_of[a.tensor].axes[-1]) for a in carriers]

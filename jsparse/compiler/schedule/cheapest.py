@@ -44,7 +44,7 @@ def plan(
 
     Args:
         as_stored: whether the plan walks patterns and dense tensors in the order in which they are stored, so that its
-            problem is the given one.
+            problem is the given problem.
         schedule: steps that the plan has to have; the search completes them.
         outer: the variables of the outermost loops, which other statements share. The plan does not divide these loops
             over threads.
@@ -69,7 +69,7 @@ def plan(
 
 
 def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, schedule: Schedule) -> Plan:
-    """Return the cheapest plan with the steps and the layout of a schedule."""
+    """Return the cheapest plan that has the steps and the layout of the given schedule."""
     schedule.layout.check(problem)
     blocks, layout = asked_blocks(schedule.layout, problem, patterns)
     if blocks is None:
@@ -80,7 +80,11 @@ def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, s
 
 
 def _stated(found: Plan, problem: Problem, blocks: RowBlocks) -> Plan:
-    """Convert the plan of a problem in blocks of rows to a plan of the given problem."""
+    """Return the plan `found` as a plan of the given problem.
+
+    The plan `found` is a plan of the problem with one more index variable, the number of a row block. In the result,
+    the layout names the row blocks by text such as `o[p]/512`.
+    """
     layout = blocks.stated(found.schedule.layout, names_of(problem, blocks.pattern)[0])
     return replace(found, given=problem, schedule=Schedule(found.schedule.steps, layout), blocks=blocks)
 
@@ -93,10 +97,12 @@ def _priced(
     outer: Names = (),
     cheapest_only: bool = False,
 ) -> list[Priced]:
-    """Return the candidates that agree with a schedule, cheapest first.
+    """Return the candidates that have the steps and the layout of the schedule `asked`, cheapest first.
 
-    With `cheapest_only`, candidates that cannot be the cheapest one may be left out. Raises an error, as `plan` does,
-    if there are no candidates.
+    With `cheapest_only`, candidates that cannot be the cheapest one may be left out.
+
+    Raises ScheduleError if no candidate agrees with a given schedule, and NotYetSupportedError if there is no candidate
+    even without a schedule.
     """
     start = started(problem, asked, not as_stored)
     orders = [asked.layout.order_of(problem, n) for n in range(len(problem.patterns))] if asked.layout.orders else ()
@@ -123,7 +129,7 @@ def _priced(
 
 
 def _rejected(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, outer: Names) -> Candidates:
-    """All candidates but the cheapest one."""
+    """Return the name and the cost of each candidate but the cheapest one."""
     return _named(_priced(problem, Prices(patterns), as_stored, outer=outer)[1:])
 
 
@@ -132,9 +138,9 @@ def _named(priced: Sequence[Priced]) -> Candidates:
 
 
 def _legal(priced: Sequence[Priced], patterns: tuple[Stored, ...], as_stored: bool) -> Plan:
-    """The cheapest plan whose steps are legal in the storage orders that it chooses.
+    """Return the plan of the cheapest candidate whose steps are legal in the storage orders of its plan.
 
-    Raises ScheduleError if there is no such plan.
+    Raises ScheduleError if every candidate has an illegal step.
     """
     # During the search, levels of transposed indices are unknown (`Walked.level` is None), and steps on them pass. Here
     # the storage orders are chosen, so every step is checked again. If all plans fail, the cheapest one's error counts.
@@ -153,9 +159,10 @@ def _legal(priced: Sequence[Priced], patterns: tuple[Stored, ...], as_stored: bo
 
 
 def started(problem: Problem, schedule: Schedule, concordant: bool = False) -> Summary:
-    """Return the nest after the steps of a schedule. Raises ScheduleError for an illegal step.
+    """Apply the steps of a schedule to the canonical nest, and return the summary of the new nest.
 
-    A dense loop that is to run in lanes is split into register tiles if no step has split it.
+    If a step runs a dense loop in lanes that no earlier step has split, the loop is first split into register tiles.
+    Raises ScheduleError for an illegal step.
     """
     nest = Summary.canonical(problem, concordant=concordant)
     for step in schedule.steps:
@@ -182,7 +189,7 @@ def _no_plan(problem: Problem, asked: Schedule) -> Exception:
 
 
 def candidate_name(nest: Summary) -> str:
-    """Name a candidate by the order of its loops, its variable in lanes, and the transformations of its loops."""
+    """Return a candidate's name: the order of its loops, its variable in lanes, and how the loops are transformed."""
     how = ", written out" if nest.unrolled else f", panels of {nest.panel}" if nest.panel else ""
     jam = nest.first("unroll_and_jam")
     how += "" if jam is None else f", {jam.loop} {jam.copies} at a time"
@@ -190,7 +197,10 @@ def candidate_name(nest: Summary) -> str:
 
 
 def _led_by(kept: Mapping[int, int], walked: TripCounts, candidate: Summary) -> TripCounts:
-    """Adapt trip counts to lookups in patterns: `kept` maps each of these patterns to the leader of its variables."""
+    """Return the trip counts of a candidate after some patterns are only looked up.
+
+    `kept` maps each pattern that is looked up to the pattern that becomes the merge leader of its variables.
+    """
     leaders = dict(walked.merge_leaders)
     for n, binding in kept.items():
         # A variable that another pattern leads already keeps its leader.
@@ -211,10 +221,10 @@ def plan_as(
     """The plan of one candidate on these patterns.
 
     Args:
-        find_rejected: as in `Plan`.
-        as_stored: as in `plan`.
+        find_rejected: a function that returns the names and costs of the other candidates.
+        as_stored: whether loops walk patterns and dense tensors in the orders in which they are stored.
         walked: the trip counts of the candidate, if they are known.
-        alone: whether no other statement shares its outer loops.
+        alone: whether no other statement shares the candidate's outer loops.
     """
     given = candidate.problem
     names = given.level_variables
@@ -235,10 +245,10 @@ def plan_as(
 
 
 def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) -> Problem:
-    """Return the problem with constant entries in the patterns to which the nest is specialized.
+    """Return the problem with constant index arrays in the patterns to which the nest is specialized.
 
-    Raises ScheduleError if one of these patterns is dynamic, or if too many iterations would be written out. Gaps in
-    dense levels add iterations as entries do, and the numbers of iterations of nested loops are multiplied.
+    Raises ScheduleError if one of these patterns is dynamic, or if too many iterations would be written out. A gap in a
+    dense level counts as an iteration, like an entry. The numbers of iterations of nested loops are multiplied.
     """
     chosen = {step.pattern for step in nest.found("specialize") if step.to == "pattern"}
     if not chosen:

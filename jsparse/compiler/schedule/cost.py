@@ -2,8 +2,8 @@
 
 The model counts the quantities that differ between loop orders: iterations, arithmetic inside and outside of vector
 lanes, the target's memory traffic, values permuted to another storage order, and whether threads can share the work.
-Counts of stored entries are exact for a pattern that is walked as stored. For another order they are bounds, from nse
-and the sizes.
+Counts of stored entries are exact for a pattern that is walked as stored. For a pattern that is walked in another
+order, they are upper bounds, which follow from nse and the sizes.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class Cost(NamedTuple):
 
     Attributes:
         total: the estimate by which candidates are compared.
-        work: the arithmetic and the cache misses of gathered rows.
+        work: the cost of arithmetic, and of cache misses where rows are gathered.
         iterations: the overhead of sparse loops.
         target: the memory traffic of the target.
-        moves: values permuted and dense tensors transposed before and after the kernel.
+        moves: the cost of permuting values and transposing dense tensors, before and after the kernel.
         serial: whether the work is serial, because threads cannot share it.
     """
 
@@ -97,7 +97,8 @@ class Cost(NamedTuple):
 def sort_cost(entries: int) -> float:
     """Return the cost of storing a dynamic pattern of `entries` entries, and its values, in another order.
 
-    The program expands index arrays to coordinates, sorts these by radix, assembles index arrays and gathers values.
+    The program expands index arrays to coordinates, sorts the coordinates by radix, assembles new index arrays, and
+    gathers the values.
     """
     return SORT_CALL + SORT_STEP * entries * log2(max(entries, 2))
 
@@ -105,12 +106,13 @@ def sort_cost(entries: int) -> float:
 def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | None = None) -> int:
     """Return the size of the smallest chunk whose work is at least `least`, so that waking a thread for it pays.
 
-    The size is a power of two, so that patterns with about as many entries share one kernel.
+    The size is a power of two, so that patterns with similar numbers of entries share one kernel.
 
     Args:
         whole: the number of stored entries or iterations of the whole loop. The size of a chunk is in the same unit.
         work: the work of the whole loop.
-        most: the weight of the whole loop (default: `whole`). If two chunks would need more, there is one chunk.
+        most: the upper limit of the size before it is rounded up (default: `whole`). A chunk of this size is the whole
+            loop.
     """
     # The work of a part is work · part / whole: it is `least` for part = whole · least / work, rounded up to 2**n.
     found = max(1, min(whole if most is None else most, round(whole * least / max(work, 1.0))))
@@ -118,11 +120,11 @@ def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | Non
 
 
 def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
-    """Bound the weight of a level that is walked outermost. Each position and each entry below it has weight 1.
+    """Return the weight of an outermost level: an upper bound of its number of positions, plus the entries below them.
 
     Args:
-        size: the size of the level's dimension, which bounds the number of positions. If the level is not full, the
-            number of entries bounds it, too.
+        size: the size of the level's dimension, which bounds the number of positions; None if it is unknown. If the
+            dimension is large and the level is sparse, the number of entries bounds the number of positions.
     """
     extent, stored = UNKNOWN if size is None else size, pattern.format.levels[level]
     if stored.kind.is_full or extent <= DERIVED_DENSE * pattern.nse:
@@ -133,11 +135,11 @@ def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
 def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str, Race] | None:
     """Return the loop to divide over threads and its race strategy; None if the work is serial.
 
-    The outermost loop is divided if its iterations own their parts of the target ("owned"), or if everything below it
-    is summed into registers, so that every chunk has its own accumulator ("reduced"). If the loops of a sum with
-    `entries` terms are around all other loops, the division is of the sum or of these other loops, whichever has more
-    work. If a loop scatters sums, its chunks have copies of a small target, provided that `work`, the cost of all
-    iterations, pays for the copies.
+    The outermost loop is divided if its iterations own their parts of the target ("owned"). It is also divided if
+    everything below it is summed into registers, so that every chunk has its own accumulator ("reduced"). If a sum of
+    `entries` terms is computed before all other loops, threads divide either the sum or the other loops: they divide
+    the part with more work. A loop that scatters sums is divided only if each chunk can have a copy of a small target
+    ("reduced"). The cost of all iterations, `work`, must be large enough to pay for the copies.
     """
     given = nest.first("parallelize")
     if given is not None:
@@ -170,7 +172,7 @@ def pays_for_copies(nest: Summary, loop: str, work: float) -> bool:
 
 def _copied(nest: Summary, work: float) -> float:
     """The cost of the chunks' copies of the target."""
-    # The grain gives each chunk at least this work (`closing._grain`), which bounds the number of chunks.
+    # The grain gives each chunk at least this work (`last_steps._grain`), which bounds the number of chunks.
     chunks = min(MAX_CHUNKS, work / max(CHUNK_WORK, work_of_copies(nest)))
     return COPY_OF_TARGET * chunks * copied_elements(nest)
 
@@ -180,7 +182,7 @@ def _has_tiles_first(nest: Summary, loops: Sequence[str]) -> bool:
 
 
 def _is_small_tiling(nest: Summary, loops: Sequence[str]) -> bool:
-    """Whether the outermost loop runs over the tiles of a small index, around a sum that chunks can share instead."""
+    """Whether the outermost loop runs over tiles of a small index around a sum. Threads then divide the sum instead."""
     if not _has_tiles_first(nest, loops) or len(loops) == 1:
         return False
     if nest.panel or nest.tiles_outermost or nest.head:
@@ -215,7 +217,7 @@ class Prices:
         return self._permuted[nest.walk]
 
     def gathered(self, nest: Summary) -> list[GatheredRows]:
-        """The rows that a candidate gathers. Their elements run in lanes, or are summed over dense indices."""
+        """The dense factors from which a candidate gathers rows; none if the candidate has no variable in lanes."""
         if nest.vector is None:
             return []
         if nest.vector not in self._gathered:
@@ -223,17 +225,17 @@ class Prices:
         return self._gathered[nest.vector]
 
     def transposed(self, nest: Summary) -> float:
-        """The cost of transposing dense tensors, so that a candidate's lanes are innermost."""
+        """The cost of transposing dense tensors, so that they store a candidate's variable in lanes innermost."""
         if nest.vector not in self._transposed:
             self._transposed[nest.vector] = transposed(nest)
         return self._transposed[nest.vector]
 
     def least(self, probe: Summary) -> float:
-        """A lower bound of the prices of all candidates with the same order of the patterns' variables, and the same
-        variable in lanes.
+        """A lower bound of the prices of all candidates with the probe's order of the patterns' variables and the
+        probe's variable in lanes.
 
-        It counts each iteration and each multiply-add once, and the least cost of the target. The bound also holds in
-        floating point, since it is computed in the same way as prices, from numbers that are no larger.
+        The bound counts each iteration and each multiply-add once, and adds the least memory traffic of the target. It
+        also holds in floating point: it is computed by the same operations as prices, from numbers that are not larger.
         """
         if 0 in probe.problem.size.values():  # an empty loop around others makes them cheaper
             return 0.0
@@ -313,8 +315,8 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
 def _chain(nest: Summary) -> float:
     """The factor by which a sum over a dense index is slowed down by too few independent accumulators.
 
-    Each addition waits for the one before it, unless other accumulators keep the unit busy. Short sums overlap with the
-    next sum.
+    Each addition to an accumulator waits for the previous addition. In the meantime, the processor can add to other
+    accumulators. A short sum is slowed down less, since it overlaps with the next sum.
     """
     if nest.vector not in nest.free_vars or not nest.contracted:
         return 1.0
@@ -325,7 +327,7 @@ def _chain(nest: Summary) -> float:
 
 
 def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[GatheredRows]) -> float:
-    """The cost of the cache lines from which dense factors are gathered, or of copying the rows of panels."""
+    """The cost of reading the cache lines of dense factors, or of copying rows for panels if the nest has panels."""
     across = strided(nest, entries)
     if nest.vector is not None and nest.panel and nest.gathered is not None:
         return across + _panels(nest, nest.gathered, entries)
@@ -334,7 +336,7 @@ def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[Gathere
 
 
 def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
-    """Return the cost of copying panels, of adding sums in memory after each panel, and of reading the copied rows."""
+    """Return the cost of copying rows for panels, of reading the copies, and of adding each panel's sums in memory."""
     problem = nest.problem
     rows, columns = extent(problem, nest.tail[-1:]), extent(problem, (str(nest.vector),))
     item, lanes = itemsize(problem, access), wide_lanes(nest) or nest.lanes
@@ -348,10 +350,11 @@ def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
 
 
 def wide_lanes(nest: Summary) -> int:
-    """The lanes of wide tiles outside of all loops over the patterns, for runs with few threads; 0 if there are none.
+    """Return the number of lanes of a wide tile, which the kernel uses in runs with few threads; 0 without wide tiles.
 
-    Without panels, wide tiles have as many lanes as fit the registers. If rows are copied for a panel, and the nearest
-    cache cannot hold the copy, fewer segments are continued in wide tiles than in narrow ones.
+    The loop over wide tiles stands outside of all loops over patterns. Without panels, wide tiles have as many lanes as
+    fit the registers. If rows are copied for panels, wide tiles pay only if the nearest cache cannot hold the copy.
+    There are fewer wide tiles than narrow tiles, so fewer segments are continued from panel to panel.
     """
     if nest.panel and nest.first("cache_read") is not None:
         wide = nest.panel * nest.lanes * nest.itemsize > NEAREST_BYTES
@@ -362,7 +365,7 @@ def wide_lanes(nest: Summary) -> int:
 
 
 def _visited(nest: Summary, iterations: Sequence[float], entries: Sequence[float]) -> float:
-    """The cost of all iterations. A loop around a part of the walk repeats that part."""
+    """The cost of all iterations of loops over patterns. Dense loops around some of these loops repeat them."""
     is_once = nest.sums_tail_first or not nest.tail
     around = 1.0 if is_once else extent(nest.problem, nest.free_dense_vars) / nest.passes_saved
     heads, tail = sum(iterations[: len(nest.head)]), sum(iterations[len(nest.head) :])
@@ -373,7 +376,7 @@ def _visited(nest: Summary, iterations: Sequence[float], entries: Sequence[float
 
 
 def _started(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the starts and ends of segments. It is 0 if a sum in lanes hides the branches."""
+    """The cost of the branches at the starts and ends of segments; 0 if the arithmetic of sums in lanes hides it."""
     if len(entries) < 2 or (nest.vector is not None and not nest.scatters):
         return 0.0
     # A segment in use has an entry above it, an entry in it, and a tuple of coordinates above: three upper bounds.
@@ -387,7 +390,7 @@ def _tiles(nest: Summary) -> int:
 
 
 def _times_summed(nest: Summary) -> int:
-    """Return how often a sum over stored entries is computed, if it is computed before the rest of the product."""
+    """Return how often a precomputed sum over stored entries is computed: once, or once for each register tile."""
     return _tiles(nest) if tiles_among_sums(nest) == "outside" else 1
 
 
@@ -403,9 +406,10 @@ def _scattered(nest: Summary, entries: Sequence[float]) -> float:
 
 
 def _stored_by_tiles(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the target's cache lines if tiles are outermost, so that the same tile of all rows is stored first.
+    """The cost of the target's cache lines if the loop over tiles is outside of all loops over patterns; else 0.
 
-    Rows that are stored one after the other then lie far apart, so each line is read before it is written.
+    The loops then store one tile of every row before the next tile of any row. Tiles that are stored one after the
+    other lie far apart in memory, so each line is read before it is written.
     """
     if not nest.tiles_outermost or nest.scatters:
         return 0.0

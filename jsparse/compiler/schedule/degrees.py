@@ -25,10 +25,10 @@ SPREAD = 40_503  # a prime number: the entries of a sample continue with differe
 
 
 def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> float:
-    """Return the number of pairs of entries with equal coordinates, relative to evenly spread entries.
+    """Return the number of pairs of entries with equal coordinates, divided by this number for evenly spread entries.
 
     The coordinates belong to one level of each pattern, and both levels store dimensions of one size. The result is 1
-    for dynamic patterns, whose coordinates are not known.
+    for dynamic patterns, whose coordinates are not known, and for a quotient of at most `EVEN`.
     """
     if not (isinstance(first, Pattern) and isinstance(second, Pattern)):
         return 1.0
@@ -39,7 +39,7 @@ def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> 
 
 @remembered(maxsize=REMEMBERED)
 def degree_groups(pattern: Pattern, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays: the number of coordinates in each group, and the share of entries with such a coordinate.
+    """Group coordinates of similar degree. Return each group's number of coordinates, and its share of all entries.
 
     Coordinates without entries belong to no group. All coordinates of a large dimension form one group.
     """
@@ -57,9 +57,11 @@ def stores_every(pattern: Pattern, dim: int) -> bool:
 
 @remembered(maxsize=REMEMBERED)
 def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim: int) -> np.ndarray:
-    """Find the number of entry pairs with equal coordinates for each group of `first` with each group of `second`.
+    """Return the number of entry pairs with equal coordinates, for each pair of groups of the coordinates.
 
-    The numbers are relative to the total number of these pairs in two patterns with evenly spread entries.
+    A row of the result belongs to a group of `first`, and a column to a group of `second`. The coordinates of a group
+    have similar degrees. All numbers are divided by the total number of entry pairs with equal
+    coordinates that two patterns with evenly spread entries would have.
     """
     if not (_has_histogram(first, first_dim) and _has_histogram(second, second_dim)):
         shares = degree_groups(first, first_dim)[1], degree_groups(second, second_dim)[1]
@@ -77,7 +79,7 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
 
     Args:
         first_dims: all dimensions of the first pattern.
-        second_dims: for each of them, the dimension of the second pattern that agrees with it.
+        second_dims: for each of these dimensions, the dimension of the second pattern with the same index variable.
     """
     if not first.nse or not second.nse:
         return 0.0
@@ -90,16 +92,18 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
 def closed_share(
     first: Pattern, dim: int, second: Pattern, third: Pattern, of_first: tuple[int, ...], of_second: tuple[int, ...]
 ) -> float:
-    """Estimate the share of pairs of entries, equal in one coordinate, for which a third pattern has an entry.
+    """Estimate for which share of the pairs of entries a third pattern has an entry.
 
-    For the edges ij and jk of a graph, this is the share of paths i, j, k that are part of a triangle. Each sampled
-    entry of the first pattern is paired with one entry of the second, and weighted by the number of entries with which
-    it could be paired (random walks, as in Li et al., Wander Join, SIGMOD 2016).
+    A pair has an entry of the first and an entry of the second pattern, with one coordinate in common. For the edges ij
+    and jk of a graph, the result is the share of paths i, j, k that are part of a triangle. Each sampled entry of the
+    first pattern is paired with one entry of the second. The pair is weighted by the number of entries with which the
+    sampled entry could be paired (random walks, as in Li et al., Wander Join, SIGMOD 2016).
 
     Args:
-        dim: the dimension of the first pattern that agrees with the outermost level of the second.
-        of_first: for each dimension of the third pattern, the dimension of the first that agrees with it, or -1.
-        of_second: the same for the second pattern.
+        dim: the dimension of the first pattern with the index variable of the second pattern's outermost level.
+        of_first: for each dimension of the third pattern, the dimension of the first with the same index variable, or
+            -1.
+        of_second: the dimensions of the second pattern, in the same form.
     """
     if not first.nse or not second.nse or not third.nse:
         return 0.0
@@ -120,7 +124,7 @@ def _sample(pattern: Pattern, count: int) -> np.ndarray:
 
 
 def _stores(pattern: Pattern, sought: Mapping[int, np.ndarray]) -> np.ndarray:
-    """Return whether a pattern stores each of the points `sought`, an array of coordinates for each dimension."""
+    """Return for each point whether a pattern stores it. `sought` maps a dimension to the coordinates of all points."""
     rows, (outermost, *dims) = pattern.rows(), pattern.format.order
     start, stop = _segments(rows[outermost], sought[outermost])
     for dim in dims:  # entries are sorted by one level after the other

@@ -1,4 +1,4 @@
-"""The costs of gathering, and of values that lie in another order than the loops.
+"""The costs of gathering, and of values that are not stored in the order of the loops.
 
 A nest reads cache lines of dense factors at the coordinates of stored entries.
 
@@ -6,9 +6,9 @@ The cost depends on a static pattern's locality: how often a segment reads coord
 read, too. In a band or a mesh, neighbouring rows read nearly the same rows of a dense factor, which the nearest cache
 still holds.
 
-Values in another order are moved before a nest and after it, or looked up. A loop that reads a pattern in another order
-takes one entry from the first segment, then one from the next segment, and so on. So a few cache lines of each segment
-have to stay near. If segments are long, these lines have fewer bytes than all values.
+Values that are not stored in the order of the loops are moved before a nest and after it, or looked up. To move values,
+a loop takes one entry from the first segment of the pattern, then one from the next segment, and so on. So a cache has
+to hold a few lines of each segment. If segments are long, these lines have fewer bytes than all values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def lines_of(columns: int, item: int) -> int:
 
 
 def line_cost(nest: Summary, columns: int, item: int, rows: int, times: float = 1.0) -> float:
-    """Return the cost of reading one random cache line in each of `times` · `rows` rows."""
+    """Return the cost of reading one random cache line of `times` · `rows` rows, each of `columns` · `item` bytes."""
     near = nest.lanes if nest.tiles_first else columns  # the elements of a row that are read consecutively
     return gather_cost(times * rows * near * item, near * item, columns * item)
 
@@ -70,13 +70,14 @@ class GatheredRows(NamedTuple):
         in_lanes: whether the elements of a row run in lanes.
         item: the bytes of an element.
         columns: the extent of the variable in lanes.
-        block: the elements over summed dense indices, which make a row a block.
-        rows: the number of rows, each as large as `block`.
+        block: the extent of the factor's summed dense indices. A stored entry selects this many rows in lanes, or one
+            row of this many elements.
+        rows: the extent of `variables` times `block`.
         elements: the number of elements of the factor.
-        own, turns: the extents of the loops around the reduction: `own` over variables in the factor, `turns` over
-            variables that the factor lacks.
-        beside: the extent of the variables in `own` that are stored directly around the lanes, so that rows are parts
-            of longer rows.
+        own, turns: the extents of two sets of loops around the reduction: `own` of loops over variables of the factor,
+            `turns` of loops over variables that the factor lacks.
+        beside: the extent of the variables in `own` that the factor stores directly around the variable in lanes. The
+            rows at their coordinates lie side by side in memory.
     """
 
     variables: frozenset[IndexVar]
@@ -96,11 +97,11 @@ class GatheredRows(NamedTuple):
         return self._in_lanes(nest, entries, last) if self.in_lanes else self._summed(nest, entries, last)
 
     def _in_lanes(self, nest: Summary, entries: Sequence[float], last: int) -> float:
-        """The cost of rows in lanes.
+        """The cost of rows whose elements run in lanes.
 
-        A new row is read for each entry of the level that binds the last of the factor's variables. Entries of levels
-        inside that level read the same row again. The next iterations of loops around the reduction read a row again
-        after at most a segment of other rows, so the row is still in a near cache.
+        A new row is read for each entry of one level, which binds the last of the factor's variables. Entries of levels
+        inside this level read the same row again. Loops around the reduction read a row again in their next iteration.
+        Until then, they read at most the other rows of one segment, so the row is still in a near cache.
         """
         leaf = entries[-1]
         bound = min(entries[last], leaf)
@@ -123,15 +124,15 @@ class GatheredRows(NamedTuple):
         return apart * (whole * lines + max(read - whole, 0) * leaf * self.turns * again)
 
     def _summed(self, nest: Summary, entries: Sequence[float], last: int) -> float:
-        """The cost of a factor that is summed over a dense index outside of lanes: each tile reads contiguous
-        elements."""
+        """The cost of rows whose elements do not run in lanes, but are summed one by one. The elements of a row are
+        contiguous, and each register tile reads them again if the loop over tiles is outermost."""
         tiles = -(-self.columns // nest.lanes) if nest.tiles_first else 1
         lines = tiles * lines_of(self.block, self.item)
         return lines * min(entries[last], entries[-1]) * gather_cost(self.elements * self.item)
 
 
 def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
-    """Yield the dense factors in which stored entries select rows. They are the same for each order of the loops."""
+    """Yield the dense factors in which stored entries select rows. The result does not depend on the loop order."""
     problem = nest.problem
     columns = extent(problem, (str(nest.vector),))
     for access in problem.assignment.factors:
@@ -162,8 +163,8 @@ def strided(nest: Summary, entries: Sequence[float]) -> float:
     """The cost of the cache lines of dense tensors that a loop reads with a stride.
 
     The innermost loop over one of a tensor's variables reads with a stride if the tensor does not store that variable
-    innermost. Each iteration then reads another line, and in long rows another page. The cost includes loops over
-    patterns, and scalar innermost loops over dense variables.
+    innermost. Each iteration then reads another line, and in long rows another page. Only loops over patterns and
+    scalar innermost loops over dense variables are counted.
     """
     problem, cost = nest.problem, 0.0
     for access in problem.assignment.accesses:
@@ -217,7 +218,7 @@ def _read_before(pattern: Pattern, level: int) -> float:
     chosen = np.unique(np.linspace(1, len(pointers) - 2, PAIRS).astype(np.int64))
 
     def entries(segments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Encode each entry of these segments as one integer, from its coordinate and the index of its segment pair."""
+        """Return an integer for each entry, made of its coordinate and of its segment's place in `segments`."""
         bounds = zip(pointers[segments].tolist(), pointers[segments + 1].tolist(), strict=True)
         found = [coordinates[first : min(stop, first + LONGEST)] for first, stop in bounds]
         pairs = np.repeat(np.arange(len(found)), [len(one) for one in found])
@@ -239,14 +240,15 @@ LOCATED = 2.0  # a segment found, and a coordinate compared, besides the steps o
 
 
 def permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
-    """Return the cost of gathering values into the order of the loops, or of lookups in the stored order if cheaper."""
+    """Return the cost of moving values to the loops' order. Lookups in a pattern count instead if they cost less."""
     return sum(min(move, _lookups(nest, patterns, n)[0]) for n, move in _moves(nest, patterns).items())
 
 
 def kept_as_stored(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, int]:
     """Find the patterns whose values stay in their stored order although the loops have another order.
 
-    Each of these patterns is mapped to a pattern with few entries, which are looked up in it.
+    Each key of the result is the index of a pattern that stays as stored. The value is the index of a pattern with few
+    entries: loops walk its entries, and look them up in the pattern of the key.
     """
     found = {n: (move, *_lookups(nest, patterns, n)) for n, move in _moves(nest, patterns).items()}
     return {n: binding for n, (move, lookups, binding) in found.items() if lookups < move}
@@ -272,10 +274,11 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
 
 
 def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[float, int]:
-    """Return the cost of looking up another pattern's entries in pattern `number`, which loops cannot walk as stored.
+    """Return the cost of looking up another pattern's entries in pattern `number`, and the index of the other pattern.
 
-    The second result is the index of the other pattern. The cost is infinite if no other pattern binds all variables,
-    or if the result's values lie on pattern `number`.
+    The stored order of pattern `number` is not the order of the loops. The cost is infinite if the entries of no other
+    pattern determine all coordinates of pattern `number`. It is also infinite if pattern `number` is dynamic, has two
+    levels of one variable, or holds the result's values.
     """
     names, pattern = nest.problem.level_variables, patterns[number]
     own, on = names[number], nest.problem.type_of[nest.problem.target.tensor].positions
@@ -307,10 +310,11 @@ def _bisection(segment: float, stored: int) -> float:
 def _move(pattern: Stored, apart: int, inner: int, item: int) -> float:
     """Return the cost of moving one entry's `inner` values, which have `item` bytes each and lie side by side.
 
-    The outermost levels that are the same in both orders have `apart` segments. A value stays within its segment, so
-    only the values of one segment have to be near. In a band or a mesh neighbours stay neighbours, so most values lie
-    near the previous value. In the new order, values are read from one segment after the other, and a few lines of each
-    segment stay near. If segments are long, these lines have fewer bytes than all values.
+    The old and the new order agree in some outermost levels, which have `apart` segments. A value stays within its
+    segment, so a cache has to hold the values of one segment only. Within this segment, the new order reads one value
+    from each innermost segment, then the next value from each. So a cache has to hold only a few lines of each
+    innermost segment. If innermost segments are long, these lines have fewer bytes than all values. In a band or a
+    mesh, neighbours stay neighbours, so most values lie near the previous value.
     """
     if not pattern.format.levels:
         return MOVE * inner

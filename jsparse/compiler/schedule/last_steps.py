@@ -1,6 +1,7 @@
-"""The last steps of a schedule, which follow from its other steps: registers, threads, prefetching, accuracy.
+"""The last steps of a schedule, which follow from its other steps.
 
-The lengths of static patterns' segments decide about accuracy: short segments need no blocked sums.
+They are about registers, threads, prefetching and the accuracy of sums. Long sums of float32 are computed in blocks.
+Sums over a static pattern's segments need no blocks if all segments are short.
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ LEAST = 0.05  # the multiply-adds to save for each entry: the code for lanes tak
 
 
 def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | None:
-    """Return the step that works on several positions of the innermost reduction at a time; None if it does not pay.
+    """Return the step that works on several positions or coordinates of a loop at a time; None if it does not pay.
 
     It pays if segments are long enough (`cost.saved_by_lanes`).
 
     Args:
-        nest: the nest after all other decisions, over the problem that is compiled, on `patterns`.
+        nest: the nest after all other decisions, over the problem that is compiled.
+        patterns: the patterns of this problem.
     """
     if nest.problem.is_assembly or not nest.order:
         return None
@@ -75,7 +77,8 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
 def _joint_coordinates(nest: Summary) -> Vectorize | None:
     """Return the step that folds the sums at several coordinates of a dense index together; None if no index allows it.
 
-    The index over the heads of a sampled product allows it.
+    Each sum is over an index in lanes, and to fold it is to reduce the lanes to a scalar. In a sampled product with
+    heads, the index over the heads allows the step.
     """
     name = next((name for name in reversed(nest.loops) if name not in nest.outer), None)
     if name is None or nest.walked(name) is not None or not nest.folds_lanes_at(name):
@@ -88,7 +91,7 @@ def _joint_coordinates(nest: Summary) -> Vectorize | None:
 
 
 def _innermost(nest: Summary) -> str:
-    """Return the loop whose iterations fold sums in lanes; else the innermost loop."""
+    """Return the loop over a pattern that reduces lanes to a scalar in each iteration; else the innermost loop."""
     folds = (name for name in nest.walk if name in nest.loops and nest.folds_lanes_at(name))
     return next(folds, nest.order[-1])
 
@@ -101,9 +104,10 @@ def _gathers(problem: Problem, var: IndexVar) -> bool:
 
 
 def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[float, float]:
-    """Find the number of steps with full lanes in a level's segments, and of segments with at least one of these steps.
+    """Return the number of steps with full lanes in a level's segments, and the number of segments with such a step.
 
-    Segments of unknown length are assumed to have average length, with half of the lanes filled in the rest.
+    Segments of unknown length are assumed to have the average length. The rest of a segment after its steps with full
+    lanes is assumed to fill half of the lanes.
     """
     kind, sizes = pattern.format.levels[level].kind, pattern.level_sizes
     if isinstance(pattern, Pattern) and kind.has_pointers:
@@ -117,7 +121,7 @@ def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[
 
 @remembered(maxsize=64)
 def _counted(pattern: Pattern) -> tuple[tuple[int, int], ...]:
-    """Return, for each level, the numbers that `_steps` returns for it; (0, 0) for a level without pointers."""
+    """Return what `_steps` returns for each level: steps with full lanes, and segments with such a step."""
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     found: list[tuple[int, int]] = []
     for n, level in enumerate(pattern.format.levels):
@@ -132,13 +136,15 @@ SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loo
 
 
 def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True) -> Summary:
-    """Add the last steps of the schedule to the nest. Steps that a user has given stay as they are.
+    """Add the last steps of the schedule to the nest. Steps that a user has given stay; only a missing grain is added.
 
     Args:
-        nest: the nest over the problem that is compiled, on `patterns`.
-        cost: the estimated cost.
-        walked: the trip counts of its loops over patterns.
-        alone: whether no other statement shares its loops. Statements that share loops have one division over threads.
+        nest: the nest over the problem that is compiled.
+        cost: the estimated cost of the nest.
+        patterns: the patterns of the problem that is compiled.
+        walked: the trip counts of the nest's loops over patterns.
+        alone: whether no other statement shares the nest's loops. Shared loops get no step here that divides them over
+            threads, since one step divides them for all statements.
     """
     # The order of steps matters. A map fixes sums and lookups, so `promote` and `merge_by` come before `scatter`.
     # Race strategy `split` needs sums in registers, so `parallelize` comes after `promote`. `interleaving` asks whether
@@ -162,7 +168,7 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
 
 
 def _leading(nest: Summary, walked: TripCounts) -> list[MergeBy]:
-    """Return the steps that make the merge leaders walked, except leaders that the nest walks already."""
+    """Return a `merge_by` step for each merge leader, unless the nest walks it or its loop has such a step already."""
     if not walked.merge_leaders:
         return []
     chosen = {step.loop for step in nest.found("merge_by")}
@@ -179,7 +185,7 @@ def _with(nest: Summary, steps: Iterable[Transformation]) -> Summary:
 
 
 def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: float) -> Summary:
-    """Divide a loop over threads if possible, and add wide tiles for runs with few threads."""
+    """Add the steps that divide a loop over threads, and that widen register tiles in runs with few threads."""
     given = nest.first("parallelize")
     if given is not None:
         grain = _grain(nest, cost, given.loop, given.race, patterns)
@@ -202,8 +208,8 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
 
 
 def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[Stored]) -> int:
-    """Return the least number of stored entries, or iterations of a dense loop, for which the work of a chunk pays for
-    waking a thread, and for a copy of the target."""
+    """Return the least size of a chunk, in stored entries or in iterations of a dense loop. The work of such a chunk
+    pays for waking a thread, and for a copy of the target if each chunk has one."""
     work = cost.work + cost.iterations + cost.target
     # Each chunk has a copy of the target, so its work has to be worth the copy; else one chunk has all of the work.
     if race == "reduced" and nest.scatters and loop in nest.walk:
@@ -227,9 +233,10 @@ def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[
 def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAndJam]:
     """Yield the step that adds several stored entries at a time to sums in registers, if it pays.
 
-    A vector register can be added to once in about four cycles, while two rows can be loaded in each cycle. So if rows
-    of one or two registers come from a near cache, two stored entries are added at a time, each to registers of its
-    own. This does not pay if the loop prefetches, since the loop then waits for memory and not for additions.
+    An addition to a vector register takes about four cycles, and the next addition to this register has to wait. In the
+    meantime, two registers can be loaded in each cycle. So if a near cache holds rows of one or two registers, the loop
+    adds two stored entries at a time, each to registers of its own. This does not pay if the loop prefetches, since the
+    loop then waits for memory and not for additions.
     """
     in_registers = nest.first("promote") is not None and nest.vector in nest.free_vars and nest.reduces_innermost
     if not in_registers or nest.first("prefetch") is not None or nest.lanes * nest.itemsize > JAM_TILE_BYTES:
@@ -244,10 +251,10 @@ def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAn
 
 
 def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[int, int], ...]:
-    """Return pairs (pattern, level): the reduced levels that have short segments only, and an index of larger size.
+    """Return pairs (pattern, level): the levels over summed indices whose segments have at most `SHORT` entries each.
 
-    The outermost level is left out. The result is empty for sums that are not computed in blocks. `problem` is the
-    compiled problem, on `patterns`.
+    The result lacks outermost levels, and levels whose index has at most `SHORT` coordinates. It is empty for sums that
+    are not computed in blocks. `problem` is the problem that is compiled, and `patterns` are its patterns.
     """
     if not _sums_floats(problem):
         return ()
@@ -268,8 +275,8 @@ def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[i
 def _scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
     """Whether an element of the target may sum more than `SHORT` terms, and a float64 copy of the target is small.
 
-    The number of terms is known for static patterns with one index variable of the target. Any other pattern may add a
-    term for each coordinate that is summed.
+    If exactly one level of a static pattern has an index variable of the target, the pattern's index arrays bound the
+    number of terms. Any other summed index may add a term for each of its coordinates.
     """
     # A copy that does not fit the cache costs more time than the sums.
     if not _sums_floats(problem) or 8 * _elements(problem, patterns) > CACHED_BYTES:

@@ -38,7 +38,7 @@ def pattern_numbers(word: str) -> tuple[int, ...]:
 
 
 def words(text: str) -> list[str]:
-    """Split a line into words. Quoted words may contain blanks, as names of variables that are read from a table do.
+    """Split a line into words. Quoted words may contain blanks, which occur in the names of variables from tables.
 
     Raises ScheduleError if a quotation has no end.
     """
@@ -154,7 +154,7 @@ class Layout:
         return None
 
     def check(self, problem: Problem) -> None:
-        """Raise ScheduleError for an operand that lies on no pattern of the problem."""
+        """Raise ScheduleError if the layout names an operand that lies on no pattern of the problem."""
         if not self.orders:
             return
         known = [name for n in range(len(problem.patterns)) for name in names_of(problem, n)]
@@ -172,7 +172,7 @@ def names_of(problem: Problem, pattern: int) -> list[str]:
 
 
 def layout_of(problem: Problem, moves: Sequence[tuple[int, ...]]) -> Layout:
-    """Return the layout that makes level `moves[n][m]` of pattern n in the given problem level m."""
+    """Return the layout for reordered levels: level `moves[n][m]` of pattern n in the given problem becomes level m."""
     layout = Layout()
     for n, levels in enumerate(moves):
         if levels != tuple(range(len(levels))):
@@ -187,8 +187,8 @@ def reordered(
     """Reorder the levels of patterns. Returns the new patterns, and the same problem over these patterns.
 
     Args:
-        moves: for each pattern, a permutation of its levels: level `moves[n][m]` of pattern n becomes level m. Leading
-            axes stay.
+        moves: for each pattern, a permutation of its levels: level `moves[n][m]` of pattern n becomes level m. The
+            leading axes of batched patterns stay in front.
     """
     if all(levels == tuple(range(len(levels))) for levels in moves):
         return tuple(patterns), problem

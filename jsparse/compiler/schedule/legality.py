@@ -67,7 +67,8 @@ def _agreeing(every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[N
 def _orders(names: Names, pattern: DynamicPatternInfo) -> list[Names]:
     """The variables of a dynamic pattern's levels, in each of its stored orders that loops can walk.
 
-    A transposed index is left out if it exchanges levels of one repeated variable: a walk keeps their order.
+    A transposed index is left out if it exchanges two levels of the same variable. Loops cannot walk it, since they
+    always walk these two levels in their original order.
     """
     named = [(levels, tuple(names[level] for level in levels)) for levels in pattern.orders]
     return [walk for levels, walk in named if walked_levels(names, walk) == levels]

@@ -40,10 +40,10 @@ def gather_cost(size: float, part: int = 1, stride: int = 1) -> float:
     A cache holds the fraction cached / size of the lines. The other lines pay the price of a miss.
 
     If the tensor consists of parts of `part` bytes that begin `stride` bytes apart, its lines may map to few sets of a
-    near cache, and the other sets are of no use. Parts begin at multiples of the greatest common divisor of the stride
-    and the sets: with a stride of 4096 bytes, parts of 256 bytes map to a sixteenth of the sets (Lam, Rothberg and
-    Wolf, "The cache performance and optimizations of blocked algorithms", ASPLOS 1991). The last cache spreads all
-    lines over all of its sets.
+    near cache, and the other sets are of no use. Addresses that are 64 KiB apart share a set, so parts begin at
+    multiples of the greatest common divisor of the stride and 64 KiB. With a stride of 4096 bytes, parts of 256 bytes
+    map to a sixteenth of the sets (Lam, Rothberg and Wolf, "The cache performance and optimizations of blocked
+    algorithms", ASPLOS 1991). The last cache spreads all lines over all of its sets.
     """
     sets = min(part / gcd(stride, _SETS_BYTES), 1.0)
     cost = nearer = 0.0

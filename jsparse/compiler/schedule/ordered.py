@@ -1,9 +1,10 @@
 """Loop orders that produce the entries of a sparse sum in its result's storage order.
 
-All terms share the loops over the target's outermost index variables, and each term has its own loops inside. Either
-loops over all variables of the target are shared, and a term adds to a scalar. Or all of these loops but the last are
-shared, and a term adds to a row in a workspace (Gustavson, 1978). The planner takes the cheaper way. A way must be
-concordant with the patterns, and a row must not be too long for the work.
+All terms share the loops over the target's outermost index variables, and each term has its own loops inside. There are
+two ways. In the first, all loops over variables of the target are shared, and a term adds to a scalar. In the second,
+all of these loops but the last are shared, and a term adds to a row in a workspace (Gustavson, 1978). The planner takes
+the cheaper way. A way is left out if its loops are not concordant with the patterns, or if a long row of the workspace
+has many more elements than there are multiply-adds.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class _Order:
 def ordered_plan(
     problem: Problem, patterns: Sequence[Stored], order: Sequence[IndexVar], schedule: Schedule | None = None
 ) -> Plan | None:
-    """Plan a problem with terms. Its result stores its index variables in `order`. Returns None if there is no plan.
+    """Plan a sum of terms, whose result stores its index variables in `order`. Returns None if there is no plan.
 
     The steps of `schedule` are part of the plan. Raises ScheduleError if one of them is illegal.
     """
@@ -103,7 +104,7 @@ def _with_shared(
 def _structure(
     order: tuple[IndexVar, ...], rest: Sequence[IndexVar], chosen: Sequence[_Order]
 ) -> Iterator[Transformation]:
-    """Yield the steps that order the loops, and choose which patterns lead."""
+    """Yield the steps that order the loops, make workspaces, choose merge leaders, and scatter segments into maps."""
     yield Reorder(order)
     yield from (MakeWorkspace(v) for v in rest)
     yield from (Reorder(own.own, n) for n, own in enumerate(chosen))
@@ -123,9 +124,10 @@ def _attributes(
 
 
 def _completed(nest: Summary, steps: Sequence[Transformation], given: Schedule) -> Summary:
-    """Apply the given steps to a nest, then those other steps that are legal and change the nest.
+    """Apply the steps of `given` to a nest, and also the legal steps of `steps` that decide what `given` leaves open.
 
-    Steps that change the structure of the loops come first, since they build the loops again.
+    Steps that change the structure of the loops come first, since they build the loops again. Raises ScheduleError if a
+    step of `given` is illegal.
     """
     decided = {_decision(step) for step in given.steps}
     asked = [_with_grain(step, steps) for step in given.steps]
@@ -159,14 +161,14 @@ def _rank(step: Transformation) -> int:
 
 
 def _with_grain(step: Transformation, steps: Sequence[Transformation]) -> Transformation:
-    """Return the step. If it divides a loop over threads and has no grain, add the grain of that step in `steps`."""
+    """Return the step. A `parallelize` step without a grain gets the grain of the `parallelize` step in `steps`."""
     if not isinstance(step, Parallelize) or step.grain:
         return step
     return replace(step, grain=next((s.grain for s in steps if isinstance(s, Parallelize)), 1))
 
 
 def _is_idle(step: Transformation, nest: Summary) -> bool:
-    """Whether the loops are in the step's order already."""
+    """Whether the step is a `reorder`, and the loops are in its order already."""
     if not isinstance(step, Reorder):
         return False
     return step.loops == (nest.loops if step.term is None else nest.shape.own[step.term])

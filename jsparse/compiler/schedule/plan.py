@@ -26,12 +26,13 @@ class Plan:
         given: the problem before scheduling.
         problem: the problem that is compiled. Its patterns have the storage order in which loops walk them, and its
             dense tensors store the vectorised index innermost.
-        schedule: the loops over `problem`.
+        schedule: the steps that make the loops over `problem`, and the layout.
         patterns: the pattern of each type in `problem.patterns`: the given pattern, its transposed index, or the
             pattern in blocks of rows.
         cost: the estimated cost of this plan.
-        find_rejected: finds the other candidates. The search leaves out candidates that cannot be the cheapest one.
-        blocks: the blocks of rows by which the entries of a relation are stored, if any.
+        find_rejected: a function that prices the candidates that were not chosen. It is called on demand, since the
+            choice of the plan needs no prices of candidates that cannot be the cheapest one.
+        blocks: the row blocks in which the entries of a relation are stored; None if they are not stored in blocks.
     """
 
     given: Problem

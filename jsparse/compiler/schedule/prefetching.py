@@ -1,9 +1,9 @@
 """Prefetching: which loops prefetch memory for later entries, and how many entries ahead.
 
-An entry requests rows that a later entry selects in dense tensors. The bytes that are requested and not read yet should
-be as many as a core receives from memory during one request. With fewer bytes the core waits, and with more bytes rows
-push each other out of the nearest cache. So the distance follows from a number of bytes, which is larger if the rows
-lie in memory and not in the last cache.
+While a loop works on one entry, it requests the rows that a later entry selects in dense tensors. The bytes that are
+requested and not read yet should be as many as a core receives from memory in the time of one request. With fewer bytes
+the core waits, and with more bytes rows push each other out of the nearest cache. So the distance follows from a number
+of bytes. This number is larger if the rows lie in memory and not in the last cache.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ SHORTEST = LINE_BYTES // 2  # bytes of a row: requesting less takes as long as w
 
 
 class Rows(NamedTuple):
-    """Rows that entries select in a dense tensor, too large for a second-level cache.
+    """The rows that stored entries select in a dense tensor that is too large for a second-level cache.
 
     Attributes:
-        bytes: the size of a row in bytes. If loops around short segments divide rows, all parts of a row are soon
-            requested.
-        size: the bytes of the part of the tensor that is left once loops around the pattern have fixed their indices.
+        bytes: the size of a whole row in bytes, even if one entry requests only a part of it. If segments are short,
+            the other parts are requested soon.
+        size: the size of the tensor in bytes. An index of a loop outside of all loops over patterns counts as one
+            coordinate.
     """
 
     bytes: int
@@ -55,11 +56,11 @@ def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -
 
     The innermost loop over stored entries prefetches rows that are gathered from memory, unless the previous segment
     has read most of them. If no rows are gathered from memory, loops whose coordinates locate segments in memory
-    prefetch these segments. Panels of positions request the rows of the next panel. If panels of coordinates divide the
-    innermost loop, the loop around it requests the segments that the panel continues.
+    prefetch these segments. A loop over panels of positions prefetches the rows of the next panel. If the innermost
+    loop is divided into panels of coordinates, the loop around it prefetches the next segments to be continued.
 
-    If other statements share the loops (not `alone`), their loops run before the rows of the next segment are read, and
-    would push out rows that are requested far ahead.
+    If other statements share the loops (not `alone`), their loops run before the rows of the next segment are read.
+    They would push rows that are requested far ahead out of the cache, so the distance is then short.
     """
     if nest.first("prefetch") is not None:
         return
@@ -91,11 +92,12 @@ def distance(rows: Sequence[Rows]) -> int:
 
 
 def rows_from_memory(nest: Summary) -> list[Rows]:
-    """Find the rows that stored coordinates select in dense tensors, where these are too large for the cache.
+    """Find the rows that stored coordinates select in dense tensors that are too large for the cache.
 
     Parts of a row that are shorter than a cache line are left out, since the previous part has mostly loaded the line
-    already. Rows of a few bytes are left out, too. Indices that are fixed by loops outside of the pattern, such as the
-    head of an attention layer, do not add to the size, since the rows of one head are read again and again.
+    already. Rows of a few bytes are left out, too. If a loop outside of all loops over patterns fixes an index, such as
+    the head of an attention layer, only one coordinate of this index counts for the size of the tensor: the rows of one
+    head are read again and again.
     """
     if nest.vector is None or not nest.walk:
         return []
@@ -124,8 +126,8 @@ def _selected(nest: Summary, access: Access) -> Rows | None:
 
 
 def _part(nest: Summary, dense: Sequence[str]) -> int:
-    """Return how many elements of a row one stored entry reads. A dense loop outside reduces its index to one tile if
-    it runs over tiles; else to one coordinate, or to the coordinates that run at a time."""
+    """Return how many elements of a row one stored entry reads. If a dense loop stands outside of the loop over
+    entries, the entry reads one of its tiles, one of its coordinates, or the coordinates that run at a time."""
     last = max(n for n, name in enumerate(nest.loops) if not nest.entry_vars.isdisjoint(nest.variables_of(name)))
     outside = {nest.outer.get(name, name): name in nest.outer for name in nest.loops[:last]}
     tile = nest.lanes if outside.get(str(nest.vector)) and nest.vector in dense else 1

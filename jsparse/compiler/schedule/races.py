@@ -1,12 +1,12 @@
-"""Race strategies beside `owned`: threads divide long segments, or each chunk of a loop has a copy of the target.
+"""The race strategies `split` and `reduced`: threads divide long segments, or each chunk has a copy of the target.
 
-Row splitting (the strategy `split`): whether a parallel loop over segments can divide long segments, and whether long
-segments are possible. A static pattern's longest segment decides; a dynamic pattern's segments may have any length.
+With the strategy `split`, several threads work on a long segment. This module decides whether a parallel loop can
+divide its segments, and whether a segment may be long. A static pattern's longest segment is known, and a dynamic
+pattern's segments may have any length.
 
-Copies of small targets (the strategy `reduced`): if a loop scatters sums, each of its chunks adds to a copy of the
-whole target. The copies are added in the order of the chunks. The number of chunks depends on the pattern and the sizes
-alone. A copy has to be cleared, written and read, so it pays if a chunk has many more terms than the target has
-elements.
+With the strategy `reduced`, each chunk of a loop that scatters sums adds to a copy of the whole target. The copies are
+added in the order of the chunks. The number of chunks depends on the pattern and the sizes alone. A copy has to be
+cleared, written and read, so it pays if a chunk has many more terms than the target has elements.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ ITEM = 8  # the bytes of an element, at most: sums of float32 may be added up in
 def split_reason(nest: Summary, loop: str) -> str | None:
     """Why the segments below a loop cannot be divided over threads; None if they can.
 
-    The loop has to run over the target's outermost axis, the loops inside have to sum in registers, and carry-outs are
-    added to the target. (A narrow float target is then widened, see `schedule.statements`.)
+    The loop has to run over the target's outermost axis, and the loops inside have to sum in registers. Carry-outs are
+    added to the target, so a narrow float target is widened (see `schedule.statements`).
     """
     problem, statement = nest.problem, nest.statement
     if len(statement.patterns) != 1 or statement.condition is not None or nest.batch or problem.derived:
@@ -71,7 +71,10 @@ def _target_reason(nest: Summary, loop: str) -> str | None:
 
 
 def _adds_up(dtype: str, accumulator: str) -> bool:
-    """Whether a target of `dtype`, widened if narrow, can add carry-outs: floats of the same dtype, or integers."""
+    """Whether carry-outs of the dtype `accumulator` can be added to a target of `dtype`, after a narrow one is widened.
+
+    Floats need the same dtype, and integers may differ in size.
+    """
     return unrounded(dtype) == accumulator or (np.dtype(dtype).kind in "iu" and np.dtype(accumulator).kind in "iu")
 
 

@@ -1,14 +1,14 @@
 """Row blocks: products that gather, multiply by matrices and scatter, one block of the target's rows after the other.
 
-In `O[o[p], m] = x[i[p], c] * w[k[p], c, m]` several entries p of one matrix k run at a time. Loops k → p read rows of x
-and change rows of O all over memory, once more for each matrix. If entries are stored by blocks of rows first,
+In `O[o[p], m] = x[i[p], c] * w[k[p], c, m]` several entries p of one matrix k run at a time. For each matrix k, a loop
+over its entries p reads rows of x and changes rows of O all over memory. If entries are stored by blocks of rows first,
 
     ∀ b  ∀ k  ∀ p with k[p] = k and o[p] // size = b
 
-a near cache holds the rows of a block until all matrices are done with it. The number of the block is one more index
-variable of the relation (p, k), which becomes (p, b, k): each entry has one block, so the sum is the same. It is the
-cache blocking of sparse products (Nishtala et al., "When cache blocking of sparse matrix vector multiply works and
-why", 2007).
+a near cache holds the rows of a block while the loop over k applies all matrices to it. The number b of the block is a
+further index variable of the relation (p, k), which becomes (p, b, k). The sum is the same: each entry has one block.
+This is the cache blocking of sparse products (Nishtala et al., "When cache blocking of sparse matrix vector multiply
+works and why", 2007).
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def in_row_blocks(table: Pattern, rows: Pattern, size: int) -> Pattern:
 
 @dataclass(frozen=True, slots=True)
 class RowBlocks:
-    """The blocks by which the entries of a relation are stored.
+    """Blocks of the target's rows. The entries of a relation are stored one block after the other.
 
     Attributes:
-        pattern: the index of the relation (p, k).
-        rows: the index of the relation (p, row).
-        size: the rows of a block.
+        pattern: the index of the pattern of the relation (p, k).
+        rows: the index of the pattern of the relation (p, row).
+        size: the number of rows of a block.
         row: the index variable of rows.
         block: the index variable of blocks.
     """
@@ -83,11 +83,11 @@ class RowBlocks:
 
     @property
     def text(self) -> str:
-        """The text of the block in an order of index variables, such as `o[p]/512`."""
+        """The text that stands for the index variable of blocks in a layout, such as `o[p]/512`."""
         return f"{self.row}/{self.size}"
 
     def stated(self, layout: Layout, operand: str) -> Layout:
-        """Return the layout with the text of the blocks in place of their index variable, in the order of `operand`."""
+        """Return the layout in which the order of `operand` has `text` in place of the index variable of blocks."""
         return Layout(tuple((name, self._stated(order) if name == operand else order) for name, order in layout.orders))
 
     def _stated(self, order: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
@@ -95,7 +95,7 @@ class RowBlocks:
 
 
 def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -> tuple[Problem, tuple[Stored, ...]]:
-    """Add the block of each entry to the relation, as another index. Returns the new problem and its patterns."""
+    """Add the block of each entry to the relation as one more index. Returns the new problem and its patterns."""
     n, used = blocks.pattern, list(patterns)
     table, rows = used[n], used[blocks.rows]
     assert isinstance(table, Pattern)
@@ -109,7 +109,7 @@ def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -
 
 
 def with_block_loop(nest: Summary, problem: Problem, blocks: RowBlocks) -> Summary:
-    """Convert the nest to the problem in blocks, with the loop over blocks around the loops over the relation."""
+    """Return the nest over the problem with row blocks: a loop over blocks goes around the loops over the relation."""
     own = problem.level_variables[blocks.pattern]
     at = min(n for n, name in enumerate(nest.loops) if name in own)
     order = tuple(nest.outer.get(name, name) for name in nest.loops)
@@ -121,9 +121,10 @@ def with_block_loop(nest: Summary, problem: Problem, blocks: RowBlocks) -> Summa
 
 
 def asked_blocks(layout: Layout, problem: Problem, patterns: Sequence[Stored]) -> tuple[RowBlocks | None, Layout]:
-    """Find the blocks for which a layout asks, and replace their text in the layout by their index variable.
+    """Find the row blocks that a layout names by text such as `o[p]/512`; None if it names none.
 
-    Raises ScheduleError if the relation cannot be stored in such blocks.
+    The second result is the layout with the index variable of blocks in place of this text. Raises ScheduleError if the
+    relation cannot be stored in the blocks that the layout names.
     """
     for operand, order in layout.orders:
         asked = [(name, *_divided(name)) for name in order if _divided(name)[1]]
@@ -167,8 +168,8 @@ def _possible(problem: Problem, patterns: Sequence[Stored], size: int) -> Iterat
 def paying_blocks(nest: Summary, patterns: Sequence[Stored]) -> RowBlocks | None:
     """Find the row blocks that make a nest cheaper; None if there are none.
 
-    Blocks are for nests in which several entries share the rows of a matrix, the loop over matrices stands outside of
-    all entries, and sums are scattered.
+    Blocks can pay on three conditions. Several entries that run at a time share the rows of a matrix. The loop over
+    matrices stands outside of the loops over entries. Sums are scattered to the target.
     """
     problem = nest.problem
     if not (nest.scatters and nest.shares_rows and nest.vector in nest.free_vars) or nest.panel or nest.position_panel:

@@ -55,7 +55,7 @@ class Schedule:
         steps: the transformations.
         layout: the storage orders of patterns that loops walk in another order than the operands have.
 
-    Raises ScheduleError for a step that is illegal; `einsum` raises it where the loops do not allow the step.
+    `einsum` raises ScheduleError if its loops do not allow a step. `parse` raises it for a line that is no step.
     """
 
     steps: tuple[Transformation, ...] = ()
@@ -88,8 +88,8 @@ class Schedule:
             Schedule().store("A", "j i")
 
         For a static pattern, a transposed index is made once; a dynamic pattern is sorted in the program.
-        An order may begin with row blocks. Here the entries of a table k[p] are stored by blocks of 512 rows o[p] of
-        the target:
+        An order may begin with row blocks. In this example, the pattern P2 is a table k[p], and each block has 512 rows
+        o[p] of the target. The entries of the table are stored one block after the other:
 
             Schedule().store("P2", "o[p]/512 k[p] p").reorder("o[p]0 k[p] p …")
         """
@@ -129,7 +129,7 @@ class Schedule:
         return self.then(Promote())
 
     def cache_read(self, tensor: str, loop: str) -> Schedule:
-        """Copy the rows that one panel of the loop reads in a dense tensor."""
+        """Before each panel of the loop, copy the rows of a dense tensor that the panel reads."""
         return self.then(CacheRead(tensor, loop))
 
     def workspace(self, loop: str) -> Schedule:
@@ -137,7 +137,7 @@ class Schedule:
         return self.then(MakeWorkspace(loop))
 
     def merge_by(self, loop: str, leader: str) -> Schedule:
-        """In a loop over several patterns, walk `leader` (such as P0), and look up its coordinates in the rest."""
+        """In a loop over several patterns, walk `leader` (such as P0), and look up its coordinates in the others."""
         return self.then(MergeBy(loop, leader))
 
     def scatter(self, level: str) -> Schedule:
@@ -153,7 +153,13 @@ class Schedule:
         return self.then(UnrollAndJam(loop, copies))
 
     def specialize(self, to: Known, what: str, lanes: int = 0) -> Schedule:
-        """Compile for few `threads`, for the entries of a static `pattern`, or for short `segments` of a level."""
+        """Compile for few threads, for the entries of a static pattern, or for a level with short segments only.
+
+        Args:
+            to: "threads", "pattern" or "segments".
+            what: the loop over register tiles, the pattern such as P0, or the level such as P0.1.
+            lanes: for "threads", the lanes of a tile if there are enough tiles of this size for all threads.
+        """
         return self.then(Specialize(to, what, lanes))
 
     def parallelize(self, loop: str, race: Race = "owned", grain: int = 0) -> Schedule:
@@ -161,8 +167,9 @@ class Schedule:
         return self.then(Parallelize(loop, race, grain))
 
     def prefetch(self, loop: str, distance: int) -> Schedule:
-        """Prefetch the rows that the stored entry `distance` entries ahead selects. For a loop over panels of
-        positions, the distance is 1: the rows that the next panel's entries select are prefetched.
+        """Prefetch the rows for the stored entry that the loop reaches `distance` entries later.
+
+        For a loop over panels of positions, the distance is 1: the rows for the next panel are prefetched.
         """
         return self.then(Prefetch(loop, distance))
 

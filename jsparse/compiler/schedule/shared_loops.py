@@ -1,14 +1,15 @@
 """Shared loops: the outermost loops that all statements of a program can have in common.
 
-A variable's loop can be shared on three conditions: every statement has the variable; a statement reads the result of
-an earlier statement only at the same coordinate; and all statements have the same loop over the variable, over the
-outermost level of one pattern, or of patterns that visit all of its coordinates. Threads divide the outermost loop, so
-each iteration of this loop must own a part of every target. A small target is exempt: each chunk adds to a copy of it.
-The gradient of a dense layer's weights, for example, is a sum over rows.
+A variable's loop can be shared on three conditions. Every statement has the variable. A statement reads the result of
+an earlier statement only at the variable's current coordinate. All statements have the same loop over the variable: a
+dense loop, a loop over a level of the only pattern, or a loop over outermost levels that store every coordinate.
+
+Threads divide the outermost loop, so each iteration of this loop must own a part of every target. A small target is
+exempt, since each chunk adds to a copy of it. An example is the gradient of a dense layer's weights, a sum over rows.
 
 Patterns may be reordered, so that statements share loops. The gradient of columns, `dV[j, l] = W[i, j] * dO[i, l]`,
 shares a loop over j with the statements that compute W, if these statements also walk the pattern column by column. A
-pattern can be reordered if it has no values in memory, so that only temporaries lie on it.
+pattern can be reordered if only temporaries lie on it, so that none of its values are in memory.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ Moves = tuple[tuple[int, ...], ...]
 def shared_loops(problem: Problem) -> Names:
     """Return the variables of the loops that all statements share, outermost first; empty if there are no such loops.
 
-    A dense index that a tensor stores innermost, or after the positions of a pattern, is left to the loops inside,
-    which can run it in lanes.
+    The loop over a dense index is not shared if a tensor stores the index innermost, or after the positions of a
+    pattern. Each statement then has its own loop over the index, and can run it in lanes.
     """
     if len(problem.statements) < 2 or problem.derived or problem.is_assembly:
         return ()
@@ -52,8 +53,8 @@ def is_sum(problem: Problem, number: int, var: IndexVar) -> bool:
     """Whether a statement sums a variable into a dense target that the second-level cache holds, so that each chunk of
     the variable's loop can have a copy of the target.
 
-    A dense statement then runs panel by panel, and reads and writes the copy once for a panel's rows, so the variable
-    must be divisible into panels. The result is false for sums that stored entries scatter, as in `A.T @ G`: a loop
+    If the statement is dense, the variable must be divisible into panels: the statement then reads and writes the copy
+    only once for each panel. The result is false for sums that stored entries scatter, as in `A.T @ G`. There, a loop
     over the columns of A is faster, since its iterations own the sums.
     """
     statement = problem.statements[number]
@@ -73,8 +74,8 @@ def is_full(problem: Problem, var: IndexVar) -> bool:
 
 
 def _ordered(problem: Problem, common: Names) -> Names:
-    """Return the shared loops, outermost first. Threads divide the outermost loop. It has enough iterations, and either
-    these iterations own their parts of every target, or each chunk has its own sums."""
+    """Return the shared loops, outermost first. Threads divide the outermost loop, so a loop with enough iterations is
+    preferred. Its iterations own their parts of every target, or each chunk has its own sums."""
     walked = _walked(problem, common)
     dense = tuple(v for v in _dense(problem, common) if v not in walked)
     owned = [v for v in (*dense, *walked) if _is_divisible(problem, v)]
@@ -94,14 +95,17 @@ def _is_divisible(problem: Problem, var: IndexVar) -> bool:
 
 
 def _adds_inside(statement: Statement, var: IndexVar, shared: Names) -> bool:
-    """Whether a statement does not sum over a variable, or sums in memory anyway, because loops inside of the shared
-    loops run over its target."""
+    """Whether a statement has a variable in its target, or sums over the variable in memory. It sums in memory if the
+    shared loops do not run over all indices of its target."""
     free = statement.target.variables()
     return var in free or not set(shared).issuperset(free)
 
 
 def _common(problem: Problem) -> Names:
-    """Find the variables that all statements have, and at which each result is read only where it was written."""
+    """Find the variables that all statements have.
+
+    A variable is left out if a statement reads an earlier result at another coordinate of the variable.
+    """
     variables = [problem.variables_of(statement) for statement in problem.statements]
     every = [v for v, _ in problem.sizes if all(v in own for own in variables)]
     return tuple(v for v in every if all(_flows(problem, n, v) for n in range(len(problem.statements))))
@@ -151,8 +155,9 @@ def in_shared_order(
 ) -> tuple[Problem, tuple[Stored, ...]]:
     """Return the problem and its patterns with levels in the first order in which all statements share loops.
 
-    Problem and patterns are unchanged if statements share loops in the given order, or in no order. If `holds_results`,
-    patterns of results keep their order. Else statements that are added later may turn these results into temporaries.
+    Problem and patterns are unchanged if statements share loops in the given order, or in no order. With
+    `holds_results`, patterns of results keep their order. Without it, they are reordered as well, since these results
+    may become temporaries once more statements are added.
     """
     if len(problem.statements) > 1 and not shared_loops(problem):
         held = (*problem.operands, *(problem.results if holds_results else ()))

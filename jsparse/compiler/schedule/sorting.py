@@ -5,10 +5,10 @@ unless the program first sorts its entries in another order. A sort also lets lo
 only the rows in use, or each entry separately (coo). Whether a sort pays is a question of price: without a sort, the
 loops over `ij,kj->ik` of two csr matrices visit all pairs of rows.
 
-Trip counts need no index arrays, so every order is priced as if all patterns were stored in it, plus the sorts of the
-patterns that are not. Orders without sorts are included. A price counts iterations, products, located rows, and
-the cache lines of a dense target: of two orders with equal trip counts, one adds to rows of the target, and the other
-adds to columns.
+Trip counts need no index arrays, so every order is priced as if all patterns were stored in this order. The price of
+sorting the other patterns is added. Orders without sorts are included. A price counts iterations, products, located
+rows, and the cache lines of a dense target. The cache lines matter if two orders have equal trip counts, but one order
+adds to rows of the target, and the other adds to columns.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Prices(NamedTuple):
     Attributes:
         iteration: the cost of an iteration.
         product: the cost of a product.
-        passes: how often rows are located.
+        passes: how many times each row is located.
         stores: whether products are added to a dense target.
     """
 
@@ -124,10 +124,11 @@ class Sortable:
         return legal_orders(self.problem, self.patterns) if len(self.variables) > MAX_PERMUTED else ()
 
     def cheapest(self, walks: Iterable[Names], prices: Prices) -> Sorts | None:
-        """Find the cheapest sorts for loops in one of the orders `walks`; None if a fixed pattern forbids all orders.
+        """Find the cheapest sorts for loops in one of the orders `walks`; None if no order is possible.
 
-        Orders with cheap sorts come first. All orders reach the same products, so the search ends where the sorts and
-        the products alone cost as much as the cheapest order so far.
+        An order is not possible if it needs a sort of a pattern that has to stay as it is. Orders with cheap sorts come
+        first. All orders reach the same products, so the search ends as soon as the sorts and the products alone cost
+        as much as the cheapest order so far.
         """
         best: Sorts | None = None
         least = 0.0
@@ -145,7 +146,7 @@ class Sortable:
         return best
 
     def _needed(self, walk: Names) -> float:
-        """Return the price of the sorts for loops in the order `walk`; infinity if a fixed pattern forbids it."""
+        """Return the price of the sorts for `walk`; infinity if `walk` needs a sort of a pattern that has to stay."""
         price = 0.0
         for names, orders, entries in zip(self.names, self.orders, self.entries, strict=True):
             if orders is not None and walked_levels(names, walk) not in orders:
@@ -177,7 +178,7 @@ class Sortable:
         """The cost of locating coordinates of other patterns in the outermost level of a dynamic pattern.
 
         Args:
-            searches: how many bisections locate a coordinate; 0 for as many as the pattern needs in its own format.
+            searches: how many bisections locate a coordinate. If 0, the pattern's own format decides.
         """
         pattern, stored = self.patterns[n], self.names[n]
         names, outermost = walked_as(stored, walk), pattern.format.levels[0]
@@ -217,7 +218,7 @@ class Sortable:
         return counts.entries[walk.index(walked[-1])] * -(-block // LINE_BYTES) * gather_cost(region)
 
     def _fan(self, n: int, walk: Names, var: IndexVar) -> list[float]:
-        """Return a list of one number: the entries of `var`'s level per position above; [] if there is no level."""
+        """Return a list of one number: the entries of `var`'s level per position of the level above."""
         names = walked_as(self.names[n], walk)
         if var not in names:
             return []
@@ -234,16 +235,17 @@ def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
 
 
 def einsum_sorts(product: Sortable) -> Sorts | None:
-    """Find the cheapest sorts for a product with a dense result or a result on a pattern; None if none is allowed."""
+    """Find the cheapest sorts of a product whose result is dense or on an existing pattern; None if none is legal."""
     walks = chain(product.stored_orders(), legal_orders(product.problem))
     return product.cheapest(dict.fromkeys(walks), Prices(VISIT, 1.0, 1, True))
 
 
 def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | None:
-    """Find the cheapest sorts for each term of a sum; None if all are forbidden.
+    """Find the cheapest sorts for each term of a sum; None if no sorts are possible.
 
-    The result gets a new pattern, which stores the index variables in `order`. Either all terms produce the result's
-    entries in order, in a scalar or in a row, or all products are listed and sorted.
+    The result gets a new pattern, which stores the index variables in `order`. There are two ways. In the first, all
+    terms produce the result's entries in order, and add up one entry in a scalar, or one row in a workspace. In the
+    second, all products are listed and sorted.
     """
     in_order, listed = Prices(SEVERAL, 1.0, PASSES, False), Prices(VISIT, LISTED, PASSES, False)
     ways: list[list[Sorts | None]] = []
@@ -275,7 +277,7 @@ def _part(walk: Names, variables: Names) -> Names:
 
 
 def _distinct(pattern: Stored) -> Stored:
-    """Return a pattern with as many entries, in levels that store each coordinate once, as trip counts expect."""
+    """Return a pattern with the same shape and nse whose levels store each coordinate once, as trip counts expect."""
     levels = pattern.format.levels
     if not isinstance(pattern, DynamicPatternInfo) or all(x.unique and not x.kind.is_branchless for x in levels):
         return pattern

@@ -1,13 +1,14 @@
 """Schedules of programs of several statements, which share the storage of tensors and, where possible, loops.
 
-The storage of dense tensors is decided here where lanes decide it. In a layer with sparse weights and the batch in
-front, `T[b, o] = X[b, i] * W[o, i]` and `Y[b, o] = max(T[b, o], 0)`, loops over the entries of W can run b in lanes
-only if all tensors store b innermost. The caller transposes operands and results, as it does for a product by itself.
-Transposes between two kernels cost nothing, since XLA stores the tensor between them in the other layout.
+This module also decides how dense tensors are stored, because the storage limits which index can run in lanes. In a
+layer with sparse weights and the batch in front, `T[b, o] = X[b, i] * W[o, i]` and `Y[b, o] = max(T[b, o], 0)`, loops
+over the entries of W can run b in lanes only if all tensors store b innermost. The caller transposes operands and
+results, as for a single product. Transposes between two kernels cost nothing, since XLA stores the tensor between them
+in the other layout.
 
 *Narrow results are rounded once.* A kernel that adds to a float16 or bfloat16 target in memory would round at each
-addition: a sum of ones in bfloat16 stops at 256. Such a target has the dtype of arithmetic in the kernel, and is
-narrowed after the kernel.
+addition: a sum of ones in bfloat16 stops at 256. So the kernel adds to a target with the dtype of arithmetic instead,
+which is narrowed after the kernel.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
 
 
 def shares_cheaply(problem: Problem, patterns: Sequence[Stored]) -> bool:
-    """Whether shared loops, if any, cost little more than separate loops that each statement prefers by itself."""
+    """Whether shared loops cost little more than the loops that each statement prefers; true if no loops are shared."""
     return _price_of_sharing(problem, patterns) <= MOST_COST
 
 
@@ -125,13 +126,15 @@ def _cost_of_sharing(problem: Problem, patterns: Sequence[Stored], shared: Seque
 
 @remembered(maxsize=4096)
 def _price(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...] | None) -> float:
-    """Price one statement inside of the loops `shared`. If that is None, its tensors may be stored in other orders."""
+    """Price one statement inside of the loops `shared`. With None, its tensors may be stored in other orders, too."""
     return plan(problem, patterns, as_stored=shared is not None, outer=shared or ()).cost.total
 
 
 def _schedule(problem: Problem, number: int, plan: Plan, shared: Sequence[IndexVar] = ()) -> Schedule:
-    """Select the steps of a plan that change the loops of its statement. In a shared loop, sums at several coordinates
-    are not folded together, since the iterations of the loop run one after the other.
+    """Select the steps of a plan that change the loops of its statement.
+
+    Steps that fold the sums at several coordinates of a shared loop together are left out, because statements share
+    single iterations of the loop.
     """
     own = (step for step in plan.schedule.steps if not isinstance(step, Parallelize | Specialize | Widen))
     steps = (step for step in own if not (isinstance(step, Vectorize) and step.lanes and step.loop in shared))
@@ -164,7 +167,7 @@ def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: S
 
 
 def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored], schedule: Schedule | None = None) -> Plan:
-    """Find the cheapest plan of one statement. It rounds a narrow float once, and has the steps of `schedule` if given.
+    """Find the cheapest plan of one statement that rounds a narrow float result once, with the steps of `schedule`.
 
     If the cheapest plan would accumulate a narrow float in memory, the target gets the dtype of arithmetic, and the
     cheapest plan for that target is returned. The caller then narrows the result.

@@ -22,11 +22,11 @@ from jsparse.notation.assignment import Access, IndexVar
 
 
 class Transformation:
-    """One step of a schedule: a frozen value with a line of text.
+    """One step of a schedule: a frozen value that can be written as a line of text.
 
     Attributes:
         keyword: the first word of the line.
-        keeps_loops: whether the step leaves loops, lanes and sums as they are, so that it is no part of the structure.
+        keeps_loops: whether the step does not change loops, lanes or sums. Then `LoopFacts.structure` lacks the step.
     """
 
     __slots__ = ()
@@ -70,7 +70,7 @@ class StatementFacts:
     """Facts that depend on the statement alone.
 
     Attributes:
-        problem: the problem; the given one until storage orders are chosen.
+        problem: the given problem or, once storage orders are chosen, the problem in these orders.
         number: the index of the statement.
     """
 
@@ -142,7 +142,7 @@ class StatementFacts:
 
 
 class OrderFacts(StatementFacts):
-    """Facts that depend on the order of the patterns' variables and on the variable in lanes, too."""
+    """Facts that depend on the statement, the order of the patterns' variables, and the variable in lanes."""
 
     @lazy
     def walk(self) -> tuple[IndexVar, ...]:
@@ -178,7 +178,7 @@ class OrderFacts(StatementFacts):
 
     @lazy
     def head(self) -> tuple[IndexVar, ...]:
-        """`walk` without its tail."""
+        """The variables of `walk` before `tail`, which is the reductions at its end."""
         return self.walk[: len(self.walk) - len(self.tail)]
 
     @lazy
@@ -188,14 +188,14 @@ class OrderFacts(StatementFacts):
 
     @lazy
     def inner_lanes(self) -> tuple[int, int]:
-        """The numbers of factors in lanes with, and without, the index of the innermost reduction."""
+        """Two numbers of factors in lanes: with the index of the innermost reduction, and without this index."""
         last = self.tail[-1:]
         carried = [own.issuperset(last) for own in self.factor_vars if self.vector in own]
         return sum(carried), len(carried) - sum(carried)
 
     @lazy
     def saves_in_lanes(self) -> bool:
-        """Whether summing the innermost reduction first saves work in lanes for factors without its index."""
+        """Whether computing the innermost sum first saves products with factors in lanes that lack the summed index."""
         if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.contracted:
             return False
         if not self.sums_first:
@@ -226,7 +226,7 @@ class OrderFacts(StatementFacts):
 
     @lazy
     def entry_vars(self) -> frozenset[IndexVar]:
-        """The variables that a stored entry determines: the innermost one that is not `single`, and those below it."""
+        """The variables that an entry determines: the last variable of `walk` not in `single`, and all after it."""
         innermost = max((n for n, v in enumerate(self.walk) if v not in self.single), default=0)
         return frozenset(self.walk[innermost:])
 
@@ -243,19 +243,19 @@ class OrderFacts(StatementFacts):
 
 @dataclass(frozen=True)
 class LoopFacts(OrderFacts):
-    """Facts that depend on all loops, too.
+    """Facts that depend on the statement and on all of its loops.
 
     Attributes:
         loops: the names of the loops, without lookups and lanes. In an assembly, only the loops over the target's
             indices.
-        structure: the steps that do not leave loops, lanes and sums as they are.
+        structure: the steps that change loops, lanes or sums.
     """
 
     loops: tuple[str, ...]
     structure: tuple[Transformation, ...]
 
     def shaped_by(self, keyword: str) -> list[Any]:
-        """The steps of the structure with that keyword, in order."""
+        """The steps of `structure` with that keyword, in order."""
         return [step for step in self.structure if step.keyword == keyword]
 
     @lazy
@@ -265,7 +265,7 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def outer(self) -> dict[str, IndexVar]:
-        """For the name of each outer loop of a split, the variable that the loop divides."""
+        """A map from the name of each outer loop of a split to the variable that the loop divides."""
         return {outer_name(self.problem, var): var for var in self.splits}
 
     @lazy
@@ -275,7 +275,7 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def fused(self) -> dict[str, tuple[IndexVar, IndexVar]]:
-        """For the name of each fused loop, the two variables that the loop binds."""
+        """A map from the name of each fused loop to the two variables that the loop binds."""
         return {step.name: (step.outer, step.inner) for step in self.shaped_by("fuse")}
 
     def variables_of(self, loop: str) -> tuple[IndexVar, ...]:
@@ -320,12 +320,12 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def summed(self) -> tuple[IndexVar, ...]:
-        """The loops that are summed before the factors without their variables are multiplied in."""
+        """The loops of the sum that is computed first. Then the factors without their variables are multiplied in."""
         return next((step.loops for step in self.shaped_by("precompute")), ())
 
     @lazy
     def tiles_outermost(self) -> bool:
-        """Whether the loop over register tiles is outside all loops over patterns; false if all of these are sums."""
+        """Whether the loop over register tiles is outside all loops over patterns; false if `head` is empty."""
         if not self.head or self.vector not in self.free_vars:
             return False
         name = outer_name(self.problem, str(self.vector))
@@ -338,17 +338,17 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def sums_tail_first(self) -> bool:
-        """Whether the whole tail is summed first, without lanes, so that no dense loop goes around it."""
+        """Whether all loops of `tail` are summed first, and outside of lanes. Then no dense loop goes around them."""
         return bool(self.summed) and self.summed == self.tail and not self.sums_in_lanes
 
     @lazy
     def sums_entries_first(self) -> bool:
-        """Whether the sum that is computed first, if any, is over stored entries, not over dense indices."""
+        """Whether a sum over stored entries is computed first; false for a sum over dense indices."""
         return bool(self.summed) and self.summed[0] in self.walk
 
     @lazy
     def sums_in_lanes(self) -> bool:
-        """Whether factors that depend on the loops summed first run in lanes."""
+        """Whether a factor with an index in `summed` also has the index in lanes."""
         names = set(self.summed)
         return any(self.vector in own and names & own for own in self.factor_vars)
 
@@ -364,8 +364,8 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def chain(self) -> tuple[tuple[str, Loop], ...]:
-        """All loops over variables, lookups included, each with the name of the loop to which it belongs. The storage
-        orders of the problem must be chosen before."""
+        """All loops over variables and all lookups, each with the name of the loop that binds its variable. It can be
+        read only after the storage orders of the problem are chosen."""
         leaders = [(step.loop, step.pattern) for step in self.shaped_by("merge_by")]
         iterators = LevelIterators.of(self.problem, self.statement, leaders)
         found: list[tuple[str, Loop]] = []
@@ -397,13 +397,13 @@ class LoopFacts(OrderFacts):
 class Summary(LoopFacts):
     """The nest of one statement: the loops' names, outermost first, and the steps that made it.
 
-    A fact belongs to the first class that has all fields on which the fact depends. So nests with equal fields of a
-    class have equal facts of this class, and one nest takes these facts over from another.
+    Facts are lazy attributes. Each fact is defined in the first base class that has all fields on which it depends. So
+    two nests with equal fields of a class have equal facts of this class, and one can take them over from the other.
 
     Attributes:
         steps: the transformations so far.
-        concordant: whether patterns will be stored in the order in which loops walk them. Else patterns keep the stored
-            order of the problem, and loops in another order search.
+        concordant: whether patterns will be stored in the order in which loops walk them. If not, patterns keep the
+            storage orders of the problem, and loops in another order search for coordinates.
     """
 
     steps: tuple[Transformation, ...] = ()
@@ -439,7 +439,7 @@ class Summary(LoopFacts):
         return self
 
     def knowing(self, other: Summary, record: type[StatementFacts]) -> Summary:
-        """Take over the computed facts of the class `record` from a summary with equal fields, and return this one."""
+        """Take over the computed facts of the class `record` from a summary with equal fields, and return `self`."""
         known = other.__dict__
         self.__dict__.update({name: known[name] for name in _FACTS[record] if name in known})
         return self
@@ -457,7 +457,7 @@ class Summary(LoopFacts):
 
     @lazy
     def shape(self) -> AssemblyShape:
-        """The shape of an ordered assembly."""
+        """The decisions of the steps so far about the loops of an ordered assembly."""
         shape = canonical_assembly(self.problem)
         for step in self.steps:
             shape = step.shaped(shape, self.problem) if hasattr(step, "shaped") else shape
@@ -495,7 +495,7 @@ class Summary(LoopFacts):
         return any(reducing[: placing[-1] + 1]) if placing else False
 
     def folds_lanes_at(self, loop: str) -> bool:
-        """Whether each iteration of the loop stores a sum over an index in lanes, which it folds to a scalar."""
+        """Whether each iteration of the loop folds a sum over an index in lanes to a scalar, and stores the scalar."""
         if self.vector is None or self.vector in self.free_vars or self.first("promote") is None or self.summed:
             return False
         at = self.loops.index(loop)
@@ -521,7 +521,7 @@ class Summary(LoopFacts):
 
     @property
     def passes_saved(self) -> int:
-        """The number of iterations of a loop over a dense index of the target that share one pass over the entries."""
+        """How many iterations of a dense loop over the target share one pass over the entries; 1 if none share it."""
         step = self.first("unroll_and_jam")
         return 1 if step is None or step.loop not in self.free_dense_vars else step.copies
 

@@ -4,8 +4,8 @@ If several patterns have a level of a variable, the loop walks the leader's entr
 patterns, by searches or in maps of segments. The leader is the pattern for which that costs least. Each other pattern
 is assumed to store a given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of
 stored entries are exact for a pattern that is walked as stored; otherwise they are the smaller of nse and the product
-of the sizes. If the entries of another static pattern select segments, the mean length of the selected segments counts
-(`degrees.py`).
+of the sizes. If the entries of another static pattern select segments, the counts use the mean length of the selected
+segments (`degrees.py`).
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def trip_counts(
 ) -> TripCounts:
     """The trip counts of loops in the order `walk`.
 
-    At the variables `merged`, levels advance side by side. At other variables, a loop walks one level and looks up its
-    coordinates in the other levels.
+    At the variables `merged`, a loop advances in all of its levels side by side. At other variables, a loop walks one
+    level and looks up its coordinates in the other levels.
     """
     left = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
     selection = _Selection(problem.level_variables, patterns)
@@ -135,7 +135,7 @@ class _Fan:
     is_unique: bool
 
     def per_coordinate(self, size: int) -> float:
-        """Return the expected number of a segment's entries at a given coordinate, one of `size` coordinates."""
+        """Return the expected number of a segment's entries at one coordinate of a dimension of `size` coordinates."""
         return min(self.count / size, 1.0) if self.is_unique else self.count / size
 
 
@@ -148,10 +148,10 @@ class _Selection:
         self.by: dict[IndexVar, int] = {}
 
     def narrow(self, leader: int, bound: set[IndexVar]) -> None:
-        """Register that a loop has walked the leader's entries, which select coordinates of the bound variables.
+        """Record that a loop has walked the leader's entries, which select coordinates of the bound variables.
 
-        If a pattern that was walked before has far fewer coordinates of a variable than the leader, it goes on
-        selecting the coordinates of this variable.
+        If an earlier leader has far fewer coordinates of a variable than the new leader, the earlier leader still
+        selects the coordinates of this variable.
         """
         for var in self.levels[leader].keys() & bound:
             before = self.by.get(var)
@@ -168,9 +168,9 @@ class _Selection:
     def common(self, leader: int, number: int, bound: set[IndexVar]) -> float | None:
         """Estimate the share of the leader's entries that another pattern also stores; None if it is not known.
 
-        It is counted in a sample of entries if both patterns are static and have the same index variables. Independent
-        patterns share few entries. But a result's pattern lies within its operands' patterns, and a narrow band lies
-        within a wider band.
+        The share is counted in a sample of entries if both patterns are static and have the same index variables. It
+        may be much larger than for independent patterns. For example, a result's pattern lies within its operands'
+        patterns, and a narrow band lies within a wider band.
         """
         one, other = self.patterns[leader], self.patterns[number]
         levels, others = self.levels[leader], self.levels[number]
@@ -184,7 +184,7 @@ class _Selection:
         return max(common_share(one, tuple(a for a, _ in dims), other, tuple(b for _, b in dims)), 1 / SAMPLE)
 
     def longer(self, fan: _Fan, number: int) -> _Fan:
-        """Scale the count of a level to the mean length of the segments that the leader of the level above selects."""
+        """Return the level with its count scaled to the segments that another pattern selects, which may be longer."""
         leader = None if fan.above is None else self.by.get(fan.above)
         if fan.above is None or leader in (None, number):
             return fan
@@ -194,7 +194,14 @@ class _Selection:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Meeting:
-    """The loop at which patterns meet: its cost, entries per position above, leader, and scattered levels."""
+    """A loop at which patterns meet.
+
+    Attributes:
+        cost: the cost of all executions of the loop.
+        fan: the leader's entries per position of the level above.
+        leader: the index of the pattern that is walked.
+        scattered: pairs (pattern, level) of levels whose segments are scattered into maps.
+    """
 
     cost: float
     fan: float
@@ -203,7 +210,10 @@ class _Meeting:
 
 
 def _met(count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]) -> _Meeting | None:
-    """The cheapest loop, run `count` times, over the levels that meet at a variable; None if none meet."""
+    """The cheapest loop, run `count` times, over the levels that meet at a variable; None if none meet.
+
+    `below` has, for each pattern, the number of entries of its level over all executions.
+    """
     return min((_led(fan, n, count, sparse, below) for fan, n in sparse), default=None)
 
 

@@ -39,8 +39,8 @@ def cheb_conv(
     result depends on nodes at most K - 1 edges away.
 
     Args:
-        graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. The eigenvalues are in that range if the
-            graph is symmetric and has no self-loops.
+        graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. The eigenvalues of L are in [0, 2] if
+            the graph is symmetric and has no self-loops.
         x: features (nodes, in), sparse or dense.
         kernel: (K, in, out).
         bias: (out,), or None.

@@ -1,4 +1,4 @@
-"""Edge convolutions: a network of both ends of each edge."""
+"""Edge convolutions, which apply a network to the features at both ends of each edge."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
         (20, 6)
 
     Wang et al., "Dynamic graph CNN for learning on point clouds", 2019. Since `mlp` may be any function, it is called
-    with an array of all edges, (nse, 2 · features). So the memory grows with the number of entries times features.
+    once, with an array (nse, 2 · features) for all edges. So the memory grows with the number of edges times features.
 
     Args:
         graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
             edges count once if their weights were added, and as often as they occur if they were kept.
         x: features (nodes, features), or a pair (sources, features), (targets, features).
-        mlp: a function of an array (edges, 2 · features) that treats edges alike and gives (edges, out). For the
+        mlp: a function from an array (edges, 2 · features) to an array (edges, out). It treats all rows alike. For the
             padding of a dynamic pattern, `mlp` gets the first edge again, and these results are not used.
         reduction: "max", "mean" or "sum".
 
@@ -87,8 +87,8 @@ def _inside(ends: jax.Array, pattern: DynamicPattern) -> jax.Array:
 def _without_padding(features: jax.Array, is_edge: jax.Array) -> jax.Array:
     """Replace the features of padding by the features of the first edge, in an array (nse, features).
 
-    A network and its derivatives may be infinite at features that belong to no edge, such as the distance of a node
-    from itself, and 0 times infinity is NaN. A network that is finite at all edges is finite at the first edge.
+    The features of padding are 0. There a network or its derivative may be infinite, as the derivative of √x is, and 0
+    times infinity is NaN. A network that is finite at all edges is finite at the first edge.
     """
     if not len(features):
         return features

@@ -67,7 +67,7 @@ def gcn_conv(
 
 
 def root_of_degrees(graph: Graph, self_loops: bool, dtype: DTypeLike) -> jax.Array:
-    """Return the diagonal of D^-1/2, with 0 for degrees of 0, as an array (nodes, 1) in float32 or wider."""
+    """Return d^-1/2 for the degree d of each node, or 0 for d = 0: an array (nodes, 1) in float32 or wider."""
     degrees = unrounded_sums(f"{indices_of(graph)}->i", graph)
     degrees = degrees.astype(wide_float(degrees.dtype, dtype)) + (1 if self_loops else 0)
     return inverse(degrees, root=True)[:, None]
@@ -75,9 +75,10 @@ def root_of_degrees(graph: Graph, self_loops: bool, dtype: DTypeLike) -> jax.Arr
 
 @cache
 def propagated(self_loops: bool) -> Callable[..., jax.Array]:
-    """Return the fused function s (A + I) (s x) W + b of a graph, x, the scale s, W and b.
+    """Return the function (graph, x, s, W, b) → s (A + I) (s x) W + b, which `jsparse.fuse` compiles.
 
-    s, W and b may each be None. Without `self_loops`, I is left out. The result is not rounded.
+    A is the graph's matrix, and s scales each node. s, W and b may each be None. Without `self_loops`, I is left out.
+    The result is in float32 if the operands are narrow floats.
     """
 
     @fuse

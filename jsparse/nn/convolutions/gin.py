@@ -108,13 +108,13 @@ def check_widths(layer: str, inputs: Any, hidden: int | None, out: int | None) -
 
 
 def first(p: Arrays, x: jax.Array, layer: str) -> jax.Array:
-    """Multiply x by the first kernel."""
+    """Multiply x by the kernel of the first of two linear layers."""
     found: jax.Array = x @ check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
     return found
 
 
 def rest(p: Arrays, x: jax.Array) -> jax.Array:
-    """Apply the rest of both layers to the product that `first` returns."""
+    """Complete two linear layers: add a bias to x, the result of `first`, and apply relu and the second layer."""
     found: jax.Array = jax.nn.relu(x + p["up_bias"]) @ p["down"] + p["down_bias"]
     return found
 

@@ -34,8 +34,8 @@ def rgcn_conv(
         >>> jsparse.nn.rgcn_conv(A, jnp.ones((6, 4)), jnp.ones((3, 4, 2)), jnp.ones((4, 2))).shape
         (6, 2)
 
-    Schlichtkrull et al., "Modeling relational data with graph convolutional networks", 2018. It is one einsum,
-    `rij,jc,rcf->if`: no array has an element for each entry and feature.
+    Schlichtkrull et al., "Modeling relational data with graph convolutional networks", 2018. The sum is one
+    einsum, `rij,jc,rcf->if`: no array has an element for each edge and feature.
 
     Args:
         graph: a SparseTensor or a pattern (relations, targets, sources), static or dynamic.
@@ -89,9 +89,10 @@ def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:
 
 
 def _means(graph: Any, dtype: DTypeLike) -> Any:
-    """Scale a graph, in float32 or wider, so that each row with entries adds up to 1 in each relation.
+    """Scale a graph, in float32 or wider, so that in each relation each row with entries adds up to 1.
 
-    The cotangents through the weights and through their sums nearly cancel, so weights are widened before both uses.
+    A weight is both scaled and part of a row's sum. The two cotangents that it gets nearly cancel. So weights are
+    converted to float32 first, and the cotangents are added in float32.
     """
     graph = graph if is_pattern(graph) else graph.astype(unrounded(graph.dtype.name))
     sums = dense_sums("rij->ri", graph)

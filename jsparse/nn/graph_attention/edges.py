@@ -91,7 +91,7 @@ def _with_loops(pattern: Pattern | DynamicPattern) -> Pattern | DynamicPattern:
 
 @remembered(maxsize=64)
 def _joint(pattern: Pattern) -> Pattern:
-    """Add self-loops to a static pattern, before the program runs."""
+    """Return a static pattern with exactly one self-loop at each target. It is made on the host and cached."""
     others = pattern
     if pattern.ndim == 3:
         rows = pattern.to_coords()
@@ -101,7 +101,10 @@ def _joint(pattern: Pattern) -> Pattern:
 
 
 def _loops(pattern: Pattern | DynamicPattern) -> Pattern:
-    """Return a pattern with a self-loop for each target. If repeated edges are kept, the loop's third index is 0."""
+    """Return a pattern with a self-loop at each target.
+
+    If a third dimension of `pattern` keeps repeated edges apart, the self-loops have the coordinate 0 in it.
+    """
     targets, sources, *more = pattern.shape
     if not more:
         return window(targets, 0, m=sources)
@@ -133,9 +136,9 @@ def over_neighbors(scores: Any) -> SparseTensor:
 
 
 def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """Compute x W[h] for each head h: an array (nodes, heads, dim), not rounded.
+    """Compute x W[h] for each head h: an array (nodes, heads, dim), in float32 for operands of narrow floats.
 
-    It is written as one product of matrices, since XLA transposes operands of other products.
+    All heads are computed by one product of two matrices, since XLA would transpose the operands of any other product.
     """
     inputs, heads, dim = kernel.shape
     return product(x, kernel.reshape(inputs, heads * dim)).reshape(x.shape[0], heads, dim)
@@ -177,7 +180,7 @@ class AttentionLayer(Layer):
         return self.out_features * (self.heads if self.concat else 1)
 
     def dropout(self, key: jax.Array | None) -> dict[str, Any]:
-        """Return the arguments of dropout. Without a key, nothing is dropped."""
+        """Return the keyword arguments for dropout. Without a key, nothing is dropped."""
         return {"dropout_rate": 0.0 if key is None else self.dropout_rate, "dropout_key": key}
 
 

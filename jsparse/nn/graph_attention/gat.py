@@ -66,8 +66,8 @@ def gat_conv(
         >>> jsparse.nn.gat_conv(P, jnp.ones((6, 4)), jnp.ones((4, 2, 3)), vectors, vectors).shape
         (6, 6)
 
-    Veličković et al., "Graph attention networks", 2018. Scores, softmax and sums are one fused chain, forward and
-    backward: no array has an element for each entry and feature.
+    Veličković et al., "Graph attention networks", 2018. Scores, softmax and sums are fused, forward and backward
+    (see `jsparse.fuse`): on CPU, no array has an element for each edge and feature.
 
     Args:
         graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
@@ -119,7 +119,7 @@ def gat_conv(
 
 
 def _scored(kernel: jax.Array, attention: jax.Array) -> jax.Array:
-    """Compute the kernel of the scores, W[h] s[h]: an array (in, heads), not rounded."""
+    """Compute W[h] s[h], the kernel that gives the scores of head h: an array (in, heads), in float32 or wider."""
     return jnp.einsum("fhd,hd->fh", wide(kernel), wide(attention))
 
 

@@ -60,7 +60,8 @@ def gatv2_conv(
         >>> jsparse.nn.gatv2_conv(P, jnp.ones((6, 4)), kernel, kernel, jnp.ones((2, 3))).shape
         (6, 6)
 
-    Brody et al., "How attentive are graph attention networks?", 2022. The layer is one fused chain.
+    Brody et al., "How attentive are graph attention networks?", 2022. Scores, softmax and sums are
+    fused (see `jsparse.fuse`).
 
     Args:
         graph: as in `gat_conv`.

@@ -64,8 +64,8 @@ def transformer_conv(
         >>> jsparse.nn.transformer_conv(P, jnp.ones((6, 4)), *projections).shape
         (6, 6)
 
-    Shi et al., "Masked label prediction: unified message passing model for semi-supervised classification", 2021. The
-    layer is one fused chain.
+    Shi et al., "Masked label prediction: unified message passing model for semi-supervised classification", 2021.
+    Scores, softmax and sums are fused (see `jsparse.fuse`).
 
     Args:
         graph: as in `gat_conv`.
@@ -100,7 +100,10 @@ def transformer_conv(
 
 
 def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: ArrayLike | None) -> jax.Array:
-    """Combine the sums over neighbours with x R by addition or by the gate, without rounding."""
+    """Return the sums over neighbours plus x R, or a mix of both by the gate, for x = `target` and R = `root`.
+
+    Without a root, return the sums. The result is in float32 if the operands are narrow floats.
+    """
     if root is None:
         if gate is not None:
             raise ShapeError("Expected root= in transformer_conv, since a gate chooses between the sums and x R.")
@@ -135,7 +138,7 @@ def _attended(
     of_edges: jax.Array | None,
     kept: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array | None]:
-    """Return the weighted sums of values, and the weighted sums of edge features, or None without edge features."""
+    """Return the weighted sums of values, and the weighted sums of edge features (None without edge features)."""
     heads = pattern.extended([q.shape[1]])
     at, dtype = indices_of(pattern), wide_float(q.dtype)
     scores = at_edges("ihd,jhd->ijh", q, k, like=heads, dtype=dtype)

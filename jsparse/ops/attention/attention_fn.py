@@ -92,10 +92,10 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
         (2, 128, 64)
         >>> layer = linen.MultiHeadDotProductAttention(num_heads=8, attention_fn=attend)
 
-    The layer passes queries, keys and values of shape (..., length, heads, dim), its dropout, and masks and biases that
-    broadcast to (..., heads, T, S). The masks and biases are read at the entries of the sparse mask only. So a padding
-    mask, such as `flax.nnx.make_attention_mask` returns, is passed to the layer as usual. The result is 0 for a query
-    that sees no key.
+    The layer passes queries, keys and values of shape (..., length, heads, dim), masks and biases that broadcast to
+    (..., heads, T, S), and its dropout rate and key. The masks and biases are read at the entries of the sparse mask
+    only. So a padding mask, such as `flax.nnx.make_attention_mask` returns, is passed to the layer as usual. The result
+    is 0 for a query that sees no key.
 
     A layer that decodes (`decode=True`) passes one query, its cache of keys and values, and a mask that shows the keys
     written so far. The query then sees the keys in one row of the sparse mask: the row of the last key that the layer's
@@ -109,7 +109,7 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
 
     Args:
         mask: a Pattern, or a SparseTensor, whose values play no part, of shape (T, S) or (heads, T, S), static or
-            dynamic. Without it, each call of the layer passes a mask, as `layer(x, mask=pattern)`.
+            dynamic. If it is None, each call of the layer has to pass one, as in `layer(x, mask=pattern)`.
         scale: the factor of the scores; by default dim ** -0.5.
 
     Returns a function. Two of these functions are equal if they have the same static pattern and scale. Precision is
@@ -129,7 +129,7 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
 
 
 def _is_step(query: Array, key: Array, mask: PatternLike, shown: ArrayLike | None) -> bool:
-    """Whether a layer decodes: it passes one query, and the mask has as many rows as the cache has keys."""
+    """Whether a layer decodes: it passes one query, and `mask` is square with as many rows as the cache has keys."""
     length = key.shape[-3]
     is_one = query.shape[-3] == 1 and length > 1 and mask.shape[-2:] == (length, length)
     return is_one and shown is not None and jnp.shape(shown)[-2:] == (1, length)

@@ -31,7 +31,7 @@ def _row(held: IndexRelation, row: jax.Array) -> DynamicPattern:
 
 
 def check_causal(pattern: Pattern | DynamicPattern, where: str) -> None:
-    """Raise PatternError if a mask is not square or a query sees a later key, which is not checked in dynamic masks."""
+    """Raise PatternError if a mask is not square, or if a query of a static mask sees a later key."""
     *lead, n, m = pattern.shape
     if n == m and isinstance(pattern, DynamicPattern):
         return

@@ -107,7 +107,7 @@ def over_lengths(
 
     Args:
         bias: an array that broadcasts to (..., heads, T, S), or a SparseTensor on the pattern.
-        dense_mask: an array that broadcasts to the same shape, False for entries of the pattern that are left out.
+        dense_mask: an array that broadcasts to (..., heads, T, S), False for entries of the pattern that are left out.
         kept: the factors by which the weights are multiplied.
     """
     shape = (*query.shape[:-3], query.shape[-2], query.shape[-3], key.shape[-3])
@@ -127,7 +127,7 @@ def over_lengths(
 
 
 def _dense(x: jax.Array, shape: tuple[int, ...], name: str) -> Extra:
-    """Drop the axes of size 1 of an array that broadcasts to `shape`. Raises ShapeError if it does not broadcast."""
+    """Return an array without its axes of size 1, as an `Extra`. Raises ShapeError unless it broadcasts to `shape`."""
     try:
         fits = np.broadcast_shapes(x.shape, shape) == shape
     except ValueError:

@@ -1,4 +1,4 @@
-"""Attention on a pattern as one fused function: softmax of scores, times values, for heads and batch axes."""
+"""Attention on a pattern by `jsparse.fuse`: softmax of scores, times values, for heads and batch axes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Extra:
         array: the array. It has exactly the axes that the other attributes select, in their order.
         axes: for each batch axis, and then for the axis of heads, whether the array has that axis. If not, the array is
             shared along it.
-        dense: whether the array has an axis of queries, and whether it has an axis of keys; None for an array with a
-            value for each entry of the pattern.
+        dense: None for an array with a value for each entry of the pattern. For other arrays a pair: whether there is
+            an axis of queries, and whether there is an axis of keys.
     """
 
     array: Any
@@ -52,7 +52,7 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The properties that decide how heads and batch axes are mapped.
+    """The properties that decide how `jax.vmap` maps attention over heads and batch axes.
 
     Attributes:
         batch: the number of batch axes.
@@ -74,7 +74,10 @@ class _Plan:
     is_causal: bool
 
     def axes(self, level: int) -> tuple[Any, ...]:
-        """Return the axes of vmap for (added, kept), along a batch axis or (-1) the heads: None for a shared array."""
+        """Return the axes of `added` and `kept` for vmap: 0 for an array that has the axis, None for a shared array.
+
+        `level` is the number of a batch axis, or -1 for the axis of heads.
+        """
         added = tuple(0 if kind.axes[level] else None for kind in self.added)
         return added, 0 if self.kept is not None and self.kept.axes[level] else None
 
@@ -110,7 +113,10 @@ def attended(
 
 @remembered(maxsize=256)
 def _attention(pattern: Pattern | None, plan: _Plan) -> Callable[..., Any]:
-    """Make the fused function of (q, k, v, dynamic pattern, added, kept, scale). It closes over a static pattern."""
+    """Return attention as a function of (q, k, v, dynamic pattern, added, kept, scale), which `jsparse.fuse` compiles.
+
+    The function closes over a static pattern.
+    """
 
     def one(q: jax.Array, k: jax.Array, v: jax.Array, mask: DynamicPattern | None, *others: Any) -> jax.Array:
         return _attend(plan, q, k, v, mask if pattern is None else pattern, *others)
@@ -153,7 +159,7 @@ def _in_groups(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
 
 
 def _lengths_first(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adapt a function to arrays (length, heads, dim). Inside of a fused chain, swapping axes moves no data."""
+    """Adapt a function to arrays (length, heads, dim). Swapped axes move no data in a function that is fused."""
 
     def exchanged(q: Any, k: Any, v: Any, *rest: Any) -> Any:
         return jnp.swapaxes(function(*(jnp.swapaxes(x, 0, 1) for x in (q, k, v)), *rest), 0, 1)
@@ -195,7 +201,7 @@ def _attend(
 
 
 def _at_entries(kind: _Kind, array: jax.Array, h: str, mask: Pattern | DynamicPattern) -> jax.Array:
-    """Return the elements of an array at the entries of the mask; one number if it is the same for all entries."""
+    """Return the elements of an array at the entries of the mask. An array without axes is returned as it is."""
     if kind.dense is None:
         return array
     axes = (bool(h) and kind.axes[-1], *kind.dense)

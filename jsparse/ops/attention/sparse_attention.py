@@ -117,7 +117,7 @@ def _check_bias(
 
 
 def _may_agree(a: Any, b: Any) -> bool:
-    """Whether two patterns can have the same entries in the same order. For dynamic patterns, only types count."""
+    """Whether two patterns may have the same entries in the same order. Of dynamic patterns only types are compared."""
     if isinstance(a, Pattern) or isinstance(b, Pattern):
         return same_entries(a, b)
     return bool(a.type == b.type)

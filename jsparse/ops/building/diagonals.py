@@ -164,7 +164,7 @@ def _triangle(a: SparseLike, k: int, below: bool, what: str) -> SparseTensor:
 
 @dataclass(frozen=True)
 class _OnDiagonal(CoordinateMap):
-    """Moves entry i of a vector to (i + below, i + above)."""
+    """A map of coordinates: entry i of a vector moves to (i + below, i + above)."""
 
     below: int
     above: int
@@ -175,7 +175,7 @@ class _OnDiagonal(CoordinateMap):
 
 @dataclass(frozen=True)
 class _Diagonal(CoordinateMap):
-    """Keeps the entries with column - row = offset. The smaller of row and column becomes the last coordinate."""
+    """A map that keeps the entries with column - row = offset. The smaller of both becomes the last coordinate."""
 
     drops: ClassVar[bool] = True
     row: int
@@ -192,7 +192,7 @@ class _Diagonal(CoordinateMap):
 
 @dataclass(frozen=True)
 class _Triangle(CoordinateMap):
-    """Keeps the entries on diagonal number k and on one side of it."""
+    """A map that keeps the entries on diagonal number k, and the entries below it if `below`, else above it."""
 
     drops: ClassVar[bool] = True
     k: int

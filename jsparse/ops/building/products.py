@@ -67,8 +67,8 @@ def kron(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) ->
     Args:
         format: the format of the result, by default the format that the operands share, else the default format.
 
-    Sizes multiply. Dtypes promote as in jnp. Raises ShapeError if positions exceed int64, DTypeError for operands
-    without numbers, FormatError for an unsuitable format.
+    Sizes multiply. Dtypes promote as in jnp. Raises ShapeError if the result's coordinates or positions exceed
+    int64, DTypeError for operands without numbers, FormatError for an unsuitable format.
     """
     left, right = (_operand(x, "kron") for x in (a, b))
     if not isinstance(left, SparseTensor) and not isinstance(right, SparseTensor):
@@ -164,8 +164,8 @@ def of_pairs(
 
     Args:
         places: for each dimension of the result, a pair of a dimension of `left` and a dimension of `right`, or None in
-            place of one of these. An entry of `left` with coordinate l and an entry of `right` with coordinate r, in a
-            dimension of size n, give the coordinate l · n + r.
+            place of one of these. If the dimension of `right` has size n, an entry of `left` with coordinate l and an
+            entry of `right` with coordinate r give the coordinate l · n + r.
     """
     assert isinstance(left.pattern, Pattern)
     assert isinstance(right.pattern, Pattern)

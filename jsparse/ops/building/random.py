@@ -41,10 +41,10 @@ def random(
     format: Format | str | None = None,
     sampler: Sampler | None = None,
 ) -> SparseTensor:
-    """Make a tensor with entries at random places: every set of `nse` places is equally likely.
+    """Make a tensor with random entries: every set of `nse` elements is equally likely to be stored.
 
-    The pattern is static if the key is known. For a traced key, as in jit or vmap, it is dynamic, with equal entries.
-    Memory is linear in the entries, whatever the shape.
+    The pattern is static if the key is known. For a traced key, as in jit or vmap, it is dynamic, and
+    stores the same entries as for a known key. Memory is linear in the number of entries, whatever the shape.
 
         >>> jsparse.random(jax.random.key(0), (1000, 800), density=0.01)
         >>> jsparse.random(key, (10**6, 10**6), nse=100, sampler=jax.random.normal)
@@ -162,7 +162,7 @@ def _known(x: Array) -> Any:
 
 
 def _shuffled(bits: Array, sizes: tuple[int, ...], count: int, dtype: np.dtype) -> np.ndarray:
-    """Return the coordinates of the first `count` elements, with all elements sorted by their random bits."""
+    """Sort all elements by the random numbers `bits`. Return the coordinates of the first `count` elements."""
     xnp: Any = np if isinstance(bits, np.ndarray) else jnp
     first = xnp.lexsort(tuple(bits[:, : prod(sizes)]))[:count]
     return xnp.stack(xnp.unravel_index(first, sizes)).astype(dtype)

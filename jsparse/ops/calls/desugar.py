@@ -53,7 +53,9 @@ def without_calls(
 
 
 class _Calls:
-    """Computes the calls of a statement. A call is computed once for each place where the statement needs its values.
+    """The calls of a statement, and the tensors that replace them.
+
+    A call is computed once for each `Place`, a pattern or all points, where the statement needs its values.
 
     Attributes:
         made: the tensors that stand for calls and their powers, by name.
@@ -73,7 +75,7 @@ class _Calls:
         return replace(term, factors=tuple(self.factor(f, found[f]) if f.is_call else f for f in term.factors))
 
     def factor(self, factor: Access, place: Place) -> Access:
-        """Return an access to a tensor that replaces a call, or a power of a call."""
+        """Return an access to a new tensor, which has the values of a call, or of a power of a call, at a place."""
         _, exponent = base_and_exponent(factor.tensor)
         value, name = self.value(self.places.known.called(factor), place), factor.tensor
         while name in self.made:
@@ -82,7 +84,7 @@ class _Calls:
         return Access(name, place.indices)
 
     def value(self, call: Call, place: Place) -> Any:
-        """Return the tensor with the values of a call at a place. It is computed once."""
+        """Return the tensor with the values of a call at a place. For equal arguments it is computed only once."""
         for other, where, value in self._values:
             if other == call and where.indices == place.indices and same_pattern(where.pattern, place.pattern):
                 return value

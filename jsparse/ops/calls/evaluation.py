@@ -49,14 +49,17 @@ class Points:
 def evaluated(*arrays: jax.Array, points: Points) -> jax.Array:
     """Compute the values of a call.
 
-    `arrays` are the values of the operands, followed by one array for each pattern in `points.flags`. The latter are
-    nonzero where the pattern stores an entry.
+    `arrays` are the values of the operands, followed by one array for each pattern in `points.flags`. Such an
+    array is nonzero where its pattern stores an entry.
     """
     return _Evaluation(points, arrays).call(points.call)
 
 
 def conditional(points: Points) -> frozenset[int]:
-    """Find the patterns whose flags matter: bare patterns, and patterns in products of factors or powers of calls."""
+    """Find the patterns for which `evaluated` needs to know where entries are stored.
+
+    They are bare patterns, and patterns in products of several factors or in powers of calls.
+    """
     known, found, calls = supports(points.calls, points.keys, points.numbers), set[int](), [points.call]
     while calls:
         call = calls.pop()

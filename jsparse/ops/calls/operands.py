@@ -91,7 +91,7 @@ class Operands:
         return jnp.expand_dims(value, [n for n, v in enumerate(place.indices) if v not in own])
 
     def presence(self, place: Place, access: Access) -> jax.Array:
-        """Return an array in the form of `at`, nonzero exactly where the access has an entry, or reads within range."""
+        """Return an array shaped as by `at`, nonzero exactly where the access has an entry, or reads within range."""
         pattern = self.pattern(access)
         if not access.nested() and pattern is not None:
             return self._with_ones(pattern).at(place, Access(_ONES, access.indices))

@@ -131,9 +131,9 @@ class Places:
         return self._extended(factor, guards) or self._refuse(self.known.called(factor))
 
     def _extended(self, factor: Access, guards: Sequence[Place]) -> Place | None:
-        """Extend the pattern of a factor that lacks index variables of the call, if the result has the missing ones.
+        """Return a place on the pattern of a factor, extended by the index variables of the call that the factor lacks.
 
-        The added index variables are dense levels, as in the sparse result of the factor times an array.
+        Dense levels store the added index variables. Returns None unless the result has these index variables.
         """
         own = factor.variables()
         for place in guards:
@@ -187,7 +187,7 @@ class Places:
                 yield access
 
     def is_complete(self, number: int, place: Place) -> bool:
-        """Whether the pattern with this index certainly stores an entry at every point of a place."""
+        """Whether pattern `number` of `sources` certainly stores an entry at every point of a place."""
         if place.pattern is None:
             return False
         return number in place.complete or self._is_on(self.sources[number], place.indices, place.pattern)

@@ -2,10 +2,8 @@
 
 The value of a call at a point depends on which of its sparse operands store an entry there. An operand without
 an entry is *absent*, and `notation.background` tells which results are absent then. So each set of patterns is tested:
-is the call absent at a point where exactly these patterns store an entry? The smallest sets for which the call is not
-absent,
-
-    S₁, …, Sₙ   describe the points where all patterns of at least one Sₖ store an entry.
+is the call absent at a point where exactly these patterns store an entry? Let S₁, …, Sₙ be the smallest sets for which
+the call is not absent. The call may differ from 0 at the points where all patterns of at least one Sₖ store an entry.
 
 For relu(A * x + B) and for min(A, B) these sets are {A} and {B}, for tanh(A * B) the only set is {A, B}, and for exp(A)
 the empty set: exp(A) is 1 where nothing is stored. The sets are points of a merge lattice (Kjolstad et al., 2017).
@@ -38,7 +36,7 @@ Numbers: TypeAlias = tuple[tuple[Access, complex], ...]
 
 
 class Supports:
-    """Finds the support of each call: the points where it may differ from 0."""
+    """The supports of calls. The support of a call is the set of points where the call may differ from 0."""
 
     def __init__(self, calls: Sequence[Call], keys: Keys, numbers: Numbers = ()) -> None:
         self.calls = {str(call): call for call in calls}

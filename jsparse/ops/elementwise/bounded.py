@@ -28,8 +28,8 @@ def add(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor
         >>> total, _ = jax.lax.scan(lambda C, A: (jsparse.add(C, A, nse=C.nse), None), C, stacked)
 
     The sum of two SparseTensors lies on the union of their patterns. With `nse` the sum keeps the format of the
-    operands if they share one, and has a transposed index if `a` has one. So the carry C of a loop keeps its type if
-    the loop adds to C with `nse=C.nse`.
+    operands if they share one, and a transposed index (a second order of the entries) if `a` has one. So the
+    carry C of a loop keeps its type if the loop adds to C with `nse=C.nse`.
 
     Args:
         a, b: SparseTensors, arrays and numbers.
@@ -95,12 +95,12 @@ def _combined(
 
 
 def _is_new(a: SparseTensor, b: SparseTensor) -> bool:
-    """Whether the result gets a new, dynamic pattern."""
+    """Whether a sum or a product of two tensors of equal shapes has a new, dynamic pattern."""
     return bool(a.ndim) and (a.is_dynamic or b.is_dynamic) and not on_one_pattern(a, b)
 
 
 def _on_new_pattern(symbol: str, a: SparseTensor, b: SparseTensor, nse: int) -> Any:
-    """Compute the result for tensors of equal shapes, and assemble its pattern with the capacity `nse`."""
+    """Compute a + b, a - b or a * b for tensors of equal shapes, on a new pattern with the capacity `nse`."""
     format = a.format if a.format == b.format else None
     return multiplied(a, b, format, nse) if symbol == "*" else summed(symbol, a, b, format, nse)
 

@@ -92,7 +92,7 @@ def sampled(what: str, tensor: SparseTensor, array: jax.Array) -> jax.Array:
 def is_sparse(
     symbol: str, x: SparseTensor | jax.Array, lhs: SparseTensor | jax.Array, rhs: SparseTensor | jax.Array
 ) -> bool:
-    """Whether `x` is sparse and broadcasting repeats none of its dimensions. New dimensions become dense levels."""
+    """Whether `x` is sparse and broadcasting repeats none of its dimensions. It may add dimensions, as dense levels."""
     return isinstance(x, SparseTensor) and keeps(x, broadcast_shape(symbol, lhs, rhs))
 
 
@@ -140,7 +140,7 @@ def common_shape(what: str, first: Sequence[int], *shapes: Sequence[int]) -> tup
 def _aligned(
     symbol: str, lhs: SparseTensor | jax.Array, rhs: SparseTensor | jax.Array
 ) -> tuple[Access, tuple[Access, Access], dict[str, SparseTensor | jax.Array]]:
-    """Return the access to the result, the accesses to A and B, and the two operands."""
+    """Return the access to the result C, the accesses to `lhs` as A and to `rhs` as B, and the operands A and B."""
     shape = broadcast_shape(symbol, lhs, rhs)
     names = tuple(f"i{n}" for n in range(len(shape)))
     (a, left), (b, right) = _access("A", lhs, names, shape), _access("B", rhs, names, shape)

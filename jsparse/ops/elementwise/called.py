@@ -34,10 +34,10 @@ NAMES = "ABCDE"
 def called(
     function: str, what: str, operands: Sequence[Any], advice: Callable[[], str] = str
 ) -> SparseTensor | jax.Array:
-    """Apply a function of the table to tensors, arrays and numbers, with numpy's broadcasting and meaning.
+    """Apply an elementwise function to tensors, arrays and numbers, with numpy's broadcasting and meaning.
 
     The result is a SparseTensor if it is known to be 0 wherever the tensors store nothing. It then stores the entries
-    where it may differ from 0. Otherwise the result is an array, if an operand is an array of that shape. Without
+    where it may differ from 0. Otherwise the result is an array, if an operand is an array of its shape. Without
     SparseTensors, the function of JAX is called.
 
     Args:
@@ -82,7 +82,7 @@ def _of_values(function: str, what: str, given: Sequence[Any]) -> SparseTensor:
 
 
 def _cause(given: Sequence[SparseTensor | Array], numbers: Sequence[Background]) -> str:
-    """Return a sentence that names the first operand whose value is unknown; empty if there is none."""
+    """Return a sentence that names the first dense operand that is not a known number; empty if there is none."""
     for x, number in zip(given, numbers, strict=True):
         if number is UNKNOWN:
             shape = "" if np.size(x) != 1 else ", and it is traced"

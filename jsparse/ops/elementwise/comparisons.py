@@ -120,7 +120,7 @@ def allclose(
 
 
 def _operands(name: str, *operands: TensorLike) -> list[SparseTensor | jax.Array]:
-    """Convert sparse arrays of other libraries to SparseTensors, and other operands but SparseTensors to arrays."""
+    """Convert sparse arrays of other libraries to SparseTensors, and dense operands to arrays. Keep SparseTensors."""
     given = (as_sparse_operand(x, f"jsparse.{name}") for x in operands)
     return [x if isinstance(x, SparseTensor) else jnp.asarray(x) for x in given]
 

@@ -33,14 +33,14 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _function(row: Function, name: str) -> Callable[..., Any]:
-    """Make the public function for a row of the table, under one of the row's names."""
+    """Make the public function for a row of the table of functions, under one of the row's names."""
     found = _of_two(row, name) if row.arity[0] == 2 else _of_entries(row, name)
     found.__name__ = found.__qualname__ = name
     return found
 
 
 def _of_entries(row: Function, name: str) -> Callable[..., Any]:
-    """Make the public function of one argument: JAX's function of an array, or a map of a tensor's stored entries."""
+    """Make the public function of one argument. It applies JAX's function to arrays and to stored entries."""
 
     def applied(A: TensorLike, *args: ArrayLike | None, **options: object) -> SparseTensor | jax.Array:
         tensor = as_sparse_operand(A, f"jsparse.{name}")

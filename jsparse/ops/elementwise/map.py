@@ -82,7 +82,10 @@ def _at_entries(what: str, tensor: SparseTensor, x: Any) -> jax.Array:
 
 
 def result_pattern(first: SparseTensor, *others: Any) -> Pattern | DynamicPattern:
-    """Return the pattern of a result with the entries of `first`, marked as a gradient if all tensors are gradients."""
+    """Return the pattern of a result that has the entries of `first`.
+
+    A dynamic pattern that is marked as a gradient's keeps this mark, unless an operand has an unmarked dynamic pattern.
+    """
     pattern = first.pattern
     return pattern.common(others) if isinstance(pattern, DynamicPattern) else pattern
 

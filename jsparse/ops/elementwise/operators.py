@@ -213,7 +213,7 @@ def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
 
 
 def of_table(function: str, symbol: str) -> Callable[[TensorLike, TensorLike], SparseTensor | jax.Array]:
-    """Make an operator, such as `//`, from a function of the table."""
+    """Make an operator, such as `//`, from the elementwise function with this name."""
 
     def applied(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
         what = f"A {symbol} x" if isinstance(lhs, SparseTensor) else f"x {symbol} A"

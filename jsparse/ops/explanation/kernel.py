@@ -27,7 +27,7 @@ NEST = "loop nest"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a program.
+    """The place of an equation of a jaxpr in a program.
 
     Attributes:
         inside: the calls, loops and branches around the equation, outermost first: "jit 'step'", "scan of length 10",
@@ -57,16 +57,18 @@ class ExplainedKernel:
 
     Attributes:
         title: a heading.
-        plan: the plan; None for a routine, and if no sparse loop is left and XLA does the work.
-        patterns: a description of each of the plan's patterns, in the form in which the operands have the pattern.
+        plan: the plan of a loop nest; None for a fused chain, for operations without loops, and if no sparse loop is
+            left and XLA does the work.
+        patterns: a text for each pattern, which describes it as the operands store it. The plan may walk a pattern in
+            another order of levels.
         formats: a pair (access, format) for each operand, then for the result, such as ("A[i, j]", "csr"). A tensor
             without a pattern is "dense".
-        work: the product. The kernel computes its values or finds its pattern. None in a program.
+        work: the product whose values or pattern the kernel computes; None for a kernel of a program.
         result: the pattern that the kernel assembles, if any.
         place: the kernel's place in a program.
-        repeats: how often the kernel runs for one run of its equation: a complex product is several real products, and
-            the members of a batch of patterns are assembled one by one.
-        moves: the bytes that a routine moves; None if there is a plan.
+        repeats: how often the kernel runs for one run of its equation in the jaxpr: a complex product is several real
+            products, and the members of a batch of patterns are assembled one by one.
+        moves: the traffic of a routine, a fused chain or a function of values; None if there is a plan.
         function: the function that is applied to stored values, as text; "" if there is none.
         fused: the problem of a fused chain, and the schedule of each statement; None for anything else.
         cut: why the next operation is not part of a fused chain; "" if no operation could follow.
@@ -124,7 +126,7 @@ class ExplainedKernel:
 
     @cached_property
     def traffic(self) -> Traffic | None:
-        """The operations and the moved bytes of one execution; None if XLA does the work."""
+        """The operations and the moved bytes of one execution; None for a conversion, and if XLA does the work."""
         return self.moves if self.plan is None else traffic_of(self.plan, self.result)
 
     def _listing(self, backend: Backend) -> str:

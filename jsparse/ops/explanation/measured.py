@@ -1,7 +1,8 @@
 """The calls of kernels that ran: what each call computed, and the bytes that it moved.
 
-A call is described by its recipe, the names of the index arrays that are bound to it, and the shapes of its buffers. So
-calls in programs that were loaded or exported are described, too.
+A call is described by its recipe (the kernel's problem and schedules, as JSON), the names of the index arrays that are
+bound to it, and the shapes of its buffers. The extension records these for every call, so that calls in programs
+that were loaded or exported are described, too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from jsparse.ops.explanation.traffic import operand_bytes
 
 
 def recipe_formats(recipe: str) -> tuple[tuple[str, str], ...]:
-    """Return the formats of operands and result, as in `ExplainedKernel.formats`; an empty tuple for a routine."""
+    """Return the formats of a kernel's operands and result, as in `ExplainedKernel.formats`, from its recipe.
+
+    The recipe is the kernel's problem and schedules, as JSON. A routine gives an empty tuple.
+    """
     if is_routine(recipe):
         return ()
     if not is_assembly(recipe):
@@ -45,7 +49,7 @@ class MeasuredCalls:
 
     Attributes:
         bound: the names of the index arrays that are bound, separated by spaces.
-        buffers: for each buffer, its element (a code of `compiler.signature.element_code`), its rank and its sizes.
+        buffers: for each buffer, the code of its dtype (see `compiler.signature.element_code`), its rank and its sizes.
         calls, seconds: how often the kernel ran, and the time of all runs.
         patterns: the static patterns that exist in this process, by their index in the kernel's problem.
     """

@@ -55,10 +55,10 @@ def relation_of(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
 def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[IndexVar, int]) -> int:
     """Return an upper bound on the number of points at which all patterns store an entry.
 
-    `stored` lists the index variables and the number of entries of each pattern. The bound is the least product of
-    powers of these numbers whose exponents are a fractional cover of the index variables. Each index variable also
-    counts as a pattern with as many entries as its size (Atserias, Grohe and Marx, Size Bounds and Query Plans for
-    Relational Joins, 2008).
+    `stored` lists the index variables and the number of entries of each pattern. The bound is a product of powers of
+    the numbers of entries. The exponents are the fractional cover of the index variables that makes the product
+    least. Each index variable also counts as a pattern with as many entries as its size (Atserias, Grohe and Marx,
+    Size Bounds and Query Plans for Relational Joins, 2008).
     """
     from scipy.optimize import linprog  # noqa: PLC0415  # it starts threads
 
@@ -72,7 +72,7 @@ def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[
 
 
 def count_points(relations: Iterable[Relation]) -> int | None:
-    """Return how many points have a tuple in every relation; None if this takes a relation larger than `LARGEST`."""
+    """Return how many points have a tuple in every relation; None if `_join` or `_summed` returns None."""
     total, left = 1, list(relations)
     while left:
         shared = Counter(v for relation in left for v in relation.columns)
@@ -94,7 +94,10 @@ def count_points(relations: Iterable[Relation]) -> int | None:
 
 
 def _summed(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
-    """Reduce a relation to the variables `kept`, and add the weights of tuples that become equal."""
+    """Reduce a relation to the variables `kept`, and add the weights of tuples that become equal.
+
+    Returns None if keys of the tuples do not fit in 64 bits.
+    """
     if not kept:
         return Relation({}, relation.weights.sum(keepdims=True))
     if len(kept) == len(relation.columns):
@@ -109,7 +112,10 @@ def _summed(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
 
 
 def _joined(relations: list[Relation]) -> list[Relation] | None:
-    """Join the smallest relation with another one that shares the most variables with it. Return the relations left."""
+    """Join the smallest relation with the relation that shares the most variables with it.
+
+    Returns the join and all other relations; None if `_join` returns None.
+    """
     smallest = min(relations, key=lambda relation: len(relation.weights))
     others = [relation for relation in relations if relation is not smallest]
     partner = max(others, key=lambda relation: len(relation.columns.keys() & smallest.columns.keys()))
@@ -118,7 +124,10 @@ def _joined(relations: list[Relation]) -> list[Relation] | None:
 
 
 def _join(left: Relation, right: Relation) -> Relation | None:
-    """Join two relations: combine tuples that agree in the shared variables, and multiply their weights."""
+    """Join two relations: combine tuples that agree in the shared variables, and multiply their weights.
+
+    Returns None if the join has more than `LARGEST` tuples, or if keys of the tuples do not fit in 64 bits.
+    """
     shared = [v for v in left.columns if v in right.columns]
     keys = _keys([np.concatenate([left.columns[v], right.columns[v]]) for v in shared])
     if keys is None:

@@ -1,4 +1,4 @@
-"""The kernels of jsparse's primitives in a program: the kernels that each equation runs if it is lowered for CPU."""
+"""Explains the kernels that the equations of a program run if the program is lowered for CPU."""
 
 from __future__ import annotations
 
@@ -85,14 +85,15 @@ def formats_of(
     """Return a pair (access, format) for each operand of a problem, then for its result.
 
     `result` is the pattern of an assembled result. A pattern without values is an operand, too. An access
-    lists the indices in the order in which the tensor is stored: a csc matrix is a csr matrix of the transpose.
+    lists the indices in the order in which the tensor is stored, so a csc matrix is listed as the csr matrix of the
+    transpose.
     """
     names = [walk.pattern.format.name for walk in walks]
     return access_formats(problem, names, "dense" if result is None else result.format.name)
 
 
 def access_formats(problem: Problem, patterns: Sequence[str], result: str) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of `formats_of`. The names of formats are given for patterns, and for an assembled result."""
+    """Return the pairs of `formats_of`, given the names of the patterns' formats and of the result's format."""
     accesses = dict.fromkeys((*(access for s in problem.statements for access in s.reads), problem.target))
     lain_on = {type_.positions.pattern for type_ in problem.tensors if type_.positions is not None}
     bare = (n for n in range(len(patterns)) if n not in lain_on)
@@ -204,7 +205,7 @@ def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:
 
 
 def explained_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
-    """Explain a map over values on one pattern. Its program serves all patterns with the same number of slots."""
+    """Explain the map of a function over stored values. One program serves all patterns with equally many slots."""
     function: ElementwiseFunction = equation.params["function"]
     padding = equation.params["padding"]
     arguments = equation.invars if padding is None else equation.invars[:-1]

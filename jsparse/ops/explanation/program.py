@@ -1,7 +1,7 @@
 """The explanation of a program: the sparse operations of a traced function.
 
 These operations are found among the equations of the function's jaxpr, and of the jaxprs inside these equations. Each
-operation has a place.
+operation is listed with its place: the calls, loops and branches around it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ProgramExplanation:
 
     @property
     def summary(self) -> str:
-        """A few lines for each kernel."""
+        """The explanation as text, with a few lines for each kernel."""
         return self._shown(map(_brief, self.kernels))
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ def explained_program(function: Callable[..., Any]) -> Callable[..., ProgramExpl
 
 
 def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ClosedJaxpr:
-    """Trace a function on these arguments. A jitted function knows which arguments are static."""
+    """Trace a function on these arguments. If it is jitted, its method `trace` knows the static arguments."""
     if hasattr(function, "trace") and hasattr(function, "lower"):
         jaxpr: ClosedJaxpr = function.trace(*args, **kwargs).jaxpr
         return jaxpr

@@ -50,12 +50,12 @@ class Explanation:
 
     @property
     def parts(self) -> tuple[ExplainedKernel, ...]:
-        """The kernels, the same as `kernels`."""
+        """The same tuple as `kernels`."""
         return self.kernels
 
     @property
     def contraction(self) -> Term | None:
-        """The product that computes the result; None if XLA does all of it."""
+        """The product that the last kernel computes; None if there are no kernels."""
         return self.kernels[-1].work if self.kernels else None
 
     @property
@@ -75,12 +75,12 @@ class Explanation:
 
     @property
     def kernel(self) -> Kernel | None:
-        """The last kernel before code generation; None if there is none."""
+        """The last kernel, in its form before code generation; None if there is none."""
         return self.kernels[-1].kernel if self.kernels else None
 
     @property
     def llvm(self) -> str:
-        """The LLVM IR of the last kernel after all passes, for this machine."""
+        """The last kernel's LLVM IR for this machine, after all passes."""
         return self.kernels[-1].llvm if self.kernels else ""
 
     @property
@@ -128,7 +128,7 @@ def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
 
 
 def _access(planned: Planned, number: int) -> str:
-    """Return the first access to the value with index `number`."""
+    """Return the text of the first access to value `number`. Values are operands, then results of instructions."""
     terms = (term for work in planned.plan.sums for term in work.terms)
     pairs = (pair for term in terms for pair in zip(term.values, term.assignment.factors, strict=True))
     return next(str(factor) for value, factor in pairs if value == number)
@@ -184,7 +184,10 @@ def _of_term(work: Term, values: Sequence[Any], formats: dict[str, Any]) -> Expl
 
 
 def _formats(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) -> dict[str, Any]:
-    """Return the formats of the factors and of the result in the user's view, each access once."""
+    """Return the formats of the factors and of the result, by their accesses in the user's text.
+
+    An access that occurs several times is listed once, and index relations are left out.
+    """
     found = {
         str(factor): formats[number]
         for term in work.terms

@@ -48,8 +48,8 @@ class Traffic:
         results: the bytes that are written.
         moved: the bytes read and written to permute values and to transpose arrays, before and after the kernel.
         by_capacity: whether dynamic patterns are counted as if they were full.
-        most: an upper bound on the operations, from the sizes of the patterns. None unless several patterns meet and
-            `operations` is an estimate, which assumes that entries are spread evenly.
+        most: an upper bound on the operations, from the sizes of the patterns. None if `operations` is exact. Otherwise
+            `operations` is an estimate, which assumes that the entries of patterns that meet are spread evenly.
         meets: whether several patterns meet, so that some entries may stay unread.
         computes: whether values are computed.
     """
@@ -97,7 +97,7 @@ class Traffic:
 def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traffic:
     """Count the operations of a plan's kernel, and the bytes that it moves.
 
-    `result` is the pattern that the kernel assembles, or on which it writes listed values.
+    `result` is the pattern that the kernel assembles, or the pattern of the values if the kernel writes values alone.
     """
     problem, patterns = plan.problem, plan.patterns
     counted = [_operations(problem, patterns, statement) for statement in problem.statements]
@@ -139,8 +139,11 @@ def _operations(problem: Problem, patterns: Sequence[Stored], statement: Stateme
 
 
 def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]) -> tuple[int, int | None]:
-    """Count the points, over the walked variables, at which all patterns store an entry. Also return an upper bound if
-    the count is an estimate, else None."""
+    """Count the points at which all patterns store an entry.
+
+    A point has a coordinate for each variable of the patterns. Also return an upper bound if the count is an estimate,
+    else None.
+    """
     if not numbers:
         return 1, None
     known = [p for p in (patterns[n] for n in numbers) if isinstance(p, Pattern) and p.nse <= LARGEST]
@@ -167,8 +170,10 @@ def _relation(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
 
 
 def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
-    """Drop the target's pattern if the other patterns bind all of its variables: the target most likely stores all
-    points that the other patterns reach."""
+    """Return the pattern indices `numbers` without the target's pattern, if other patterns bind all of its variables.
+
+    In this case the target most likely stores all points that the other patterns reach.
+    """
     own = problem.type_of[problem.target.tensor].positions
     others = [n for n in numbers if own is None or n != own.pattern]
     bound = {v for n in others for v in problem.walks[n]}
@@ -256,8 +261,8 @@ def _tensor_bytes(problem: Problem, patterns: Sequence[Stored], tensor: TensorTy
 
 
 def _moved(plan: Plan) -> int:
-    """Count the bytes moved to reorder tensors. A tensor is read once and written once if its order in the plan
-    differs from its given order. The slot numbers that permute values are read once."""
+    """Count the bytes moved to reorder tensors. A tensor is read once and written once if the plan stores its
+    dimensions in another order than the caller. The slot numbers by which values are permuted are read once."""
     problem, total = plan.problem, 0
     permuted = {n for n, walk in enumerate(plan.given.walks) if walk != problem.walks[n]}
     access = {a.tensor: a for a in problem.accesses}
@@ -303,7 +308,7 @@ def memory_bandwidth() -> float:
 
 
 def _triad() -> str:
-    """Return the recipe of the triad's kernel. The kernel's buffers are A, B and R."""
+    """Return the recipe of the kernel that `memory_bandwidth` times. The kernel's buffers are A, B and R."""
     a, b, r = (Access(name, ("q",)) for name in "ABR")
     statement = Statement(r, Apply("+", (a, Apply("*", (Number(3), b)))))
     tensors = tuple(TensorType(name, "float32", (Dense(0),)) for name in "RAB")

@@ -47,7 +47,7 @@ def _expanded(pattern: DynamicPattern) -> jax.Array:
 
 
 def at_coords(self: SparseTensor, coords: npt.ArrayLike) -> jax.Array:
-    """Read the elements at given coordinates, in their order. The result is differentiable in the values.
+    """Read the elements at coordinates, in the order of `coords`. The result is differentiable in the values.
 
         >>> A.at_coords([[0, 2, 2], [1, 0, 9]])  # A[0, 1], A[2, 0], and 0 if A has no column 9
 
@@ -82,7 +82,7 @@ def elements_at(tensor: SparseTensor, points: Sequence[Any], n: int) -> jax.Arra
 
 @jax.jit
 def _sampled(tensor: SparseTensor, points: dict[str, Any]) -> Any:
-    """Read the elements by an einsum with an index relation per dimension. It searches the pattern at each point."""
+    """Read the elements by an einsum with an index relation per dimension. The kernel looks up each point."""
     indices = ", ".join(f"t{dim}[n]" for dim in range(tensor.ndim))
     return evaluate(f"C[n] = A[{indices}]", A=tensor.pattern if tensor.values is None else tensor, **points)
 

@@ -37,10 +37,10 @@ def taken(array: np.ndarray, positions: Positions) -> np.ndarray:
 
 
 def concatenated(first: np.ndarray, counts: np.ndarray, backwards: bool) -> np.ndarray:
-    """Concatenate ranges of integers. Range n has `counts[n]` consecutive integers and starts at `first[n]`.
+    """Concatenate ranges of integers. Range n has the `counts[n]` integers from `first[n]` on.
 
     Args:
-        backwards: each range descends and ends at `first[n]`.
+        backwards: whether each range is in descending order, so that it ends with `first[n]`.
     """
     starts = np.cumsum(counts, dtype=np.int64) - counts
     base = first + counts - 1 + starts if backwards else first - starts

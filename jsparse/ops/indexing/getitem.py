@@ -41,9 +41,9 @@ def getitem(self: PatternLike, index: Any) -> Any:
 
     The result is an array if all dimensions are indexed by integers, or by several arrays with or without integers.
     Otherwise it is a SparseTensor. The remaining dimensions keep their kinds of levels. If no level with coordinates
-    remains, the format becomes coo. If the tensor has a dynamic pattern, the result has one, too, with
-    the capacity of the tensor or, if this is smaller, the size of the result. Traced indices that are out of range or
-    negative select nothing. Traced arrays together with slices need a capacity, see `take`.
+    remains, the format becomes coo. The result has a dynamic pattern if the tensor has one. The capacity is then enough
+    for all entries of the tensor, but at most the size of the result. Traced indices that are out of range or negative
+    select nothing. Traced arrays together with slices need a capacity, see `take`.
 
     Raises ShapeError (out of range, too many indices, shapes that do not agree), PatternError (a capacity is needed),
     NotYetSupportedError (other forms).
@@ -107,8 +107,9 @@ def take_along_axis(self: SparseTensor, indices: ArrayLike, axis: int = -1) -> j
             `axis`. Known indices count from the end if they are negative. Traced indices that are out of range,
             negative ones included, read 0.
 
-    Returns an array of the shape of `indices`, broadcast in the other dimensions, differentiable in the values. Raises
-    ShapeError for other shapes and for known indices out of range, DTypeError for indices that are no integers.
+    Returns an array with the shape of A, except that it has the size of `indices` along `axis`. The array is
+    differentiable in the values. Raises ShapeError for other shapes and for known indices out of range, DTypeError for
+    indices that are no integers.
     """
     at = as_axis(axis, self.ndim, "take_along_axis")
     given = jax_array(indices, "the indices of jsparse.take_along_axis to be integers")

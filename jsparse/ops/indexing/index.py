@@ -54,7 +54,8 @@ class _Reader:
 
     Attributes:
         labels: the dimensions of the result so far, except the dimensions of index tables.
-        arrays_at: for each integer and each index table, the number of labels and of slices, `...` and None before it.
+        arrays_at: a pair for each integer and each index table: how many labels come before it, and how many slices,
+            `...` and None come before it.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -138,7 +139,7 @@ def _width(part: Any) -> int:
 
 
 def _expanded(parts: Sequence[Any], shape: Shape) -> list[Any]:
-    """Insert a full slice for each dimension that the parts do not index, after `...` or at the end."""
+    """Insert a full slice for each dimension that no part indexes: right after `...`, or at the end without `...`."""
     dots = [n for n, part in enumerate(parts) if part is Ellipsis]
     given = sum(map(_width, parts))
     if given > len(shape) or len(dots) > 1:
@@ -174,7 +175,7 @@ def _wrapped(at: int, dim: int, shape: Shape) -> int:
 
 
 def _tables(part: Array, dim: int, shape: Shape) -> Sequence[Array]:
-    """Return the index table of each dimension that an array indexes. A known table has no negative indices."""
+    """Return the index table of each dimension that an array indexes. Known negative indices count from the end."""
     if isinstance(part, jax.core.Tracer):
         return [part]
     if part.dtype == np.bool_:

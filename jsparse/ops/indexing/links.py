@@ -17,7 +17,10 @@ FEW = 16  # if at most one position in 16 is looked for, bisection costs less th
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """A chain of levels that has one segment of positions below each parent.
+    """The selected positions of a chain of levels, one segment of positions for each parent.
+
+    A chain consists of a compressed level and the singleton levels below it, which have the same positions. A range
+    level counts as a chain, too, and so does a singleton level below a level without coordinates.
 
     Attributes:
         columns: the new coordinates of the selected positions, for each of the chain's dimensions, outermost first.
@@ -50,7 +53,7 @@ class Block:
     dtype: np.dtype
 
     def coordinates(self, numbers: np.ndarray | None, dropped: Collection[int]) -> dict[int, np.ndarray]:
-        """See `Segments`."""
+        """Return the new coordinates. See `Segments.coordinates`."""
         if self.dim in dropped:
             return {}
         if numbers is None:
@@ -58,7 +61,7 @@ class Block:
         return {self.dim: numbers if self.above == 1 else numbers % self.size}
 
     def parents(self, numbers: np.ndarray | None) -> np.ndarray | None:
-        """See `Segments`. The result is None if the parent of each position n has the number n."""
+        """Return the numbers of parents. See `Segments.parents`. None means that position n has the parent n."""
         if self.size == 1:
             return numbers
         if numbers is None:
@@ -70,7 +73,7 @@ Link: TypeAlias = Segments | Block
 
 
 def kept_pointers(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return the pointers to the positions that remain, whose numbers are `kept`: sorted, with repeats allowed."""
+    """Return the pointers of a level that keeps only the positions `kept`, which are sorted and may repeat."""
     found = np.zeros_like(pointers)
     np.cumsum(_kept_counts(pointers, kept), out=found[1:])
     return found
@@ -93,7 +96,7 @@ def _kept_counts(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
 
 
 def _numbers_below(positions: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the number of the given positions in each segment. Segment n ends before the position `ends[n]`."""
+    """Count the given positions in each segment. Segment n ends before the position `ends[n]`."""
     return np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends))
 
 

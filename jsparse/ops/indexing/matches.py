@@ -1,4 +1,4 @@
-"""Finds equal integers in two arrays, and with them the entries that have wanted coordinates or coordinate tuples."""
+"""Finds equal integers in two arrays, such as the keys of entries and the keys of the points that are looked for."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def joint_keys(
 
 
 def _numbered(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Replace the distinct elements of two arrays by the integers 0, 1, 2, ... Returns (left, right, bound)."""
+    """Replace the distinct elements of two arrays by 0, 1, 2, ... Returns (left, right, count of distinct ones)."""
     distinct, numbers = np.unique(np.concatenate([left, right]), return_inverse=True)
     numbers = numbers.reshape(-1)
     return numbers[: len(left)], numbers[len(left) :], max(len(distinct), 1)

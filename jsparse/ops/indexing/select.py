@@ -41,7 +41,7 @@ def select(operand: PatternLike, index: Index, nse: int | None) -> PatternLike |
 
 
 def ones_on(pattern: Pattern | DynamicPattern) -> SparseTensor:
-    """Return the tensor of ones on a pattern. On a static pattern the values are None: they may exceed memory."""
+    """Return the tensor of ones on a pattern. On a static pattern the values are None, to save memory."""
     if isinstance(pattern, Pattern):
         return SparseTensor._unchecked(cast(Any, None), pattern)
     return SparseTensor._unchecked(pattern.in_use(jnp.ones(pattern.nse, jnp.int8)), pattern)
@@ -57,7 +57,10 @@ def _select(tensor: SparseTensor, index: Index, nse: int | None) -> SparseTensor
 
 
 def _selects_points(selection: Selection) -> bool:
-    """Whether elements at points are selected: no slice is left, and no single index table selects along an axis."""
+    """Whether elements at points are selected.
+
+    This is so unless the selection has a slice, or just one index table, of rank 1 or more.
+    """
     slices = len(selection.strided) > len(selection.dropped)
     along_one = len(selection.tables) == 1 and selection.table_shape != ()
     return bool(selection.extents) and not slices and not along_one
@@ -106,7 +109,7 @@ def _selected_statically(tensor: SparseTensor, pattern: Pattern, selection: Sele
 
 
 def _arranged(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Label]) -> SparseTensor:
-    """Add a dimension for each None to a tensor with the dimensions `labels`, then transpose to the order `wanted`."""
+    """Add a dimension to a tensor for each None of the index, then permute the dimensions from `labels` to `wanted`."""
     labels = [*labels, *(label for label in wanted if label[0] == "new")]
     axes = [labels.index(label) for label in wanted]
     added, pattern = [1] * (len(labels) - made.ndim), made.pattern

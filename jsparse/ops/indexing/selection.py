@@ -1,4 +1,4 @@
-"""Selections of indices: slices and integers select in some dimensions, index tables in all other dimensions.
+"""What an index selects: slices and integers select in some dimensions, index tables in all other dimensions.
 
 A `Selector` holds the coordinates that an index selects in one dimension, and the new coordinate of each of them.
 """
@@ -97,7 +97,7 @@ class Listed:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every coordinate is known to stay as it is: False, since the table is not searched."""
+        """Whether every coordinate is known to stay as it is. The result is False, since no element is examined."""
         return False
 
     @cached_property
@@ -110,7 +110,10 @@ class Listed:
         return self.listed.astype(dtype, copy=False)
 
     def find(self, coordinates: np.ndarray) -> Found:
-        """Find the selected entries among the entries with these coordinates, each as often as the table lists it."""
+        """Find the selected entries among the entries with these coordinates.
+
+        An entry is selected as often as the table lists its coordinate.
+        """
         entries, new = matches(coordinates, self.listed, self.extent)
         return entries, new.astype(coordinates.dtype, copy=False)
 
@@ -124,14 +127,14 @@ Label: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A selection, without the dimensions that None adds.
+    """What an index selects from a tensor. Dimensions that None adds to the result are left out.
 
     Attributes:
         extents: the tensor's shape.
         strided: the selector of each dimension that a slice or an integer indexes.
         dropped: the dimensions that integers index; the result lacks them.
         tables: the index table of each other dimension. All tables have the same shape, and known tables are numpy
-            arrays of int64 without negative indices. Together the tables select points of their dimensions.
+            arrays of int64 without negative indices. The n-th elements of all tables are the coordinates of one point.
         table_shape: the shape of the index tables.
     """
 
@@ -198,7 +201,7 @@ class Selection:
         return replace(self, strided={**self.strided, **whole}, tables={}, table_shape=())
 
     def of_tables(self) -> Selection:
-        """Return the selection by index tables alone, which applies to the result of `of_slices`."""
+        """Return the selection by index tables alone. It selects from the tensor that `of_slices` has selected."""
         kept = [dim for dim in range(len(self.extents)) if dim not in self.dropped]
         sizes = {dim: self.extents[dim] if dim in self.tables else self.strided[dim].size for dim in kept}
         strided = {n: Strided.whole(sizes[dim]) for n, dim in enumerate(kept) if dim not in self.tables}

@@ -1,8 +1,9 @@
 """Selections from a static pattern by slices, integers and known index tables, made on the host.
 
-The index arrays of the result are built from the arrays in the links of the selected entries if possible, without
-another pass over the entries. Dense levels store nothing. A chain of levels with coordinates stores its pointers and
-new coordinates, but leaves out positions that have no selected entry below them.
+If possible, the index arrays of the result are built from the links of the selected entries (`links.py`), without
+another pass over the entries. Links have pointers and new coordinates for each chain of levels: a compressed level and
+the singleton levels below it. The result stores these arrays without positions that have no selected entry below them.
+Dense levels store nothing.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ def _entries(pattern: Pattern, selection: Selection) -> Entries:
 
 
 def _joined(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[int, np.ndarray]]:
-    """Return the slots and coordinates of the entries at the points of several index tables, once for each point."""
+    """Return the slots and coordinates of the entries at the points of several index tables.
+
+    An entry is repeated for each point that has its coordinates.
+    """
     dims, rows = sorted(selection.tables), entries.rows()
     own = [rows[dim] for dim in dims]
     kept, new = matches(*joint_keys(own, selection.listed(), [selection.extents[dim] for dim in dims]))
@@ -102,13 +106,13 @@ def _own(array: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Chain:
-    """A chain of levels of the result.
+    """A chain of the result: a compressed level and the singleton levels below it, which have the same positions.
 
     Attributes:
-        pointers: from the positions above to the positions of this chain.
+        pointers: where the positions below each position of the level above begin, and the end of the last ones.
         columns: the coordinates of the chain's positions, for each of its levels.
-        blocks: the number of positions in the dense levels between the chain above and this chain, for each position
-            of the chain above.
+        blocks: how many positions the dense levels between the chain above and this chain have, below each position of
+            the chain above.
     """
 
     pointers: np.ndarray
@@ -136,7 +140,7 @@ def _index_arrays(entries: Entries, format: Format) -> tuple[np.ndarray, ...] | 
 def _chains(entries: Entries, format: Format) -> tuple[list[_Chain], int] | None:
     """Return the chains of the result, and the number of dense positions below each position of the innermost chain.
 
-    Returns None unless the format has exactly these levels.
+    Returns None unless the levels of the format are exactly these chains and dense levels.
     """
     chains: list[_Chain] = []
     kinds: list[LevelKind] = []

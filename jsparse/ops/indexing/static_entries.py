@@ -1,8 +1,9 @@
-"""Finds the entries that selectors select in a static pattern: a step per chain of levels, from the outermost inwards.
+"""Finds the entries that selectors select in a static pattern, level by level, from the outermost level inwards.
 
-A step starts from the selected positions of the level above. So a row of a csr matrix is found by its two pointers, and
-a range of rows is a range of slots. For each position that the step selects, it records the position above. The index
-arrays of the result, or the coordinates of the entries, follow from these links.
+There is one step for each chain: a level and the singleton levels below it, which have the same positions. A step
+starts from the selected positions of the level above. So a row of a csr matrix is found by its two pointers, and a
+range of rows is a range of slots. For each position that it selects, the step records a link to the position above.
+The index arrays of the result, or the coordinates of the entries, are computed from these links (`links.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Entries:
 
     Attributes:
         slots: the slots of the entries.
-        links: the selected positions of each chain of levels, from the outermost to the innermost.
+        links: the selected positions of each level or chain, and their parents, from the outermost to the innermost.
         dropped: the dimensions whose new coordinates are left out.
         in_order: whether the entries are sorted by their new coordinates, in storage order.
     """
@@ -75,7 +76,7 @@ class _Selection:
     def step(
         self, levels: Sequence[Level], arrays: Sequence[list[np.ndarray]], selectors: Mapping[int, Selector]
     ) -> None:
-        """Go down a chain of levels that has these index arrays."""
+        """Select positions in the next chain of levels, which has these index arrays."""
         first = levels[0]
         if first.kind.has_coordinates:
             columns = {level.dim: own[-1] for level, own in zip(levels, arrays, strict=True)}
@@ -89,7 +90,7 @@ class _Selection:
             self._to_singletons(level.dim, coordinates, selectors[level.dim])
 
     def _to_dense(self, dim: int, selector: Selector) -> None:
-        """Go to the selected positions of a dense level, which are the same below each parent."""
+        """Select positions in a dense level. Below each parent, the same coordinates are selected."""
         above = self.positions
         parents, size, extent = count(above), selector.size, selector.extent
         if selector.is_whole and isinstance(above, slice):
@@ -105,7 +106,7 @@ class _Selection:
     def _to_segments(
         self, pointers: np.ndarray, columns: dict[int, np.ndarray], selectors: Mapping[int, Selector]
     ) -> None:
-        """Go to the selected positions of a chain of levels with coordinates. Slices sort them by new coordinates."""
+        """Select positions in a chain of levels with coordinates. What slices select is sorted by new coordinates."""
         strided = {dim: _strided(selectors[dim]) for dim in columns}
         above = self.positions
         if isinstance(above, slice):
@@ -124,7 +125,7 @@ class _Selection:
         self.links.append(Segments(columns, pointers))
 
     def _to_runs(self, dim: int, arrays: Sequence[np.ndarray], selector: Selector) -> None:
-        """Go to the selected positions of a level with a run of consecutive coordinates below each parent."""
+        """Select positions in a level with a run of consecutive coordinates below each parent."""
         (pointers, starts), above = arrays, self.positions
         first = taken(pointers, above)
         counts = taken(pointers[1:], above) - first
@@ -172,7 +173,7 @@ def _strided(selector: Selector) -> Strided:
 def _range(
     pointers: np.ndarray, columns: Mapping[int, np.ndarray], selectors: Mapping[int, Strided]
 ) -> tuple[slice, np.ndarray, dict[int, np.ndarray]] | None:
-    """Return the range of selected positions in adjacent segments, their pointers and their new coordinates, or None.
+    """Return the selected positions of adjacent segments if they are a range, their pointers and new coordinates.
 
     The positions are a range if everything is selected, or if there is a single segment and a slice of step 1
     selects in the outermost level, whose coordinates are sorted. Otherwise the result is None.

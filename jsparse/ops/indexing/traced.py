@@ -4,9 +4,10 @@
 index arrays of the result are slices of the pattern's index arrays, of constant length, and nothing is assembled. A
 decoder takes one row of a mask in this way at each step.
 
-*Index tables*, or any index of a dynamic pattern: `A[rows]` is Σ_i S(n, i) · A(i, j) with S(n, rows[n]) = 1, which is
-the statement `C[n, j] = A[rows[n], j]`. So derivatives, batches and overflow work as in einsums, and an index out of
-range contributes nothing. The tables are operands of a compiled program, which serves all tables of their shape.
+*Index tables*, and integers that index a dynamic pattern, become factors of an einsum: `A[rows]` is
+Σ_i S(n, i) · A(i, j) with S(n, rows[n]) = 1, which is the statement `C[n, j] = A[rows[n], j]`. So derivatives, batches
+and overflow work as in einsums, and an index out of range contributes nothing. The tables are operands of a compiled
+program, which serves all tables of their shape.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[
 
 @remembered(maxsize=64)
 def _padded(pattern: Pattern, lengths: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """Pad the index arrays of a pattern, so that a slice of the given length fits from any position on."""
+    """Pad the index arrays of a pattern, so that a slice of the given length may start at any element."""
     ends = (a[-1:] if len(a) else np.zeros(1, a.dtype) for a in pattern.arrays)
     return tuple(np.append(a, np.repeat(e, n)) for a, e, n in zip(pattern.arrays, ends, lengths, strict=True))
 
@@ -159,7 +160,7 @@ def _taken(
 
 
 def _statement(selection: Selection) -> str:
-    """Write the einsum statement of a selection. It gives an index table of rank 0 one axis, and sums over the axis."""
+    """Write the einsum statement of a selection. A table of rank 0 gets one axis, over which the statement sums."""
     axes = ", ".join(f"n{axis}" for axis in range(max(len(selection.table_shape), 1)))
     source = [f"t{d}[{axes}]" if d in selection.tables else f"i{d}" for d in range(len(selection.extents))]
     target = [f"n{n}" if kind == "table" else f"i{n}" for kind, n in selection.labels]
@@ -189,7 +190,11 @@ def _is_distinct(selection: Selection) -> bool:
 
 
 def _most_slots(tensor: SparseTensor, selection: Selection) -> int:
-    """Return the largest number of slots at one coordinate: the minimum of this number over indexed dimensions."""
+    """Return an upper bound on the slots that one traced point selects.
+
+    Each indexed dimension gives a bound: the largest number of slots at one of its coordinates. The result is the least
+    of these bounds.
+    """
     assert isinstance(tensor.pattern, Pattern)
     segment = longest_segment(tensor.pattern, selection)
     if segment is not None:

@@ -52,8 +52,9 @@ def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
 
     Block (I, J) is full if I and J are equal or differ in one binary digit: J = I xor s for a stride s = 1, 2, 4, …
     So each row has at most 1 + ⌈log2(n / block)⌉ blocks, exactly that many if the number of blocks is a power of two.
-    This is the sparse term of Pixelated Butterfly, which adds a term of low rank (Chen et al., ICLR 2022). The pattern
-    replaces the product of the factors by their sum; Monarch matrices multiply two factors (Dao et al., ICML 2022).
+    This is the sparse term of Pixelated Butterfly, which adds a term of low rank (Chen et al., ICLR 2022). A matrix
+    on this pattern replaces the product of the factors by their sum. Monarch matrices are products of two factors
+    (Dao et al., ICML 2022).
     Blocks that do not exist are left out, and the last block is smaller if `block` does not divide n.
 
     Args:
@@ -117,7 +118,10 @@ def random_blocks(
 def _of_blocks(
     what: str, columns: np.ndarray, exist: np.ndarray, block: int, shape: tuple[int, int], format: FormatLike
 ) -> Pattern:
-    """Make a pattern of blocks in ascending block `columns` (n, rows of blocks). Keep only blocks that `exist`."""
+    """Make a pattern of blocks, without the blocks for which `exist` is False.
+
+    `columns` (n, rows of blocks) has the block columns of each row of blocks, in ascending order.
+    """
     starts = columns * block
     counts = np.where(exist, np.minimum(shape[1] - starts, block), 0)
     if block > 1:
@@ -160,7 +164,7 @@ def _drawn(key: jax.Array, rows: int, draws: int, size: int) -> np.ndarray:
 
 
 def _bits(key: jax.Array, shape: tuple[int, ...]) -> np.ndarray:
-    """Return random uint32 numbers. Surplus numbers are drawn, so that few different programs are compiled."""
+    """Return random uint32 numbers. The number drawn is a power of two, so that XLA compiles few programs."""
     count = int(np.prod(shape))
     return np.asarray(jax.random.bits(key, (1 << (count - 1).bit_length(),), np.uint32))[:count].reshape(shape)
 

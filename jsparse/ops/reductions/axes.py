@@ -32,7 +32,10 @@ def subscripts_of(tensor: SparseTensor, reduced: Sequence[int]) -> str:
 
 
 def reduced_size(tensor: SparseTensor, reduced: Sequence[int], name: str) -> int:
-    """The number of elements of each reduced part. Raises ShapeError for a maximum or minimum of no elements."""
+    """The number of elements that are reduced to one element of the result.
+
+    Raises ShapeError for a maximum or minimum of no elements.
+    """
     total = prod(tensor.shape[at] for at in reduced)
     kept = prod(size for at, size in enumerate(tensor.shape) if at not in reduced)
     if not total and kept and name in ("max", "min", "argmax", "argmin"):

@@ -45,7 +45,8 @@ def var(
     Args:
         axis: the dimensions, one or several, or all (None).
         dtype: the dtype of the result, by default the dtype of the (real) entries, or JAX's default float.
-        ddof: the sum is divided by N - ddof, for N elements. The array API calls it `correction`.
+        ddof: the sum of the squared distances of N elements is divided by N - ddof. The array API calls it
+            `correction`.
         keepdims: keep the reduced dimensions, with size 1.
 
     The variance is NaN or infinite where N - ddof is 0, as in numpy; with `stored=True` it is NaN where nothing is
@@ -100,12 +101,12 @@ def _squared_distance(x: jax.Array, center: jax.Array) -> jax.Array:
 
 
 def _square(x: jax.Array) -> jax.Array:
-    """Compute |x|², of complex numbers too, without a square root, since a root's derivative at 0 is NaN."""
+    """Compute |x|², also of complex numbers. No square root is taken, since its derivative at 0 would be NaN."""
     return jnp.real(x) ** 2 + jnp.imag(x) ** 2 if jnp.iscomplexobj(x) else x * x
 
 
 def _real(tensor: SparseTensor, dtype: DTypeLike | None) -> np.dtype:
-    """Return the dtype of a variance: `dtype` if it is given, else the default."""
+    """Return the dtype of a variance: `dtype` if it is given, else the default of `var`."""
     if dtype is not None:
         return given_dtype(dtype, "dtype= of a reduction")
     if not jnp.issubdtype(tensor.dtype, jnp.inexact):

@@ -198,7 +198,7 @@ def _extreme(name: str, tensor: SparseTensor, axis: Axis, keepdims: bool, stored
 
 
 def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: jax.Array, other: jax.Array) -> jax.Array:
-    """Choose `full` for the reduced parts that store all of their elements, and `other` for the rest."""
+    """Return `full` where all elements that are reduced to an element of the result are stored, else `other`."""
     stored = fullness(tensor, reduced)
     if stored != "some":
         return full if stored == "always" else _poisoned(other, full)
@@ -207,7 +207,7 @@ def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: jax.Array,
 
 
 def _poisoned(other: jax.Array, full: jax.Array) -> jax.Array:
-    """Return `other`, but NaN where `full` is NaN: a stored entry is NaN, or the pattern overflowed."""
+    """Return `other`, but NaN where `full` is NaN because an entry is NaN or the pattern overflowed."""
     return jnp.where(jnp.isnan(full), full, other) if jnp.issubdtype(full.dtype, jnp.inexact) else other
 
 

@@ -33,7 +33,7 @@ def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array: ...
 def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
     """Compute the softmax of the stored entries along `axis`: exp(x) / Σ exp(x), on the pattern of A.
 
-    Entries that are not stored count as -inf: they contribute nothing, and stay out of the result.
+    Elements that are not stored count as -inf: they contribute nothing, and the result does not store them.
 
         >>> weights = jsparse.softmax(scores, axis=1)  # of each row
 
@@ -44,8 +44,8 @@ def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
     The maximum is subtracted before the exponential (Blanchard, Higham and Higham, "Accurately computing the
     log-sum-exp and softmax functions", 2021). float16 and bfloat16 are computed in float32.
 
-    A row with +inf or NaN among its entries is NaN, as with jax.nn.softmax. A row whose entries are all -inf counts as
-    one without entries: the result is 0.
+    A row (the entries along `axis` that are summed together) with +inf or NaN is NaN, as with jax.nn.softmax. A row in
+    which all entries are -inf becomes 0.
 
     Raises ShapeError for an axis out of range, DTypeError for complex numbers.
     """
@@ -114,7 +114,7 @@ def _spec(tensor: SparseTensor) -> tuple[tuple[jax.Array, ...], Spec]:
 
 
 def _is_large(spec: Spec, over: tuple[str, ...], tensor: SparseTensor) -> bool:
-    """Whether an array of row statistics would be much larger than the tensor."""
+    """Whether an array with one element per row, such as the rows' maxima, would be much larger than the tensor."""
     sizes = dict(spec.sizes)
     return prod(sizes[v] for v in kept_variables(spec, over)) > max(SPARE, 4 * tensor.nse)
 

@@ -1,7 +1,8 @@
-"""Reductions over the stored entries of a tensor, and the number of entries that each reduced part stores.
+"""Reductions over the stored entries of a tensor, and the number of entries reduced to each element of the result.
 
-Each reduction is one einsum over the semiring of its name. A reduction over all entries reads the stored values as a
-vector whose entries are one run. The counts tell whether a part has elements that are not stored.
+Each reduction is one einsum over a semiring, such as max and + for the maximum. Only the product of complex entries is
+a scan. A reduction of a static tensor to a single number replaces the tensor by a vector of its values, which the
+vector stores as one run. The number of stored entries tells whether elements that are not stored are reduced, too.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def wide_sum(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
 
 
 def stored_extreme(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
-    """Return the smallest or largest stored entry of each part. Empty parts get the semiring's zero (inf, -inf, …)."""
+    """Return the least or largest stored entry along `reduced`; the semiring's zero (inf, -inf, …) if there is none."""
     if tensor.dtype == jnp.bool_:
         found = stored_extreme(name, tensor.astype(jnp.int8), reduced)
         return found > 0 if name == "max" else found != 0
@@ -65,7 +66,7 @@ def stored_extreme(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> j
 
 
 def stored_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
-    """Return the product of the stored entries of each part. The product of an empty part is 1."""
+    """Return the product of the stored entries along the dimensions `reduced`: 1 if there are no entries."""
     if not tensor.ndim:
         return tensor.values[0]
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
@@ -75,7 +76,11 @@ def stored_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
 
 
 def _complex_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
-    """Multiply complex entries by a scan over the entries, sorted by part, since kernels do not multiply them."""
+    """Return the product of complex entries along the dimensions `reduced`, by a scan.
+
+    Kernels do not compute products of complex entries. The scan reads the entries in the order of the elements of the
+    result to which they are reduced.
+    """
     kept = [dim for dim in range(tensor.ndim) if dim not in reduced]
     shape = tuple(tensor.shape[dim] for dim in kept)
     total = prod(shape)
@@ -98,7 +103,11 @@ def _complex_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
 def _product_within(
     before: tuple[jax.Array, jax.Array], after: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    """Combine two adjacent runs of sorted entries: return the last part, and the product of that part's entries."""
+    """Combine two adjacent ranges of the sorted entries that `_complex_product` scans.
+
+    A range is a pair: the index of the last entry's element of the result, and the product of the range's entries with
+    that index.
+    """
     return after[0], jnp.where(before[0] == after[0], before[1] * after[1], after[1])
 
 
@@ -124,8 +133,8 @@ def _array(x: SparseTensor | jax.Array) -> jax.Array:
 def as_run(tensor: SparseTensor) -> SparseTensor:
     """Return a vector of all stored values if the pattern is static. Any other tensor is returned unchanged.
 
-    The vector's pattern depends on nse alone. So one program serves all patterns with the same nse, and loops read no
-    coordinates.
+    The vector is stored as one run, so its pattern depends on nse alone. One program then serves all patterns with the
+    same nse, and loops read no coordinates.
     """
     if not isinstance(tensor.pattern, Pattern):
         return tensor
@@ -134,13 +143,17 @@ def as_run(tensor: SparseTensor) -> SparseTensor:
 
 @lru_cache(maxsize=64)
 def _run(nse: int) -> tuple[Pattern, Owner]:
-    """Return the pattern of `as_run` and the pattern's owner. The owner keeps memos of plans and programs alive."""
+    """Return the pattern of `as_run`, and an object that keeps the plans and programs for the pattern in memory."""
     pattern = Pattern((nse,), Format.of("(i) -> (i : range)", 1), (np.array([0, nse]), np.zeros(1, np.int64)))
     return pattern, pattern.owner()
 
 
 def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:
-    """Find whether parts along the dimensions `reduced` store all of their elements: never, always, or some."""
+    """Find whether all elements that are reduced to one element of the result are stored.
+
+    The answer is "always" or "never" if it is the same for each element of the result. Otherwise, or if it is not
+    known, the answer is "some".
+    """
     total = prod(tensor.shape[at] for at in reduced)
     if total > tensor.nse:
         return "never"
@@ -150,7 +163,7 @@ def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:
 
 
 def counts(tensor: SparseTensor, reduced: Sequence[int]) -> SparseTensor | jax.Array:
-    """The number of entries that each part stores, as an integer array."""
+    """The number of stored entries along the dimensions `reduced`, as an integer array."""
     counted: Any = tensor.pattern
     return einsum(subscripts_of(tensor, reduced), counted, out_format="dense", preferred_element_type=jnp.int32)
 

@@ -1,7 +1,8 @@
-"""Blocks: a relocation that leaves trailing dense levels unchanged moves blocks instead of single elements.
+"""Blocks: if a relocation leaves trailing dense levels unchanged, it moves blocks instead of single elements.
 
-A *block* has the elements of these levels. The *lead* of a tensor has the other levels. Dimensions of the lead keep
-their order. Values then have shape (positions of the lead, elements of a block).
+A *block* consists of the elements of these levels below one position. The *lead* of a tensor consists of the levels
+above its blocks. The dimensions of the lead have the same order as in the tensor. The values of a tensor then have the
+shape (positions of the lead, elements of a block).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from jsparse.formats import DynamicType, Format, Pattern
 
 @dataclass(frozen=True)
 class Lead:
-    """The split of a format into its lead and the levels of a block.
+    """The split of a format into trailing dense levels, the levels of a block, and all levels above: the lead.
 
     Attributes:
         dims: the dimensions of the lead.
@@ -55,10 +56,10 @@ def split_format(format: Format, shape: Sequence[int], carried: int) -> Lead:
 
 
 def lead_pattern(pattern: Pattern, lead: Lead) -> Pattern:
-    """Return the lead of a static pattern, which shares the pattern's index arrays."""
+    """Return the lead of a static pattern: the pattern without its blocks. It shares the index arrays."""
     return Pattern._trusted(lead.shape, lead.format, pattern.arrays, pattern.identity()) if lead.block else pattern
 
 
 def lead_type(type_: DynamicType, lead: Lead) -> DynamicType:
-    """Return the lead of a dynamic pattern's type, which has the same index arrays."""
+    """Return the lead of a dynamic pattern's type: the type without blocks, which has the same index arrays."""
     return DynamicType(lead.shape, lead.format, type_.nse // lead.elements) if lead.block else type_

@@ -30,16 +30,16 @@ class CoordinateMap(ABC):
         """Map the coordinates of n entries.
 
         Args:
-            rows: the coordinates. In padding they are out of range, and it does not matter what they are mapped to.
+            rows: the coordinates. In padding they are out of range, and what the map returns there does not matter.
             values: (n,) the values, if the map reads values.
             xnp: numpy or jax.numpy, whichever the arrays belong to.
 
-        Returns an array (n,) for each dimension of the result. Arrays (n, c) or (n, 1) make c copies per entry.
+        Returns an array (n,) for each dimension of the result. Arrays (n, c) or (n, 1) copy each entry c times.
         """
 
     @property
     def largest(self) -> int:
-        """The largest intermediate number, apart from coordinates, which decides between int32 and int64."""
+        """The largest number that the map computes besides coordinates. If it does not fit int32, int64 is used."""
         return 0
 
 

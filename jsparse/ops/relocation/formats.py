@@ -19,7 +19,7 @@ SMALL = 64  # plus this many
 
 
 def affordable(format: Format, shape: Sequence[int], entries: int) -> Format:
-    """Return the format, with its dense outer levels compressed if they need many more pointers than entries."""
+    """Return the format. Its dense outer levels become compressed if they have many more positions than `entries`."""
     outer = next((n for n, level in enumerate(format.levels) if not level.kind.is_full), 0)
     if prod(shape[dim] for dim in format.order[:outer]) <= SPARE_POINTERS * entries + SMALL:
         return format
@@ -74,8 +74,10 @@ def remaining_format(format: Format, parts: Sequence[int], listed: Collection[in
 
 
 def _is_torn(format: Format, last: Level, parts: Sequence[int]) -> bool:
-    """Whether the last remaining level would store entries that are not selected: the last remaining level
-    has gaps, and a removed lower level may lack coordinates."""
+    """Whether the last remaining level would store entries that are not selected.
+
+    This is so if the level has gaps, and if a level below it that is not dense is removed.
+    """
     below = format.levels[format.levels.index(last) + 1 :]
     return last.kind.has_gaps and not all(level.kind.is_full for level in below if not parts[level.dim])
 

@@ -13,7 +13,7 @@ from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
 
 def as_tensor(x: object, what: str) -> SparseTensor:
-    """Convert the operand of the function `what` to a SparseTensor with sound leaves.
+    """Convert the operand of the function `what` to a SparseTensor, and check its leaves.
 
     Raises DTypeError for a dense array, LeafError for leaves that do not fit the pattern.
     """

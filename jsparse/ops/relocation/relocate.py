@@ -42,7 +42,7 @@ class Relocation:
         format: the format of the result.
         carried: pairs (d, e): dimension d of the tensors becomes dimension e of the result, unchanged. Maps get None
             for dimension d if its level is a trailing dense level of all tensors and of the result.
-        capacity: the capacity of a dynamic result, in slots. The default is enough for a separate block per entry.
+        capacity: the capacity of a dynamic result, in slots. By default there is room for one block per entry.
     """
 
     maps: tuple[CoordinateMap, ...]
@@ -183,13 +183,13 @@ def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: in
 def _composed(
     gather: np.ndarray | None, picks: Sequence[np.ndarray | None], counts: Sequence[int]
 ) -> np.ndarray | None:
-    """Return for each slot of the result the index of its block among all tensors' blocks; None: slot n has block n.
+    """Return for each slot of the result the index of its block among the blocks of all tensors, or -1 for a gap.
 
-    A slot without an entry gets -1.
+    The result is None if slot n has block n.
 
     Args:
-        gather: for each slot, the index of the moved entry; None: slot n has moved entry n.
-        picks: for each tensor, the indices of the entries that are moved; None: all entries in their order.
+        gather: for each slot, the index of its block among the moved blocks. None means that slot n has block n.
+        picks: for each tensor, the indices of the blocks that are moved; None: all blocks in their order.
         counts: how many blocks each tensor has.
     """
     if all(picked is None for picked in picks):
@@ -205,7 +205,10 @@ def _composed(
 def _moved_rows(
     tensor: SparseTensor, pattern: Pattern, lead: Lead, one: CoordinateMap, target: Lead, wide: bool
 ) -> tuple[list[np.ndarray], np.ndarray | None]:
-    """Return the new coordinates of entries for each dimension of the lead, and the old slots (None: all in order)."""
+    """Return the new coordinates of a tensor's blocks, for each dimension of the result's lead, and their old slots.
+
+    The slots are those in `pattern`, the lead of the tensor. They are None if all blocks are moved in their order.
+    """
     rows: list[Any] = [None] * tensor.ndim
     for dim, row in zip(lead.dims, pattern.rows(), strict=True):
         rows[dim] = row.astype(np.int64) if wide else row
@@ -250,7 +253,7 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
 def _moved_entries(
     tensor: SparseTensor, lead: Lead, one: CoordinateMap, target: Lead, wide: bool
 ) -> tuple[Array, Array]:
-    """The new coordinates of entries, shape (dimensions of the lead, n), and their blocks, shape (n, elements)."""
+    """Return the new coordinates of blocks, shape (dimensions of the lead, n), and the blocks, shape (n, elements)."""
     if isinstance(tensor.pattern, DynamicPattern):
         coords = expand(tensor.pattern.arrays, lead_type(tensor.pattern.type, lead))
     else:
@@ -276,8 +279,8 @@ def joined_arrays(
 ) -> tuple[np.ndarray, ...] | None:
     """Return the index arrays of a tensor with the entries of all parts, in this order, at the mapped coordinates.
 
-    The result is None unless the parts have the result's format and follow one another along the dimension that is
-    stored first. Then no two parts share a parent in the levels below.
+    The result is None unless the maps are offsets, the parts have the result's format, and the parts follow one another
+    along the outermost level's dimension. Then each level has the positions of one part after the other.
     """
     offsets = [[by or 0 for by in one.offsets] for one in maps if isinstance(one, Offset)]
     if len(offsets) < len(maps) or any(part.format != format for part in parts):

@@ -24,7 +24,7 @@ def is_known(x: object) -> bool:
 
 
 def on_device(x: np.ndarray, operands: Sequence[Array] = ()) -> jax.Array:
-    """Convert a numpy array without other references to a JAX array that is known even during tracing."""
+    """Convert a numpy array, to which nothing else refers, to a JAX array that is known even during tracing."""
     with jax.ensure_compile_time_eval():
         return host.on_device([x], operands)[0]
 

@@ -150,7 +150,7 @@ def _without_sparse(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
 
 @dataclass(frozen=True)
 class _Kept(CoordinateMap):
-    """Leaves out all dimensions but `dims`."""
+    """A coordinate map that leaves out all dimensions but `dims`."""
 
     dims: tuple[int, ...]
 

@@ -1,4 +1,4 @@
-"""`diff`, and its inverse `cumulative_sum` where that stays sparse."""
+"""`diff`, and its inverse `cumulative_sum`, which works along trailing dense levels only."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def cumulative_sum(
     Args:
         axis: the dimension. It may be left out for a vector.
         dtype: the dtype of the sums, by default the dtype of jnp.cumulative_sum.
-        include_initial: whether the sums begin with an additional 0.
+        include_initial: whether the sums begin with an additional 0. This needs a tensor with dense levels alone.
 
     Along any other dimension the sums after an entry differ from 0, so the result would be dense: a PatternError says
     what to call instead. Raises ShapeError for an axis out of range.

@@ -30,7 +30,8 @@ def concatenate(
 ) -> SparseTensor:
     """Join tensors along an existing dimension, as jnp.concatenate does.
 
-    The result is dynamic if any tensor is. Its capacity is then the sum of all capacities.
+    The result is dynamic if any tensor is. Its capacity is then the sum of all capacities, or more if its format ends
+    with dense levels.
 
         >>> jsparse.concatenate([A, B], axis=1)
 
@@ -69,7 +70,10 @@ concat = concatenate
 
 
 def summed_capacity(tensors: Sequence[SparseTensor], shape: tuple[int, ...], format: Format) -> int | None:
-    """Return the capacity of a joined tensor: one block for each block of each tensor. None if formats differ."""
+    """Return a joined tensor's capacity: it has as many blocks of trailing dense levels as all tensors have together.
+
+    Returns None if a tensor does not have the format.
+    """
     if any(tensor.format != format for tensor in tensors):
         return None
     inner = format.trailing_dims
@@ -80,8 +84,9 @@ def summed_capacity(tensors: Sequence[SparseTensor], shape: tuple[int, ...], for
 def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str | None = None) -> SparseTensor:
     """Join tensors of the same shape along a new dimension, as jnp.stack does.
 
-    The result is dynamic if any tensor is. Its capacity is then the sum of all capacities. If all tensors have the same
-    levels, the new dimension is a dense level above these levels (but a stack of coo tensors is coo).
+    The result is dynamic if any tensor is. Its capacity is then the sum of all capacities, or more if its format ends
+    with dense levels. If all tensors have the same levels, the new dimension is a dense level above these levels (but a
+    stack of coo tensors is coo).
 
         >>> jsparse.stack([A, B]).shape
         (2, 1000, 800)
@@ -113,7 +118,10 @@ def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str 
 
 
 def _stacked_format(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, ...]) -> Format:
-    """Return the format with a dense level above the levels that all tensors share; coo for coo, else the default."""
+    """Return the default format of a stack: a dense level above the levels that all tensors share.
+
+    A stack of coo tensors is coo. If formats differ, the result is the default format of the shape.
+    """
     own, entries = tensors[0].format, sum(tensor.nse for tensor in tensors)
     if any(tensor.format != own for tensor in tensors):
         return default_in(shape, entries)
@@ -124,7 +132,7 @@ def _stacked_format(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, 
 
 
 def _stacked_capacity(tensors: Sequence[SparseTensor], target: Format, at: int) -> int | None:
-    """Return the sum of the capacities if every tensor has the result's trailing dense levels at its end, else None."""
+    """Return the sum of the capacities if every tensor ends with the result's trailing dense levels, else None."""
     inner = target.trailing_dims
     for tensor in tensors:
         own = tensor.format.trailing_dims
@@ -214,7 +222,7 @@ def as_row(vector: SparseTensor) -> SparseTensor:
 
 @dataclass(frozen=True)
 class _Inserted(CoordinateMap):
-    """Inserts a dimension in which all entries have the same coordinate."""
+    """A coordinate map that inserts a dimension, in which all entries have the same coordinate."""
 
     axis: int
     coordinate: int

@@ -37,8 +37,8 @@ def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None 
 
     Args:
         k: an integer, which may be traced: one program serves every k.
-        nse: the capacity of a dynamic result. The default has k entries for each row, or the tensor's nse if that is
-            less or k is traced. For a static result `nse` is an upper bound that is checked.
+        nse: the capacity of a dynamic result. The default is enough for k entries in each row, or it is the tensor's
+            nse if this is less or k is traced. For a static result `nse` is an upper bound that is checked.
 
     Raises ShapeError for a negative k or an axis out of range, DTypeError for complex numbers, PatternError if the
     entries exceed `nse`.
@@ -65,7 +65,7 @@ def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: boo
 
     In each row the negative entries come first, then the zeros, then the other entries; NaN is last. So sorting moves
     the stored entries and adds none. The result is static if the pattern and the values are known, else it is dynamic
-    with the tensor's nse. It is differentiable in the values.
+    with the tensor's nse, or a larger nse if the format ends with dense levels. It is differentiable in the values.
 
         >>> jsparse.sort(A)
 
@@ -207,7 +207,10 @@ def _largest(rows: Rows, values: Array, count: jax.Array | int, axis: int, xnp: 
 
 @dataclass(frozen=True)
 class _Sorted(CoordinateMap):
-    """Moves each entry along `axis`, of size `size`, to its place in the sorted row, reversed if `descending`."""
+    """A coordinate map that moves each entry along `axis` to its place in the sorted row.
+
+    `size` is the size of this dimension. The order is descending if `descending` is True.
+    """
 
     reads_values: ClassVar[bool] = True
     axis: int

@@ -94,7 +94,11 @@ def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
 
 
 def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> SparseTensor:
-    """Repeat each dimension as `counts` says: element by element if `neighbours`, else all elements in sequence."""
+    """Repeat the elements along each dimension d `counts[d]` times.
+
+    If `neighbours`, the copies of one element are adjacent, as in `repeat`. Otherwise the copies of the whole tensor
+    are adjacent, as in `tile`.
+    """
     trailing = tensor.format.trailing_dims
     if not tensor.format.is_dense:
         for dim in trailing:
@@ -135,7 +139,7 @@ def _widened(tensor: SparseTensor, dim: int, size: int) -> SparseTensor:
 
 @dataclass(frozen=True)
 class _Copies(CoordinateMap):
-    """Copies each entry. The number of copies is the product of `counts`."""
+    """A coordinate map that copies each entry, by the rules of `_copied`."""
 
     sizes: tuple[int, ...]
     counts: tuple[int, ...]

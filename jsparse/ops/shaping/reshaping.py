@@ -39,7 +39,7 @@ def reshape(a: SparseLike, shape: int | Sequence[int], order: str = "C") -> Spar
 
         >>> jsparse.reshape(A, (-1, 100))
 
-    The dtype stays. Raises ShapeError if the sizes do not fit, or if computed positions exceed int64;
+    The dtype stays. Raises ShapeError if the sizes do not fit, or if computed offsets exceed int64;
     NotYetSupportedError for another order; DTypeError if a dynamic tensor needs int64 but x64 is off.
     """
     return _reshape(as_tensor(a, "reshape"), shape, order)
@@ -102,7 +102,7 @@ def _completed(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[int, .
 def reshaped(
     tensor: SparseTensor, shape: tuple[int, ...], format: Format | None = None, capacity: int | None = None
 ) -> SparseTensor:
-    """Reshape a tensor to a shape with the same number of elements, in the given format or (None) a similar one.
+    """Reshape a tensor to a shape with the same number of elements, in `format` or, without it, a similar format.
 
     `capacity` is the capacity of a dynamic result, by default enough for any format.
     """
@@ -119,7 +119,7 @@ def reshaped(
 
 
 def _without_entries(tensor: SparseTensor, shape: tuple[int, ...], format: Format | None) -> SparseTensor:
-    """Return the tensor, without values, of a shape that has no elements."""
+    """Return an empty tensor of a shape that has no elements, with the dtype of `tensor`."""
     target = format or default_in(shape, 0)
     if isinstance(tensor.pattern, DynamicPattern):
         return SparseTensor._unchecked(tensor.values[:0], DynamicPattern.empty(dynamic_type(shape, target, 0)))
@@ -166,10 +166,11 @@ def _in_blocks(tensor: SparseTensor, count: int, sizes: tuple[int, ...]) -> Spar
 
 @dataclass(frozen=True)
 class Reshaped(CoordinateMap):
-    """Keeps each entry's position in C order, in another shape. The last `own` dimensions of both shapes are equal.
+    """A coordinate map to another shape that keeps each entry's offset in C order.
 
-    Dimensions are merged and split within groups with equal products of sizes, so that positions are computed over as
-    few dimensions as possible: (10⁹, 10⁹, 10⁹) to (10¹⁸, 10⁹) needs no number above 10¹⁸.
+    The last `own` dimensions of both shapes are equal. Dimensions are merged and split within groups with equal
+    products of sizes, so that offsets are computed over as few dimensions as possible: (10⁹, 10⁹, 10⁹) to (10¹⁸, 10⁹)
+    needs no number above 10¹⁸.
     """
 
     old: tuple[int, ...]
@@ -191,7 +192,7 @@ class Reshaped(CoordinateMap):
 
     @property
     def largest(self) -> int:
-        """The largest position."""
+        """The largest number of elements in a group of dimensions. Computed offsets are less."""
         return max((prod(self.old[dim] for dim in old) for old, _ in self.groups), default=0)
 
     def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
@@ -205,7 +206,7 @@ class Reshaped(CoordinateMap):
 
 
 def _merged(rows: Sequence[Array], sizes: Sequence[int], zero: Array) -> Array:
-    """Compute the positions in C order in a tensor of these sizes."""
+    """Compute offsets in C order from coordinates `rows` in a tensor of these sizes."""
     position = zero
     for row, size in zip(rows, sizes, strict=True):
         position = position * size + row

@@ -86,7 +86,7 @@ def _permuted(tensor: SparseTensor, one: CoordinateMap, moved: Sequence[int]) ->
 
 @dataclass(frozen=True)
 class _Flipped(CoordinateMap):
-    """Reverses each dimension whose size is given; a dimension with None stays."""
+    """A coordinate map that reverses each dimension whose size is given, and keeps the dimensions with None."""
 
     sizes: tuple[int | None, ...]
 
@@ -96,7 +96,10 @@ class _Flipped(CoordinateMap):
 
 @dataclass(frozen=True)
 class _Rolled(CoordinateMap):
-    """Adds shifts to coordinates, modulo the sizes. `shifts` has a pair 0 < shift < size, or None, per dimension."""
+    """A coordinate map that adds shifts to coordinates, modulo the sizes.
+
+    `shifts` has a pair (shift, size) with 0 < shift < size for each dimension, or None if the dimension has no shift.
+    """
 
     shifts: tuple[tuple[int, int] | None, ...]
 

@@ -19,7 +19,7 @@ from jsparse.base.arrays import Array
 
 
 def ordered(x: Array) -> Array:
-    """Map real numbers to unsigned integers in the same order. 0 and -0 are equal; NaN is above or below the rest."""
+    """Map real numbers to unsigned integers in the same order. 0 and -0 are equal; NaN is above all, -NaN below."""
     xp, x = _namespace(x), _widened(x)
     if x.dtype.kind == "u":
         return x
@@ -61,8 +61,8 @@ def largest(keys: Any, valid: Any, k: Any) -> Array:
 def _end(mask: Array, k: jax.Array) -> jax.Array:
     """Return an index before which the mask has k True elements, or the length if the mask has fewer than k.
 
-    The True elements of each row are counted first, and the cumulative sum runs over one row only: `jnp.cumsum` over
-    all elements would cost about as much as the search for the k-th largest number.
+    The mask is split into rows of equal length. Cumulative sums run over the numbers of True elements of the rows, and
+    over one row: `jnp.cumsum` over all elements would cost about as much as the search for the k-th largest number.
     """
     width = max(1, math.isqrt(mask.size))
     rows = jnp.pad(mask, (0, -mask.size % width)).reshape(-1, width)
@@ -103,7 +103,7 @@ def _namespace(x: Array) -> ModuleType:
 
 
 def _widened(x: Array) -> Array:
-    """Convert `x` to a dtype of entire bytes that numpy itself has, so that the result can be viewed as integers."""
+    """Convert `x` to one of numpy's own dtypes with whole bytes, so that the result can be viewed as integers."""
     if x.dtype == np.bool_:
         return x.astype(np.uint8)
     if jnp.issubdtype(x.dtype, jnp.integer):

@@ -26,7 +26,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: int | None = None) -> SparseTensor:
-    """Among coordinates that are not stored yet, add entries of value 0 at the `k` with the largest scores.
+    """Add `k` entries of value 0 at coordinates that are not stored yet: where the scores are largest.
 
         >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
 
@@ -84,9 +84,9 @@ def _capacity(base: SparseTensor, k: int) -> int:
 def _with_new(
     base: SparseTensor, scores: SparseTensor | jax.Array, k: jax.Array, most: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the coordinates and values of the tensor's entries, followed by k new entries, at most `most`.
+    """Return the coordinates and values of the tensor's entries, followed by k new entries of value 0.
 
-    Coordinates in unused columns are out of range.
+    `most` is a known upper bound on k. Columns that hold no entry have coordinates out of range.
     """
     coords = coordinates(base.pattern)
     new = _new_entries(base, scores, k, most).astype(coords.dtype)
@@ -119,7 +119,7 @@ def _chosen(scores: Array, free: Array, k: Array | int) -> Array:
 
 
 def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array | int) -> SparseTensor:
-    """Build the static result on the host, where nothing is compiled for a pattern."""
+    """Build the static result on the host, since XLA would compile a program for each pattern."""
     pattern = tensor.pattern
     assert isinstance(pattern, Pattern)
     rows = pattern.rows()
@@ -168,7 +168,7 @@ def _as_scores(scores: TensorLike, shape: tuple[int, ...]) -> SparseTensor | Arr
 
 
 def _count(k: Any, nse: int | None, size: int) -> tuple[Any, int]:
-    """Return the number of new entries from `size` scores, and a known upper bound, which is `nse` if k is traced."""
+    """Convert k to the number of new entries. Also return an upper bound: k if it is known, `nse` if k is traced."""
     count, known = known_count(k)
     if count is None:
         raise ShapeError(

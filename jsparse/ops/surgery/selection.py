@@ -28,7 +28,7 @@ def is_traced(*arrays: object) -> bool:
 
 
 def known_count(x: Any) -> tuple[Any, int | None]:
-    """Return a number of entries `x`, and the same number as an int, or None in place of the int if `x` is traced.
+    """Return the number of entries `x` twice: as it is, and as an int, which is None if `x` is traced.
 
     A negative traced number becomes 0. The result is (None, None) unless `x` is a traced integer or an integer >= 0.
     """

@@ -1,14 +1,16 @@
-"""Operands and results of steps, as the search for a contraction path sees them, and estimates of their entries.
+"""Descriptions of operands and of results of steps for the contraction path search, and estimates of their entries.
 
-Entries that are spread evenly meet at ∏ sizes · ∏ densities index tuples. The entries of graphs are not spread evenly:
-vertices with many entries account for most of the work. So the estimates use the degree sequences of static patterns.
+If entries are spread evenly, operands meet at ∏ sizes · ∏ densities index tuples. The entries of graphs are not spread
+evenly: vertices with many entries account for most of the work. So the estimates use the degrees of static patterns,
+which are the numbers of entries at each coordinate of a dimension.
 At an index that two operands share, the number of pairs of entries that meet is Σ_x d(x)·e(x), where d and e count the
 entries at coordinate x. This is exact for two operands. Several shared indices are taken as independent (Ioannidis, The
 History of Histograms, VLDB 2003).
 
-The coordinate tuples of a result are cells into which combinations of entries fall. A cell stays empty with probability
-exp(-λ) if λ combinations are expected in it (Poisson), and λ is proportional to the degrees of its coordinates. So the
-cells at vertices of high degree fill up first. Vertices of similar degree are treated as one group (`degree_groups`).
+A coordinate tuple of a result is called a cell. Each combination of operands' entries that meet adds to one cell. A
+cell stays empty with probability exp(-λ) if λ combinations are expected in it (Poisson), and λ is proportional to the
+degrees of its coordinates. So the cells at vertices of high degree fill up first. Vertices of similar degree are
+treated as one group (`degree_groups`).
 """
 
 from __future__ import annotations
@@ -31,14 +33,16 @@ from jsparse.planning.term import Term
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Degrees:
-    """How entries are spread over the coordinates of an index, relative to one dimension of a static pattern.
+    """How the entries of an operand, or of a step's result, are spread over the coordinates of one index variable.
+
+    Coordinates that have similar degrees in a static pattern form a group. The entries are counted for each group.
 
     Attributes:
-        pattern: the static pattern, whose coordinates are grouped by degree.
-        dim: the dimension of the pattern.
+        pattern: the static pattern by which coordinates are grouped.
+        dim: the dimension of that pattern to which the coordinates belong.
         counts: the number of coordinates in each group.
-        shares: the share of the pattern's entries in each group.
-        weights: the share of the described entries in each group, divided by `shares`.
+        shares: the share of that pattern's entries in each group.
+        weights: the share of the described operand's or result's entries in each group, divided by `shares`.
     """
 
     pattern: Pattern
@@ -59,22 +63,23 @@ class Item:
     """An operand or the result of a step. A search has one item for each combination of members and index variables.
 
     Attributes:
-        members: the indices of the operands whose product it is.
+        members: the indices of the operands whose product the item is.
         indices: its index variables, each once.
         stored: the expected number of index tuples that its sparse levels store; 1 if it is dense.
         levels: the index variables of its sparse levels, in the order of storage; none if it is dense.
-        form: a key that is equal for items with equal values, up to the names of index variables.
+        form: a key that two items share if their values are equal up to the names of index variables.
         spread: a function that returns how the stored tuples are spread over each index variable, where that is known.
         traced: whether its pattern is dynamic.
-        relates: whether it is an index relation. The product of two relations would have values, so it is no step.
-        restricts: whether it has values or loops walk it. Otherwise it is a bare pattern that stores every element.
-        repeats: whether one index variable stands for several of its dimensions.
+        relates: whether it is an index relation. No step multiplies two relations, since the product would have values.
+        restricts: whether it has values or sparse levels. Otherwise it is a bare pattern that stores every element.
+        repeats: whether it has the same index variable in several dimensions.
         is_bare: whether it is a pattern without values.
-        is_list: whether its coordinates are a list, in which loops over other patterns cannot locate a row.
-        pattern: the static pattern of an operand, which has an index variable for each dimension.
-        dims: the dimension of each index variable.
+        is_list: whether coordinates may repeat in its first level. Loops over other patterns cannot locate a row there.
+        pattern: the core of a static pattern on which it lies, with a different index variable in each dimension; None
+            if there is no such pattern.
+        dims: the dimension of `pattern` for each index variable.
         bounds: for a result, the static operands of two or more dimensions whose patterns contain all of its entries.
-        walked: the index variables that loops over its pattern bind.
+        walked: the index variables in `levels`, as a set.
     """
 
     members: frozenset[int]
@@ -100,7 +105,7 @@ class Item:
 
     @property
     def degrees(self) -> Mapping[IndexVar, Degrees]:
-        """The result of `spread`, computed at first use, since not every item is multiplied."""
+        """How the stored tuples are spread over each index variable. The attribute `spread` is called at first use."""
         if not self._degrees:
             self._degrees.append(self.spread())
         return self._degrees[0]
@@ -113,14 +118,15 @@ class Item:
     def moved(self, kept: frozenset[IndexVar]) -> float:
         """The number of stored tuples that a product has to reorder if it keeps the index variables `kept`.
 
-        All tuples are reordered if a summed variable is stored outside of a kept variable; otherwise none is.
+        All tuples are reordered if the level of a summed variable is above the level of a kept variable; otherwise none
+        is.
         """
         kinds = [v in kept for v in self.levels]
         return self.stored if any(not a and b for a, b in pairwise(kinds)) else 0.0
 
 
 def operand_item(product: Term, number: int) -> Item:
-    """Make the item of an operand."""
+    """Make the `Item` that describes the operand with the index `number`."""
     x, indices, value = product.operands[number], product.indices[number], product.values[number]
     core = x.core
     if core is None:
@@ -144,7 +150,7 @@ def operand_item(product: Term, number: int) -> Item:
 
 
 def _degrees_of(pattern: Pattern, dims: Mapping[IndexVar, int]) -> dict[IndexVar, Degrees]:
-    """The degrees of a static pattern, whose dimensions have these index variables."""
+    """How the entries of a static pattern are spread over each dimension. `dims` has the dimension of each variable."""
     return {v: Degrees.of(pattern, dim) for v, dim in dims.items()}
 
 
@@ -163,25 +169,28 @@ Names = frozenset[IndexVar]
 
 
 def skew(first: Degrees, second: Degrees) -> float:
-    """The ratio of the number of pairs of entries with equal coordinates to the number for evenly spread entries."""
+    """The number of pairs of entries with equal coordinates, divided by the number if entries were spread evenly.
+
+    A pair has one entry described by `first` and one described by `second`. Ratios near 1 are returned as 1.
+    """
     pairs = pairs_of_groups(first.pattern, first.dim, second.pattern, second.dim)
     found = float(first.weights @ pairs @ second.weights)
     return found if found > EVEN or found < 1 / EVEN else 1.0
 
 
 class Cells:
-    """The cells of a result, into which combinations of entries fall.
+    """An estimate of how many coordinate tuples (cells) of a result have an entry.
 
     Attributes:
         total: the expected number of cells that are not empty.
     """
 
     def __init__(self, count: float, sizes: Mapping[IndexVar, int], degrees: Mapping[IndexVar, Degrees]) -> None:
-        """Distribute `count` combinations over the cells.
+        """Estimate the cells that `count` combinations of operands' entries reach. Each combination adds to one cell.
 
         Args:
-            sizes: the size of each index of the cells.
-            degrees: how the combinations are spread, for the indices where that is known.
+            sizes: the size of each index variable of the result.
+            degrees: how the combinations are spread, for the index variables where that is known.
         """
         self.known = {v: degrees[v] for v in [v for v in sizes if v in degrees][:GROUPED]}
         even = np.array(float(prod([n for v, n in sizes.items() if v not in self.known])))
@@ -193,7 +202,7 @@ class Cells:
         self.total = float(self.filled.sum())
 
     def spread(self) -> dict[IndexVar, Degrees]:
-        """How the cells that are not empty are spread over each index."""
+        """How the cells that are not empty are spread over each index variable, where that is known."""
         if not self.total:
             return {}
         found = {}
@@ -204,13 +213,14 @@ class Cells:
 
 
 class Binding(NamedTuple):
-    """The effect of a loop over an index variable on the number of tuples.
+    """How a loop over an index variable changes the number of index tuples that the loops reach.
 
     Attributes:
-        factor: the tuples inside the loop for each tuple outside.
-        fan: the coordinates in a segment of the shortest level, for each tuple outside.
+        factor: the number of tuples inside the loop, divided by the number outside of it.
+        fan: the number of coordinates that the loop visits for each tuple outside: a segment of the shortest level.
         items: the number of items that have the variable.
-        stored: for each n, the smallest number of distinct tuples that an item with exactly n bound variables stores.
+        stored: n → the least number of distinct tuples that an item stores if the loops bind n of its variables. It
+            bounds the number of tuples inside the loop if n variables are bound in all.
     """
 
     factor: float
@@ -219,16 +229,16 @@ class Binding(NamedTuple):
     stored: Mapping[int, float]
 
     def tuples(self, outside: float, count: int) -> float:
-        """The number of tuples inside the loop, where `count` variables are bound.
+        """The number of tuples inside the loop, if this loop and the loops around it bind `count` variables.
 
-        `outside` is the product of the factors of the loops around it.
+        `outside` is the product of the attributes `factor` of the loops around it.
         """
         # If an item has all bound variables, the loops cannot reach more tuples than it stores.
         return min(outside * self.factor, self.stored.get(count, inf))
 
 
 class Estimates:
-    """Estimates for the items of one product, each computed once. Sets of index variables are bit masks.
+    """Estimates for the items (operands, results of steps) of one product. Sets of index variables are bit masks.
 
     Attributes:
         sizes: the sizes of index variables.
@@ -261,7 +271,7 @@ class Estimates:
         return item.stored * self.volume([v for v in item.indices if v not in item.levels])
 
     def projected(self, item: Item, bound: int) -> float:
-        """Project the stored tuples of an item to the variables `bound`. Returns the number of distinct tuples."""
+        """The expected number of distinct tuples if the stored tuples of an item keep only the variables `bound`."""
         if not bound:
             return min(item.stored, 1.0)
         key = item, bound
@@ -308,7 +318,7 @@ class Estimates:
         return Binding(factor, fan, len(items), stored)
 
     def _met(self, items: tuple[Item, ...], var: IndexVar, inside: int) -> float:
-        """The ratio of the number of tuples at which items meet to the number for even, independent entries."""
+        """The number of tuples at which items meet, divided by the number if entries were even and independent."""
         factor, left = 1.0, [item for item in items if var in item.degrees]
         # A factor for every pair would count the same skew several times, so there is one for each edge of a tree.
         tree = left[:1]
@@ -321,10 +331,11 @@ class Estimates:
         return factor
 
     def _met_within(self, first: Item, second: Item, var: IndexVar, inside: int) -> float:
-        """The correction factor for two items that lie within static operands with the same index variables.
+        """The number of tuples at which two items meet, divided by the number if their entries were independent.
 
-        The factor applies at the loop that binds the last of these variables. If several pairs of operands qualify, the
-        factor farthest from 1 is taken.
+        A static operand may contain all entries of an item. The ratio is estimated if each item has such an operand,
+        and both operands have the same index variables. It applies at the loop that binds the last of these variables,
+        and is 1 elsewhere. If several pairs of operands qualify, the ratio farthest from 1 is taken.
         """
         masks = [[(x, self.mask(x)) for x in item.within] for item in (first, second)]
         ones, others = ([x for x, mask in of if mask & self.bits[var] and not mask & ~inside] for of in masks)
@@ -332,9 +343,10 @@ class Estimates:
         return max(found, key=lambda share: abs(log(share)), default=1.0)
 
     def _closed(self, items: tuple[Item, ...], others: Sequence[Item], inside: int) -> float:
-        """The correction factor for the triangles ij, jk, ik that a loop completes.
+        """The number of triangles ij, jk, ik that a loop completes, divided by the number for independent entries.
 
-        Two of `items` meet at the loop's variable, and one of `others` has their two other index variables.
+        Two of `items` meet at the loop's variable, and one of `others` has their two other index variables. The result
+        is the product over all such triples, and 1 if there is none.
         """
         factor = 1.0
         for one, two in combinations([x for x in items if x.pattern is not None and len(x.levels) == 2], 2):
@@ -345,10 +357,10 @@ class Estimates:
         return factor
 
     def _triangles(self, *sides: Item) -> float:
-        """The ratio of the number of triangles of three operands to the number for independent entries.
+        """The number of triangles of three operands, divided by the number if their entries were independent.
 
-        The ratio is estimated from a sample of the pairs of entries of two operands. A banded matrix, for instance, has
-        more triangles than independent entries, since the ends of its edges are near each other.
+        The ratio is estimated from a sample of the pairs of entries of two operands. It is large for a banded matrix,
+        for instance: if i is near j and j is near k, then i is near k.
         """
         key = frozenset(sides)
         if key not in self._triangles_found:
@@ -365,7 +377,7 @@ class Estimates:
         return self._triangles_found[key]
 
     def _share(self, item: Item, bound: int) -> float:
-        """The ratio of the tuples of the variables `bound` that an item stores to all tuples of these variables."""
+        """The share of all tuples of the index variables `bound` that an item stores."""
         if not bound:
             return 1.0
         key = item, bound
@@ -382,9 +394,9 @@ class Estimates:
         return self._skews[key]
 
     def _coincidence(self, first: Item, second: Item) -> float:
-        """Estimate the number of entries that two operands share, relative to independent entries, from a sample.
+        """The number of entries that two operands share, divided by the number if their entries were independent.
 
-        The operands have the same index variables.
+        The ratio is estimated from a sample. The operands have the same index variables.
         """
         assert first.pattern is not None
         assert second.pattern is not None

@@ -1,9 +1,9 @@
-"""Prices of loop nests and of steps, in scalar multiply-adds.
+"""Prices of loop nests and of steps, in scalar multiply-adds. A price is the sum of the costs of
 
-tuples that meet     each takes a multiply-add, or less in vector lanes
-positions visited    by loops over sparse levels, with a search where several patterns meet
-entries to move      gathered into another order, if a factor stores a summed index outside of a kept one
-entries of a result  written and read once more; at most the product of the sizes of its indices
+tuples that meet     a multiply-add for each tuple, or less in vector lanes
+positions visited    a visit for each position of the sparse levels, and a search where several patterns meet
+entries to move      a gather into another order, if the level of a summed index is above the level of a kept index
+entries of a result  a write and a later read for each entry of an intermediate result
 """
 
 from __future__ import annotations
@@ -93,8 +93,9 @@ def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimat
 
 
 def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Estimates) -> tuple[float, float]:
-    """Price the loops over sparse levels, including moved entries. Returns the cost and the number of tuples inside.
+    """Price the loops over sparse levels. Returns the cost, and the number of tuples that the innermost loop reaches.
 
+    The cost includes the work of moving entries into the order of the loops.
     Two orders of loops are compared: the order that leaves the fewest tuples, for which values may have to be moved,
     and the order that follows the storage orders as far as they agree.
     """
@@ -116,7 +117,11 @@ def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Esti
 
 
 def _moved(item: Item, order: Sequence[IndexVar], kept: Names) -> float:
-    """The cost to sort a dynamic pattern, to gather values in the order of the loops, or to sum in memory."""
+    """The cost that the order of the loops adds for an item.
+
+    If the loops do not follow the item's storage order, a dynamic pattern is sorted, and values on a static pattern are
+    gathered. If they follow it, sums are kept in memory where a summed variable is outside of a kept variable.
+    """
     is_moved = [v for v in order if v in item.walked] != list(item.levels)
     if item.traced and (is_moved or (item.is_list and order[0] != item.levels[0])):
         return sort_cost(round(item.stored))
@@ -132,12 +137,17 @@ def _loops(
     first: Names,
     estimates: Estimates,
 ) -> tuple[list[IndexVar], float, float]:
-    """Find a greedy order of loops over the sparse levels of the items, its cost, and the number of tuples inside.
+    """Choose an order of loops over the sparse levels of the items, greedily.
 
-    The next loop is over the index variable that leaves the fewest tuples; ties follow the order of storage. Dynamic
-    patterns are walked as they are stored, or one of them is sorted first. A loop visits the shortest of the levels
-    that meet at its variable, and searches in the others. All but one of the
-    variables `first` come before all other variables.
+    Returns the order, its cost, and the number of tuples that the innermost loop reaches.
+
+    The next loop is over the index variable that leaves the fewest tuples; ties follow the order of storage. A loop
+    visits the shortest of the levels that meet at its variable, and searches in the others.
+
+    Args:
+        levels: the items that have each index variable.
+        before: for each index variable, the variables whose loops come first, as far as that is possible.
+        first: index variables. Their loops, except for the last one, come before the loops over all other variables.
     """
     left, outer = dict(levels), set(first)
     order, bound, cost, tuples, unbounded = list[IndexVar](), 0, 0.0, 1.0, 1.0

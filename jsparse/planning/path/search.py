@@ -7,20 +7,22 @@ neither the result nor another value has. The last step multiplies all remaining
     two values
     a sparse value and     all in one nest: `ij,ik,jk->ij`, where a product of the dense values alone would be large
     several dense values
-    all values that have   all in one nest, which eliminates the variables (Dechter, Bucket elimination, 1999)
-    one or two given
-    summed index variables
-    such values and a      all in one nest, which computes the product only where the sparse value stores entries (a
-    sparse value that has  masked product in GraphBLAS): the first three values of `ij,il,lj,jk->ik`
-    indices of the product
+    a bucket: all values   all in one nest, which eliminates the variable, or both variables (Dechter, Bucket
+    that have a chosen     elimination, 1999)
+    summed index variable,
+    or either of two
+    a bucket, and a sparse all in one nest, which computes the bucket's product only where the sparse value stores
+    value that only has    entries (a masked product in GraphBLAS): the first three values of `ij,il,lj,jk->ik`
+    index variables of
+    the bucket's product
 
 The search prices every sequence of steps: its states are partitions of the operands. Equal steps, such as the two
 products A·A in `ij,jk,kl,li->`, are computed once.
 
-Three rules exclude steps. A product that a sparse operand samples is never formed densely (`ij,ik,jk->ij`). The pattern
-of a sparse result comes only from sparse intermediates and from numbers. A dense intermediate is at most `LARGER` times
-as large as all operands together or as the result, or its step takes many multiply-adds for each of its entries.
-With more than `EXHAUSTIVE` operands, the first steps are chosen greedily.
+Three rules exclude steps. A product that a sparse operand samples is never formed densely (`ij,ik,jk->ij`). If the
+result is sparse, an intermediate that keeps an index variable of a sparse factor is sparse, too. A dense intermediate
+has at most `LARGER` times the entries of all operands together, or of the result. It may have more entries if its step
+takes many multiply-adds for each of them. With more than `EXHAUSTIVE` operands, the first steps are chosen greedily.
 """
 
 from __future__ import annotations
@@ -58,11 +60,11 @@ class Step:
     """A product that is computed before the last product.
 
     Attributes:
-        operands: the numbers of the factors: operands are counted first, then results of earlier steps.
+        operands: the number of each factor. Numbers count the operands first, then the results of earlier steps.
         indices: the index variables of the step's result.
         is_dense: whether the result is a dense array.
-        members: the operands of the full product that are multiplied in the step's result.
-        stored: the expected number of index tuples that its sparse levels store.
+        members: the operands of the full product whose product is the step's result.
+        stored: the expected number of index tuples that the sparse levels of the result store.
     """
 
     operands: tuple[int, ...]
@@ -130,11 +132,11 @@ class _Search:
         self.nests: dict[frozenset[Item], float] = {}
 
     def may_pay(self) -> bool:
-        """Whether a path can have steps at all.
+        """Whether a path can have steps at all. If it cannot, no search is needed.
 
-        A path with steps needs three operands; or static operands whose common entries can be found before a sum; or a
-        sparse operand that alone has some summed index variable, and that lacks some index variable of the other
-        operand (of the result, if there is one operand).
+        Three operands can be multiplied in steps. With fewer operands, a step may find the common entries of static
+        operands before a sum. Or it may sum an index variable that only one sparse operand has. This operand must lack
+        some index variable of the other operand (or of the result, if there is one operand).
         """
         operands, names = self.product.operands, [set(indices) for indices in self.product.indices]
         if len(operands) > 2 or any(not self.kept.issuperset(_names(met)) for met in _meetings(self.items)):
@@ -144,11 +146,11 @@ class _Search:
         return any(x.core is not None and not own <= self.kept | other and not other <= own for x, own, other in pairs)
 
     def cheapest(self) -> _Plan:
-        """Find the cheapest of several plans, which differ in the sums before all other steps.
+        """Find the cheapest of several plans. They differ in the index variables that are summed before other steps.
 
-        An index variable that only one operand has may be summed first: in no operand, in all operands, or in all
-        operands but one. The last choice is tried if all sparse operands that are connected to that one operand have
-        something to sum first.
+        An index variable that only one operand has may be summed first. This is done in no operand, in all operands, or
+        in all operands but one. An operand is left out only if all sparse operands in its connected component have
+        something to sum first (`_connected`).
         """
         alone = [item for item in self.items if self._alone(item, self.items) is not None]
         plans = [self._from(self.items)]
@@ -162,7 +164,7 @@ class _Search:
         return min(plans, key=lambda plan: plan[0])
 
     def _after(self, alone: Sequence[Item]) -> _Plan:
-        """Make the plan that first sums, in each of these items, the index variables that no other value has."""
+        """Make the plan whose first steps sum, in each item of `alone`, the index variables that no other value has."""
         state, cost, merges = self.items, 0.0, list[_Merge]()
         for item in alone:
             found = self._alone(item, state)
@@ -173,10 +175,10 @@ class _Search:
         return cost + below, (*merges, *later)
 
     def _from(self, state: _State) -> _Plan:
-        """The plan of a product of these values: greedy steps while there are many, then the best sequence of steps.
+        """The plan of a product of these values: greedy steps while there are many values, then the best steps.
 
-        A greedy step minimizes the cost of the step plus the cost of one nest over all values that are left. A single
-        greedy step may not pay, so the plans that stop after each greedy step are compared, too.
+        A greedy step minimizes its own cost plus the cost of one nest over all values that remain after it. Later
+        greedy steps may not pay, so the plans that stop after each greedy step are compared, too.
         """
         cost, merges = 0.0, tuple[_Merge, ...]()
         found: _Plan = (self.nest(state), ())
@@ -190,7 +192,10 @@ class _Search:
         return min(found, (cost + below, (*merges, *later)), key=lambda plan: plan[0])
 
     def _next(self, state: _State, most: float) -> tuple[float, _Merge, _State] | None:
-        """Find the step whose cost plus a nest over the values left is least; None if all steps cost `most` or more."""
+        """Find the best greedy step; None if all steps cost `most` or more.
+
+        The best step has the least sum of its own cost and the cost of one nest over the values that remain.
+        """
         chosen, least = None, inf
         for step in sorted(self._steps(state), key=lambda step: step[0]):
             if step[0] >= min(least, most):
@@ -249,11 +254,12 @@ class _Search:
     def _step(
         self, factors: tuple[Item, ...], state: _State, keeps_all: bool = False, as_pattern: bool = False
     ) -> tuple[float, Item] | None:
-        """The cost and the result of a step that multiplies some items; None if the rules exclude the step.
+        """The cost and the result of a step that multiplies some items; None if the step is not allowed.
 
         Args:
-            keeps_all: whether the result keeps all index variables, or only those that are needed later.
-            as_pattern: whether to price a sparse result where the rules say dense. The result must be mostly empty.
+            keeps_all: whether the result keeps all index variables, or only the variables that are needed later.
+            as_pattern: whether to price a mostly empty result as a sparse one, although it would be dense by the rules
+                in `planning.output`.
         """
         key = frozenset(factors), keeps_all, as_pattern
         if key not in self.merged:
@@ -275,7 +281,7 @@ class _Search:
     def _product(
         self, factors: tuple[Item, ...], needed: frozenset[IndexVar], as_pattern: bool
     ) -> tuple[float, float, Item] | None:
-        """The work, the multiply-adds and the result of a product; None if the result cannot be stored."""
+        """The price of a product's loops, its number of multiply-adds, and its result; None if it cannot be a step."""
         factors = _in_order(factors)
         every = tuple(dict.fromkeys(v for item in factors for v in item.indices))
         indices = tuple(v for v in every if v in needed)
@@ -315,18 +321,21 @@ class _Search:
 
     @staticmethod
     def _is_full(sparse: Sequence[Item], levels: tuple[IndexVar, ...]) -> bool:
-        """Whether the only sparse factor of a product is static, and stores every coordinate of its only level."""
+        """Whether a result with one level is known to have an entry at every coordinate.
+
+        This is known if its only sparse factor is static, and has an entry at every coordinate of that index variable.
+        """
         if len(sparse) != 1 or len(levels) != 1 or sparse[0].pattern is None:
             return False
         return stores_every(sparse[0].pattern, sparse[0].dims[levels[0]])
 
     @staticmethod
     def _may_be_mostly_empty(factors: Sequence[Item]) -> bool:
-        """Whether a new pattern may pay for the result of a product. Planning has to find the pattern."""
+        """Whether a product may be stored on a new pattern to save work: planning must be able to find the pattern."""
         return any(item.levels for item in factors) and not any(item.traced for item in factors)
 
     def _item(self, made: Item) -> Item:
-        """Return the same object for equal items that different orders of steps make."""
+        """Return the item equal to `made` that another order of steps has made before, or else `made` itself."""
         return self.made.setdefault((made.members, made.indices, bool(made.levels)), made)
 
     @staticmethod
@@ -338,8 +347,9 @@ class _Search:
     def _may_fill_empty_sums(self, walked: frozenset[IndexVar]) -> bool:
         """Whether a dense intermediate may store the semiring's zero where no product contributes.
 
-        The zero must vanish in later products, and must not become a stored entry of a sparse result. `walked` has the
-        index variables of the intermediate that sparse factors have. If there are none, no zero becomes an entry.
+        The product of the zero and any value has to be zero, and the zero must not become a stored entry of a sparse
+        result. `walked` are the index variables that the intermediate keeps of sparse factors. An intermediate without
+        such variables does not decide which entries the result stores.
         """
         return self.product.semiring.distributes_empty and not (self.is_sparse and walked)
 
@@ -361,10 +371,11 @@ class _Search:
 
 
 def _meetings(state: Sequence[Item]) -> list[tuple[Item, ...]]:
-    """Groups of static operands whose common entries planning may find, before anything is summed.
+    """The groups of static operands whose common entries planning may find before anything is summed.
 
     A group is all static operands, or two operands such that one has all index variables of the other. If the operands
-    of a group share few entries, later loops visit only these entries, and do not merge segments in each call.
+    of a group share few entries, finding them first saves work in each call: loops visit these entries, and merge no
+    segments.
     """
     static = tuple([item for item in state if item.pattern is not None])
     found = list[tuple[Item, ...]]()
@@ -396,7 +407,7 @@ def _at_entries(work: float, entries: float, items: Sequence[Item], target: Sequ
 
 
 def _found_first(work: float, entries: float, sparse: Sequence[Item]) -> float:
-    """The work of a step that sums a product of these sparse items. One nest takes `work`.
+    """The work of a step that multiplies these sparse items and sums the product. One nest would take `work`.
 
     If two items share few entries, the step is planned as two steps: find the shared entries, then sum.
     """
@@ -413,8 +424,8 @@ def _names(items: Sequence[Item]) -> set[IndexVar]:
 def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
     """Yield the groups of values that a step may multiply.
 
-    A group is two values that share an index variable; all values that have one or two given summed index variables,
-    with or without sparse values that mask their product; or a sparse value and some dense values.
+    There are three kinds of groups: two values that share an index variable; the groups of `_buckets`, which eliminate
+    summed index variables; and a sparse value with some dense values.
     """
     for pair in combinations(state, 2):
         left, right = pair
@@ -431,10 +442,11 @@ def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ..
 
 
 def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
-    """Yield all values that have one or two given summed index variables: their product eliminates these variables.
+    """Yield groups of values whose product eliminates one or two summed variables, for each choice of variables.
 
-    A bucket is three or more values that have these variables. A sparse value is a mask of a bucket if the bucket's
-    product has all of the value's index variables. Masks may also join a bucket of two values.
+    A bucket is all values that have one of the chosen variables. A sparse value is a mask of a bucket if the bucket's
+    product has all of the value's index variables. A group is a bucket of three or more values, or a bucket and its
+    masks.
     """
     summed = list(dict.fromkeys(v for item in state for v in item.indices if v not in kept))
     found = dict[tuple[Item, ...], None]()
@@ -450,7 +462,7 @@ def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, .
 
 
 def _in_order(factors: tuple[Item, ...]) -> tuple[Item, ...]:
-    """Sort factors independently of the names of index variables, so that equal steps have equal forms."""
+    """Sort two factors independently of the names of index variables, so that equal steps have equal `Item.form`."""
     if len(factors) != 2 or factors[0].form != factors[1].form:
         return factors
     return min(factors, factors[::-1], key=lambda pair: form_of(*(item.indices for item in pair)))

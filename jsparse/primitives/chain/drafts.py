@@ -1,9 +1,11 @@
-"""Drafts: statements of a chain, and the arrays that statements read and write. Index variables are nodes.
+"""Drafts: statements of a chain, and the arrays that statements read and write.
+
+The index variables of a draft have no names yet: each is a node, a number in a union-find forest (`variables`).
 
 A kernel visits no padding of dynamic patterns, and leaves 0 there in its results. An operation that XLA runs computes
-padding, too: einsums and maps of entries put 0 there, but `1 + values` does not. So a chain may write values on a
-dynamic pattern only if the operations would give 0 in padding as well. It may compute a map only where loops walk the
-pattern.
+padding, too: the primitives `einsum` and `map` put 0 there, but `1 + values` does not. So a chain may write values on a
+dynamic pattern only if its operations, run by XLA, would also give 0 in padding. It may compute a `map` only in a
+statement that loops over the entries of the pattern.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ class View:
 
     Attributes:
         tensor: the name of the tensor.
-        home: the node of each axis of the tensor, without axes of size 1. None for an operand, since each access may
-            read it by other variables.
+        home: the node (index variable) of each axis of the tensor, without axes of size 1. None for an operand, since
+            each access may read it with different index variables.
         axes: for each axis of the array, the index of the tensor's axis; None for an axis along which elements repeat.
         shape: the shape of the array.
     """
@@ -49,12 +51,12 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A pattern with the nodes of its levels.
+    """A pattern that a chain walks, and the nodes (index variables) of its levels.
 
     Attributes:
         access: the pattern.
         index: the names of the operands that are the index arrays of a dynamic pattern.
-        levels, lead: the nodes of its levels, and of its leading batch axes.
+        levels, lead: the nodes of the pattern's levels, and of the leading batch axes of its index arrays.
     """
 
     access: PatternAccess
@@ -65,7 +67,9 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The statement `tensor[nodes] ⊕= value` over the entries of some walks. Indices of accesses are nodes, as text.
+    """The statement `tensor[nodes] ⊕= value`, computed for the entries of the patterns that `walks` lists by number.
+
+    Nodes are index variables that have no names yet. As an index of an access in `value`, a node is its number as text.
 
     Attributes:
         dtype: the tensor's dtype.
@@ -96,10 +100,10 @@ class Drafts:
         variables: the index variables.
         walks: the patterns that are walked.
         statements: the statements, in order.
-        operands: for each operand, the view of all its elements.
-        operand_nodes: operand name → the nodes of each access to it.
-        zeros: the tensors that are 0 in the padding of dynamic patterns when XLA runs the operations.
-        maps: the tensors that are functions of the entries of a dynamic pattern.
+        operands: for each operand, the view of the whole operand.
+        operand_nodes: operand name → for each access to it, the nodes (index variables) of its indices.
+        zeros: the tensors that are 0 in the padding of dynamic patterns if XLA computes them.
+        maps: the tensors that the primitive `map` computes on a dynamic pattern.
         dtypes: the dtypes of all arrays.
     """
 
@@ -133,7 +137,10 @@ class Drafts:
     def walk(
         self, access: PatternAccess, index: tuple[str, ...], levels: tuple[Node, ...], lead: tuple[Node, ...]
     ) -> int:
-        """Return the index of the walk over a pattern by these nodes: an existing walk if one fits, else a new one."""
+        """Return the index of a walk over a pattern whose levels have these nodes (index variables).
+
+        An existing walk over the pattern is taken if its nodes can be united with these nodes. Else a walk is added.
+        """
         for number, known in enumerate(self.walks):
             alike = known.access.pattern == access.pattern and known.index == index and len(known.lead) == len(lead)
             pairs = list(zip((*known.lead, *known.levels), (*lead, *levels), strict=True)) if alike else []
@@ -145,7 +152,9 @@ class Drafts:
 
 
 def read(drafts: Drafts, view: View, nodes: tuple[Node | None, ...]) -> Access:
-    """Return the access to an array by an equation's nodes. Unite them with its home nodes if possible.
+    """Return the access to an array that has an equation's nodes as indices.
+
+    If possible, these nodes are united with the nodes of the axes of the array's tensor (`View.home`).
 
     Raises ChainError if slots of a pattern are not read at the entries at which they were written, or if only a part
     of an array is read.
@@ -173,17 +182,17 @@ def read(drafts: Drafts, view: View, nodes: tuple[Node | None, ...]) -> Access:
 
 
 def node_of(index: object) -> Node:
-    """Convert an index of an access, which is a node as text, to the node."""
+    """Convert an index of an access to a node. The index is the number of the node as text."""
     return int(str(index))
 
 
 def vanishes(value: Scalar, zeros: Collection[str]) -> bool:
-    """Return whether the form of an expression makes it 0 wherever the tensors and local names `zeros` are 0."""
+    """Return whether an expression is known to be 0 wherever the tensors and local names `zeros` are 0."""
     return is_zero(_background(value, dict.fromkeys(zeros, ABSENT)))
 
 
 def _background(value: Scalar, known: Mapping[str, Background]) -> Background:
-    """Evaluate an expression, given known values of tensors and local names."""
+    """Evaluate an expression as far as `known` tells the values of tensors and local names."""
     match value:
         case Number(value=number):
             return number or ABSENT
@@ -205,7 +214,10 @@ def _computed(operation: str, numbers: Sequence[complex]) -> complex:
 
 
 def check_padding(drafts: Drafts, statements: Sequence[Draft], written: Collection[str]) -> None:
-    """Raise ChainError if a chain and its separate operations would differ in padding of a result or a map."""
+    """Raise ChainError if a chain would not give the same numbers in padding as its operations do when XLA runs them.
+
+    A result on a dynamic pattern has to be 0 in padding in both cases. A `map` must be computed for entries only.
+    """
     for draft in statements:
         walks = [s.walk for s in map(drafts.variables.slots, draft.nodes) if s is not None]
         if draft.tensor in drafts.maps and not walks:

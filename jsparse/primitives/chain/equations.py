@@ -136,7 +136,7 @@ def _whole(drafts: Drafts, value: Value) -> str:
 
 
 def _check_numbers(drafts: Drafts, values: Sequence[Value]) -> None:
-    """Raise ChainError if a condition that the chain computes is multiplied or summed."""
+    """Raise ChainError if a value to multiply or sum is a condition: a bool that the chain computes."""
     conditions = {draft.tensor for draft in drafts.statements if draft.dtype == "bool"}
     if any(isinstance(x, View) and x.tensor in conditions for x in values):
         raise ChainError("conditions are multiplied or summed")
@@ -157,7 +157,10 @@ def _of_scalars(primitive: Any, params: Any, dtypes: tuple[np.dtype, ...]) -> An
 
 
 def _map(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """Draft one statement, as for an elementwise operation. Kernels do not visit padding, so padding stays 0."""
+    """Draft one statement for the primitive `map`: an elementwise function of the values on a pattern.
+
+    Kernels do not visit padding, so the result is 0 there.
+    """
     function = equation.params["function"]
     found = _pointwise(drafts, equation, function.jaxpr, operands[: function.arity])
     if equation.params["padding"] is not None:
@@ -192,10 +195,10 @@ def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Va
 
 
 def _check_arithmetic(closed: Any, result: np.dtype) -> None:
-    """Raise ChainError unless a function can compute in the single dtype in which a statement computes.
+    """Raise ChainError unless a statement can compute a function in a single dtype.
 
-    A statement computes in the widest dtype that it reads or writes. Bools do not count.
-    Integers may not be compared, since the condition may become part of any other statement.
+    A statement computes all numbers in the widest dtype, other than bool, that it reads or writes. Integers may not be
+    compared: the condition may become part of another statement, which computes in a different dtype.
     """
     ends = {v.aval.dtype for v in closed.jaxpr.invars} | {result}
     numbers = {dtype for dtype in _dtypes(closed.jaxpr, [True] * len(closed.in_avals)) | ends if dtype != np.bool_}
@@ -207,7 +210,7 @@ def _check_arithmetic(closed: Any, result: np.dtype) -> None:
 
 
 def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
-    """The dtypes of the varying arguments and of all values computed from them. Other arguments are numbers."""
+    """The dtypes of the varying arguments, and of all values computed from them. Other arguments are constants."""
     varying = {v for v, is_varying in zip(jaxpr.invars, varies, strict=True) if is_varying}
     found = {v.aval.dtype for v in varying}
     for equation in jaxpr.eqns:
@@ -222,9 +225,10 @@ def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
 
 
 def _axis(drafts: Drafts, views: Sequence[View], number: int, size: int) -> Node | None:
-    """Return the node of an axis of an elementwise result: the axis's node in a computed operand, or a new node.
+    """Return the node (index variable) of an axis of an elementwise result; None for an axis of size 1.
 
-    A computed operand is one that the chain computes. The node is None for an axis of size 1.
+    If the chain itself computes an operand that varies along this axis, the operand's node is returned. Otherwise the
+    node is new.
     """
     if size == 1:
         return None
@@ -358,7 +362,10 @@ def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
 
 
 def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]) -> Sequence[Node]:
-    """Return nodes of these sizes to replace axes of a tensor. For an operand, only the number of nodes matters."""
+    """Return nodes of these sizes, which replace axes of a tensor that are merged or divided.
+
+    An operand has no nodes of its own. So its nodes are only counted, and the result is a range of that length.
+    """
     if len(axes) > 1 and len(sizes) > 1:
         raise ChainError(f"axes are divided and merged at once, from {x.shape}")
     if x.home is None:
@@ -375,7 +382,10 @@ def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]
 
 
 def _groups(given: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield pairs of axis lists: the shortest runs of axes, one run in each shape, with equally many elements."""
+    """Pair neighbouring axes of the shape `given` with axes of `wanted` that have equally many elements together.
+
+    Yields the two lists of axes of each pair. Each list is as short as possible.
+    """
     i = j = 0
     while i < len(given):
         before, after = [i], [j]

@@ -76,9 +76,8 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
 def _given(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
     """The operand in the shape and order in which the kernel reads it.
 
-    Axes of size 1 change no address, so they may stay. If they were removed, an array that XLA updates in place and
-    keeps, such as the cache of a decoder, would be copied: XLA would fuse the update with the reshape, and make a
-    second array to keep.
+    Axes of size 1 change no address, so they stay where possible. XLA may update the operand in place, as it does with
+    the cache of a decoder. If axes were removed, XLA would fuse the update with the reshape, and write a second array.
     """
     if order == tuple(range(len(shape))) and 1 not in shape and tuple(size for size in x.shape if size != 1) == shape:
         return x

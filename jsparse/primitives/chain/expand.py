@@ -33,7 +33,7 @@ def flattened(closed: Any) -> Any:
 def expanded(closed: Any) -> Any:
     """The jaxpr without any calls. Softmax and logsumexp become products and elementwise functions of entries.
 
-    Its derivatives may differ from the derivatives of the original.
+    Custom derivative rules are lost, so its derivatives may differ from the derivatives of the original.
     """
     return _traced(_traced(closed, COMPOSED, EVERY), {}, EVERY)
 

@@ -37,7 +37,7 @@ class Step:
         closed: the jaxpr of the equations.
         invars, outvars: the variables of the grouped jaxpr that the step reads and computes.
         is_fused: whether the step runs as one kernel.
-        reason: why the chain ends here; "" if nothing follows.
+        reason: why an equation could not join the kernel; "" if no equation was refused.
     """
 
     closed: Any
@@ -106,7 +106,7 @@ class _Group:
 
     @property
     def own(self) -> list[Any]:
-        """The variables that other groups may read from this group: the results of all equations except copies."""
+        """The variables that other groups may read from this group: the results of all equations not in `copies`."""
         return [v for e in self.equations if id(e) not in self.copies for v in e.outvars]
 
     @property
@@ -181,7 +181,7 @@ class _Grouping:
         return (begins and self.begin(equation, parts)) or (bool(needed) and self.alone(equation))
 
     def begin(self, equation: Any, parts: Any) -> bool:
-        """Begin a group with an equation, after the equations to recompute for it. Return False if it is no chain."""
+        """Begin a group with an equation and the equations that it recomputes. Return False if they are no chain."""
         self.groups.append(_Group([], Translation()))
         if self.join(len(self.groups) - 1, equation, parts) is None:
             return True
@@ -197,8 +197,9 @@ class _Grouping:
     def join(self, number: int, equation: Any, parts: Any, moves: bool = False) -> str | None:
         """Add an equation to a group if the group remains a chain; otherwise return the reason why it would not.
 
-        The values of entries that the equation reads are recomputed in the group, if that pays. Broadcast numbers that
-        the equation reads join it. With `moves`, the group may walk patterns in any order, not only as stored.
+        If the equation reads broadcast numbers, the group makes them, too. If it reads values of entries, the group
+        recomputes them where that pays. `parts` is the result of `parts_of` for the equation. With `moves`, the group
+        may walk patterns in any order, not only as stored.
         """
         anew = self.anew(number, equation)
         reason = self.extended(number, self.views(number, [equation]), equation, parts, moves) if not anew else ""
@@ -208,7 +209,7 @@ class _Grouping:
         return reason if reason is None else self.extended(number, [], equation, parts, moves)
 
     def anew(self, number: int, equation: Any) -> list[Any]:
-        """Return the equations that group `number`, which may be new, would recompute for an equation."""
+        """Return the equations that a group would recompute for an equation. The group `number` may be a new one."""
         there = self.known(number)
         return self.recomputation.of(equation, lambda v: v in there or self.made.get(v, number) == number)
 
@@ -261,10 +262,11 @@ class _Grouping:
         return reason
 
     def settled(self, group: _Group, wanted: Collection[Any]) -> list[tuple[_Group, bool]]:
-        """Split a group into the longest prefix that is a chain with all wanted results, and single later equations.
+        """Split a group into parts. Returns each part with a bool: whether it runs as one kernel.
 
-        Each part comes with a bool: whether it runs as one kernel. A group may lose equations at its end because a
-        result that other groups read takes part in no shared loops.
+        The first part is the longest prefix of the group that is a chain and can return all wanted variables. Each
+        later equation is a part of its own. The whole group may be no such chain: a statement whose result other groups
+        read cannot be inlined, and may share no loops with the rest.
         """
         behind: list[_Group] = []
         wanted = set(wanted)
@@ -286,7 +288,7 @@ class _Grouping:
             return str(error)
 
     def translation(self, equations: Sequence[Any]) -> Translation:
-        """The translation of the first equations of a group."""
+        """Translate the equations that are left in a group."""
         found = Translation()
         for equation in equations:
             found.add(equation, parts_of(self.jaxpr, equation))
@@ -299,7 +301,10 @@ class _Grouping:
 
 
 def _starts(name: str) -> bool:
-    """Whether an operation is worth a kernel. A group begins with such an operation, or with a function of entries."""
+    """Whether an operation is worth a kernel: an einsum, a softmax or a logsumexp.
+
+    A group begins with one of these operations, or with a function of entries (`map`).
+    """
     return name == "jsparse_einsum" or name in COMPOSED
 
 

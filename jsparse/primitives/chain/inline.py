@@ -1,10 +1,12 @@
-"""Inlining: a statement that computes one element at each point becomes part of the only statement that reads it there.
+"""Inlining: a statement becomes part of the statement that reads its target, so that no array holds the target.
 
     S[i, j] = A[i, j] - m[i]
     E[i, j] = exp(S[i, j])        →        E[i, j] = exp(A[i, j] - m[i])
 
-A reader with a sum over variables that the statement lacks would compute each element many times, so the reader keeps
-reading the array. A copy, such as the elements of a dense array at stored entries, becomes part of all of its readers.
+The statement must compute each element at one point of its iteration space, and have one reader. If the reader sums
+over index variables that the statement lacks, it would compute each element many times. Then it keeps reading the
+array. A copy, such as the elements of a dense array at stored entries, becomes part of all of its readers, and so does
+a condition.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
 
 
 def _check_ranks(drafts: Drafts, statements: Mapping[str, _Statement]) -> None:
-    """Raise ChainError if the statements that write and read a tensor divide one of its axes differently."""
+    """Raise ChainError if the statements that write and read a tensor divide an axis of it into different parts."""
 
     def sizes(nodes: Iterable[Node]) -> list[int]:
         return [drafts.variables.sizes[node] for node in nodes]
@@ -78,7 +80,9 @@ def _check_ranks(drafts: Drafts, statements: Mapping[str, _Statement]) -> None:
 
 @dataclass
 class _Statement:
-    """A draft whose nodes are replaced by representatives. It has a walk for each pattern whose slots it indexes.
+    """A draft in which each node is replaced by the representative of its united nodes.
+
+    The draft's walks include every pattern whose slots are an index in the draft.
 
     Attributes:
         uses: how often each access occurs in the draft's value.
@@ -128,16 +132,17 @@ class _Statement:
     def stays_apart(self, drafts: Drafts) -> bool:
         """Return whether the statement takes no part in inlining.
 
-        That is so if it calls a function that kernels have in float32 only, although the chain has float64."""
+        It takes no part if it calls a function that kernels compute only in float32, in a chain that also has float64.
+        """
         names = operations_of(self.draft.value)
         return "float64" in drafts.dtypes and any(OPERATIONS[name].is_narrow for name in names)
 
     def fits(self, reader: _Statement) -> bool:
         """Return whether the statement can become part of the reader.
 
-        The reader must compute at the same points, in a dtype that loses nothing, and read the same element there. Only
-        copies, and factors of products, may have other points. A reader that does not walk the statement's patterns
-        does not fit: it also reads zeros between the entries of a dense target.
+        The reader must read the element that the statement computes at the same point, and compute in a dtype that
+        loses nothing. It must walk all patterns of the statement, or else it also reads zeros between the entries of a
+        dense target. The two must have the same points, unless the statement is a copy or both are products.
         """
         own, other = self.draft, reader.draft
         alike = all(access == own.access for access in reader.uses if access.tensor == own.tensor)
@@ -202,7 +207,8 @@ def _keeps(first: str, second: str) -> bool:
 def _inserted(value: Scalar, access: Access, new: Scalar) -> Scalar:
     """Replace an access in an expression by `new`.
 
-    A bool is `select(c, 1, 0)`. Where the bool is tested by `x != 0`, the condition c replaces the test.
+    The value of a bool is the number `select(c, 1, 0)` for a condition c. If the expression tests this number by
+    `x != 0`, c replaces the test.
     """
     match value, new:
         case Apply("!=", (Access() as x, zero)), Apply("select", (c, yes, no)) if (

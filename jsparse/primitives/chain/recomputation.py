@@ -1,18 +1,18 @@
-"""Recomputation: a group computes values of stored entries once more, although another group computes them already.
+"""Recomputation: a group computes values of stored entries that another group computes, too, instead of reading them.
 
 Take `O = W V`, where W is a softmax of scores S. The gradient `dV = Wᵀ dO` and the gradients through S are sums over
 rows. They share no loops with the kernel that computes W and dS row by row. So W and dS would be written, permuted to
 the order of columns, and read again. But an entry of W or dS is a function of a few dense rows, such as the maximum and
-the sum of the entries in its row. So a second group that loops over columns can recompute W and dS, and no array has an
-element for each entry: these are the two loops of FlashAttention-2's gradient (Dao, 2023).
+the sum of the entries in its row. So a second group that loops over columns can recompute W and dS. Then no array has
+an element for each entry. The gradient of FlashAttention-2 also consists of these two loops (Dao, 2023).
 
 Recomputation pays if it reads no more bytes of dense rows than are moved to store and permute the values:
 
     bytes of the rows that recomputation reads  <=  MOVES · bytes of the values
 
-It pays for scores that add the features of both ends of an edge before a function is applied (GATv2), since there is a
-value for each entry and feature. It does not pay for the product of two rows of features, which is one value for each
-entry.
+In GATv2, a function is applied to the sum of the features at both ends of an edge. That makes a value for each entry
+and feature, so recomputation pays. It does not pay for a product of two rows of features: the two rows are read, but
+there is only one value for each entry.
 """
 
 from __future__ import annotations
@@ -122,10 +122,10 @@ def _summed_levels(equation: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _compares(equation: Any) -> bool:
-    """Whether an equation compares two variables.
+    """Whether an equation compares two variables. Then it is not recomputed.
 
-    Recomputed values may differ in the last bit from the values that entered the maximum, so a comparison with the
-    maximum could fail.
+    The gradient of a maximum compares values with that maximum. Recomputed values may differ in the last bit from the
+    values from which the maximum was computed, so none of them might equal it.
     """
     mapped = [equation.params["function"].jaxpr] if equation.primitive.name == "jsparse_map" else []
     inner = [_compat.closed(jaxpr).jaxpr for jaxpr in (*mapped, *_compat.jaxprs_in(equation.params))]

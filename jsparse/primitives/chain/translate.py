@@ -66,7 +66,7 @@ class Chain:
         walks: the patterns, in the order of the problem's patterns.
         stored: the patterns in the storage orders in which the problem walks them.
         operands: how each operand of the problem is passed.
-        index: for each walk, the positions of its index arrays among the arguments.
+        index: for each walk, the numbers of the chain's arguments that are its index arrays.
         shapes: the shape of each kernel result, with one axis for each node of the result.
         buffers: the shapes that the kernel writes. The axis of slots and all later axes are merged into one.
         results: how each result of the chain is made from the kernel's results.
@@ -89,7 +89,7 @@ class Chain:
 
 @remembered_of
 def translated(closed: Any) -> Chain | ChainError:
-    """The chain of a closed jaxpr without constants, or the reason why there is none."""
+    """Translate a closed jaxpr without constants to a chain. Returns the chain, or the reason why there is none."""
     jaxpr, found = closed.jaxpr, Translation()
     for v in jaxpr.invars:
         found.take(v)
@@ -102,7 +102,7 @@ def translated(closed: Any) -> Chain | ChainError:
 
 
 class Translation:
-    """A translation of equations, which are added one by one, to statements. A copy can grow independently.
+    """A translation of equations to statements. Equations are added one by one. A copy can grow independently.
 
     Attributes:
         invars: the variables that are arguments.
@@ -227,7 +227,10 @@ class _Named:
         return Operand(int(name[1:]), _merged(sizes, [walk is not None for walk in on]))
 
     def result(self, view: View, order: Sequence[str]) -> Result:
-        """Return how a result is made from a kernel's result. A divided axis merges several axes of that result."""
+        """Return how a result is made from a kernel's result.
+
+        If the chain divided an axis to reshape it, the kernel's result has several axes, which are merged again.
+        """
         if view.home is None:
             own = tuple(() if axis is None else (axis,) for axis in view.axes)
             return Result(None, int(view.tensor[1:]), own, view.shape)
@@ -263,7 +266,10 @@ class _Named:
         return Access(tensor, self.indices(nodes))
 
     def indices(self, nodes: Sequence[Node]) -> tuple[IndexVar, ...]:
-        """Return the names of index variables. Slots have the names of the levels and of the dense axes after these."""
+        """Return the names of the index variables for which nodes stand.
+
+        A node over slots stands for the index variables of the pattern's levels and of the dense axes after them.
+        """
         found: list[IndexVar] = []
         for node in nodes:
             slots = self.drafts.variables.slots(node)
@@ -290,7 +296,7 @@ class _Named:
         return tuple(found)
 
     def target_type(self, draft: Draft) -> TensorType:
-        """The type of a target. Temporaries have the dtype of arithmetic, so nothing is rounded between statements."""
+        """The type of a target. A temporary has the dtype in which its statement computes, so it is not rounded."""
         dtype = draft.dtype if draft.tensor in self.written else accumulator(draft.dtype)
         return TensorType(draft.tensor, dtype, self.axes(draft.nodes))
 

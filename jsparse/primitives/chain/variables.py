@@ -1,10 +1,9 @@
 """Index variables of a chain: which axes of which arrays run over the same coordinates.
 
-Axes are nodes of a union-find forest (Tarjan, 1975). An equation names its axes by letters; different letters of one
-equation stay different variables, even where the arrays that they index would unite them. A node may run over the slots
-of a pattern: then it consists of the nodes of the pattern's levels and of the dense axes after them. A node may be
-*divided* where an array is reshaped: it runs over all tuples of coordinates of its parts, the last part fastest. In the
-end its parts replace it.
+Axes are nodes of a union-find forest (Tarjan, 1975). Two nodes are united if their axes run over the same coordinates.
+Axes that one equation names by different letters are never united. A node may run over the slots of a pattern: then it
+consists of the nodes of the pattern's levels and of the dense axes after them. A node may be *divided* if an array is
+reshaped: it runs over all tuples of coordinates of its parts, the last part fastest. In the end its parts replace it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Slots:
 
 
 class Variables:
-    """The nodes of a chain."""
+    """The union-find forest of a chain's nodes. It also knows which nodes must stay different."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -63,13 +62,16 @@ class Variables:
         return node
 
     def divide(self, node: Node, sizes: Sequence[int]) -> tuple[Node, ...] | None:
-        """Divide a node into new ones of these sizes; None if that is impossible."""
+        """Divide a node into new nodes of these sizes, and return them; None if that is impossible."""
         parts = tuple(map(self.new, sizes))
         self.separate(parts)
         return parts if self.unite([(node, self.merged(parts))]) else None
 
     def expanded(self, node: Node) -> tuple[Node, ...]:
-        """Return the representatives of a node's undivided parts, at any depth; if undivided, of the node itself."""
+        """Return the representatives of the undivided nodes of which a node consists: its parts, or parts of its parts.
+
+        For a node that is not divided, the only item is its own representative.
+        """
         found = self.find(node)
         return (
             tuple(n for part in self._parts[found] for n in self.expanded(part)) if found in self._parts else (found,)
@@ -92,7 +94,8 @@ class Variables:
     def walk(self, nodes: Iterable[Node]) -> None:
         """State that the nodes run over the coordinates of a pattern's levels.
 
-        None of them may run over slots: a relation of stored entries, for instance, selects only some of the entries.
+        None of them may run over the slots of another pattern. The coordinates of a level may be numbers of slots, as
+        in an index relation of stored entries, but the level need not store the numbers of all slots.
         """
         self._coordinates.update(nodes)
 

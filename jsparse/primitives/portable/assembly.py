@@ -1,14 +1,14 @@
 """Index arrays from coordinate tuples: the tuples are sorted, and levels are filled from the outermost to the last.
 
-In each level a tuple has a position, which never decreases from one tuple to the next:
+In each level a tuple has a position, which never decreases from one tuple to the next. A chain is a level and the
+singleton levels below it, which share their positions. The positions depend on the kind of the chain's first level:
 
-    computed levels    position = parent * size + coordinate
-    coordinates        position grows by one if the tuple differs from the previous one in the level's chain or above
-    runs               likewise, but below one parent position grows by as much as the coordinate does
-    one per parent     position = parent
+    dense              position = parent * size + coordinate
+    compressed         position grows by one if the tuple differs from the previous tuple in this chain or above it
+    range              as in a compressed level, but below the same parent it grows by as much as the coordinate grows
 
 Pointers say where the positions below each parent begin: at the least position of any tuple with that parent or a later
-one. Positions are counted as if arrays had no end, so the last pointer is the true count after an overflow. Whatever
+parent. Positions are counted as if arrays had no end, so the last pointer is the true count after an overflow. What
 exceeds the length of an array is dropped.
 """
 
@@ -35,7 +35,7 @@ FAR = 2**62
 
 @dataclass(frozen=True)
 class SortedTuples:
-    """Tuples of coordinates in lexicographic order. Tuples that are not live come last.
+    """Tuples of coordinates in lexicographic order. A live tuple stands for an entry; all other tuples come last.
 
     Attributes:
         columns: the coordinates (n,) of each level. Where a tuple is not live, they are the sizes of the dimensions.
@@ -83,7 +83,7 @@ class Assembly:
 
     Attributes:
         arrays: the index arrays, in the order of `Format.arrays`, with their padding.
-        slots: (n,) the slot of each tuple. It is -1 if the tuple is not live or exceeds the capacity.
+        slots: (n,) the slot of each tuple. It is -1 if the tuple stands for no entry, or exceeds the capacity.
     """
 
     arrays: tuple[jax.Array, ...]
@@ -95,8 +95,8 @@ def assembled(columns: Sequence[jax.Array], count: jax.Array, type_: DynamicType
 
     Args:
         columns: the coordinates (n,) of each level, outermost first, in the index dtype of the type. The first `count`
-            tuples are live: they are in lexicographic order and lie in their dimensions. Equal ones share a slot. Other
-            tuples may be anything.
+            tuples are live: they are in lexicographic order and in the range of their dimensions. Equal tuples share a
+            slot. All other tuples are ignored.
         count: how many tuples are live.
         type_: the type of the pattern.
 
@@ -145,8 +145,9 @@ class _Tuples:
 
     Attributes:
         positions: (n,) the position of each tuple, where it is live.
-        begins: (n,) whether the tuple is live and differs from the previous tuple in this level's chain or above.
-        live: (n,) whether each tuple is live. The live tuples come first.
+        begins: (n,) whether the tuple is live, and differs from the previous tuple in this level, in a level above or
+            in a singleton level that shares its positions.
+        live: (n,) whether each tuple is live, that is, stands for an entry. The live tuples come first.
     """
 
     positions: jax.Array
@@ -155,7 +156,7 @@ class _Tuples:
 
 
 def _entered(above: _Tuples, kind: LevelKind, size: int, chain: Sequence[jax.Array]) -> _Tuples:
-    """Find the positions of the tuples in the next chain of levels.
+    """Find the positions of the tuples in the next chain, which is a level and the singleton levels below it.
 
     Args:
         kind: the kind of the chain's first level.
@@ -176,7 +177,7 @@ def _entered(above: _Tuples, kind: LevelKind, size: int, chain: Sequence[jax.Arr
 
 
 def _array(role: str, length: int, above: _Tuples, level: _Tuples, column: jax.Array) -> jax.Array:
-    """Compute the index array with the role `role` in the first level of a chain."""
+    """Compute an index array of a level: its pointers, its coordinates or the starts of its runs, as `role` says."""
     if role == "coordinates":
         return _coordinates(length, level, column)
     if role == "starts":
@@ -203,7 +204,7 @@ def _before(column: jax.Array) -> jax.Array:
 
 
 def _far(dtype: np.dtype) -> int:
-    """Return the largest position that the dtype represents, at most FAR."""
+    """Return the largest position that the dtype represents, or 2**62 if that is smaller."""
     return min(FAR, np.iinfo(dtype).max)
 
 

@@ -2,9 +2,10 @@
 
     R[t, n, m] = Σ X[s(e), n, k] · V[e, k, m]        summed over k, and over the entries e of target t
 
-On a GPU each program computes a tile of R, and loops over the entries of its target and the tiles of k. On a TPU one
-program takes the entries one after the other. The sources and the slots of entries are loaded before it starts, so the
-program fetches the next tiles while it multiplies. Both kernels keep sums in float32, and round them once.
+The source of an entry e is s(e). On a GPU each program computes a tile of R, and loops over the entries of its target
+and the tiles of k. On a TPU one program takes the entries one after the other. The numbers of their sources and slots
+are loaded before it starts, so it knows the next tiles and fetches them while it multiplies. Both kernels keep sums in
+float32, and round them once.
 
 This module imports Pallas, so it is imported only on demand.
 """
@@ -162,10 +163,10 @@ def _by_mosaic(given: Blocks, interpret: bool) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Places:
-    """The tiles of X, of the blocks and of the result that each step accesses.
+    """The indices of the tiles that each step of the kernel accesses: of X, of the blocks and of the result.
 
-    A step is (tile of n, tile of m, entry, tile of k). Steps after the last entry that counts stay at the last tiles of
-    that entry, so these steps fetch nothing.
+    A step is numbered by (tile of n, tile of m, entry, tile of k). Steps after the last stored entry, in padding, name
+    the last tiles of that entry again, so they fetch nothing.
 
     Attributes:
         steps: the number of tiles of k.
@@ -212,7 +213,10 @@ def _step(
     steps: int,
     is_transposed: bool,
 ) -> None:
-    """Add the product of one entry's tiles to the total of its target, which the target's last step writes."""
+    """Add the product of a tile of X and a tile of one entry's block to the sum of the entry's target.
+
+    The step after which the sum is complete writes it to `out`.
+    """
     entry, k = pl.program_id(2), pl.program_id(3)
     target = targets[entry]
 
@@ -238,13 +242,16 @@ def _tile(size: int) -> int:
 
 
 def _operands(given: Blocks, numbers: Sequence[Array], tile: int) -> tuple[jax.Array, ...]:
-    """Return the operands of a kernel: `numbers`, X padded along n to a multiple of `tile`, and the blocks."""
+    """Return a kernel's operands: `numbers`, the dense factor, and the blocks.
+
+    Axis 1 of the dense factor is padded to a multiple of `tile`.
+    """
     x = jnp.pad(given.x, ((0, 0), (0, -given.x.shape[1] % tile), (0, 0)))
     return _compat.same_varying((*map(jnp.asarray, numbers), x, given.values))
 
 
 def _multiplied(x: jax.Array, block: jax.Array, is_transposed: bool) -> jax.Array:
-    """The product of two tiles in float32, where products of two narrow floats are exact."""
+    """The product of a tile of X and a tile of a block, in float32: there, products of two narrow floats are exact."""
     if x.dtype != block.dtype:
         x, block = x.astype(jnp.float32), block.astype(jnp.float32)
     contracted = ((1,), (1 if is_transposed else 0,))

@@ -4,12 +4,12 @@
 
 Here t are the index variables that the pattern shares with the result, and s are the ones that it shares with X; n, k
 and m are the dense index variables of X and R, of X and V, and of V and R. Each letter stands for several index
-variables, which become one axis. The derivative in X is such a product again. The derivative in V is not: it is a
-sampled product.
+variables, which become one axis. The derivative with respect to X is a product of blocks, too. The derivative with
+respect to V is none: it is a sampled product.
 
 XLA would write X[s(e)] and the products of all entries to memory. A kernel (`block_kernels.py`) reads each block of X
-in place. The entries are sorted by target. Entries that do not count come last, outside of every target's range, so
-their values are never multiplied, even if they are NaN.
+in place. The entries are sorted by their target t(e). Entries that take no part, such as padding, come after the
+entries of all targets. So their values are never multiplied, even if they are NaN.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ Group = tuple[IndexVar, ...]
 
 @dataclass(frozen=True)
 class BlockProduct:
-    """An einsum that is a product of blocks.
+    """An einsum that is a product of blocks V on a pattern and a dense array X.
 
     Attributes:
         spec: the einsum.
-        number: the index of the factor V, which lies on the pattern.
-        targets: the index variables t.
-        sources: the index variables s.
-        outer: the index variables n.
-        summed: the index variables k.
-        kept: the index variables m.
+        number: the index of the factor V.
+        targets: t, the index variables that the pattern shares with the result.
+        sources: s, the index variables that the pattern shares with X.
+        outer: n, the dense index variables of X and the result.
+        summed: k, the dense index variables of X and V.
+        kept: m, the dense index variables of V and the result.
     """
 
     spec: Spec
@@ -77,7 +77,7 @@ class BlockProduct:
         )
 
     def result(self, out: jax.Array) -> jax.Array:
-        """Convert a result with axes (t, n, m) to the layout of the result's term."""
+        """Convert a kernel's result, with axes (targets, outer, kept), to the result of the einsum."""
         labels, sizes = (*self.targets, *self.outer, *self.kept), dict(self.spec.sizes)
         return jnp.transpose(
             out.reshape([sizes[v] for v in labels]), [labels.index(v) for v in self.spec.result.before]
@@ -96,7 +96,9 @@ def _grouped(x: Array, labels: Group, groups: Sequence[Group]) -> jax.Array:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The operands of a kernel.
+    """The operands of a kernel that multiplies blocks by a dense factor.
+
+    The axes n, k and m are the axes `outer`, `summed` and `kept` of `BlockProduct`.
 
     Attributes:
         x: (sources, n, k) the dense factor.
@@ -114,20 +116,20 @@ class Blocks:
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """The number of targets, and the sizes of n, k and m."""
+        """The number of targets, and the sizes of the axes n, k and m."""
         k, m = reversed(self.values.shape[1:]) if self.is_transposed else self.values.shape[1:]
         return len(self.entries.pointers) - 1, self.x.shape[1], k, m
 
 
 @dataclass(frozen=True, eq=False)
 class SortedEntries:
-    """The entries of a pattern, sorted by their targets. Entries that do not count come last.
+    """The entries of a pattern, sorted by their targets. Entries that take no part, such as padding, come last.
 
     Attributes:
         pointers: (targets + 1,) target t has the entries from pointers[t] to pointers[t + 1] - 1.
         slots: (nse,) the slot of each entry.
-        sources: (nse,) the source of each entry, which is in range even if the entry does not count.
-        targets: (nse,) the target of each entry, likewise in range.
+        sources: (nse,) the source of each entry. All of them are in range, also in padding.
+        targets: (nse,) the target of each entry. All of them are in range, also in padding.
     """
 
     pointers: Array
@@ -137,7 +139,7 @@ class SortedEntries:
 
     @staticmethod
     def of(rows: Stream, product: BlockProduct) -> SortedEntries:
-        """Sort the entries of a stream. A stream that is known while a program is traced gives numpy arrays."""
+        """Sort the entries of a stream. The arrays are numpy arrays if the stream is known while tracing."""
         count, xp = product.size(product.targets), np if rows.is_known else jnp
         sizes = dict(product.spec.sizes)
         targets, sources = (xp.asarray(rows.flat(group, sizes)) for group in (product.targets, product.sources))
@@ -151,7 +153,10 @@ class SortedEntries:
 
 
 def block_product(spec: Spec) -> BlockProduct | None:
-    """Return the einsum as a product of blocks; None if it is no such product, or its sums may be too long."""
+    """Return the einsum as a product of blocks.
+
+    None if it is no product of blocks, or if an element of the result may be a sum over more than LONG entries.
+    """
     lain = [term.on for term in spec.factors]
     is_product = spec.semiring.is_linear and spec.mask is None and len(lain) == 2 and set(lain) == {0, None}
     if not is_product or len(spec.walks) > 1 or spec.walks[0].lead or spec.result.on is not None:

@@ -1,11 +1,12 @@
-"""`entries` as XLA operations: the coordinates that a sum of products reaches, sorted, and the einsums on them.
+"""`entries` as XLA operations: the sorted entries of a sum of products, and the values of the products on them.
 
-Joined rows are merged into a buffer of the result's capacity, chunk by chunk:
+The patterns of a product are joined: a row is one combination of their entries. Rows are merged, chunk by chunk, into
+a buffer with room for as many entries as the result's capacity:
 
     buffer = the first of sort(distinct(buffer and chunk))
 
 so no array has an element for every row. After an overflow, each later row adds 1 to the count, even if the row
-repeats an entry. As many slots as this count suffice.
+repeats an entry. So the count may exceed the number of entries, but is never less.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ AT_ONCE = 1 << 16  # rows that are merged at a time, or as many as the result ha
 
 
 def compute_entries(*operands: Any, work: Entries) -> list[Any]:
-    """Compute the index arrays of the result if its pattern is dynamic, and the values if there are terms."""
+    """Compute the index arrays of the result if its pattern is dynamic, and its values if `work` has specs."""
     if work.specs:
         return apart(*operands, work=work)
 
@@ -69,7 +70,7 @@ def _assembled(operands: Sequence[Any], work: Entries) -> tuple[Any, ...]:
 
 
 def _with_term(merged: Merged, total: Entered, reached: OutputPattern, term: Sequence[int], index: Any) -> Entered:
-    """Add to `total` the entries that a product of the patterns `term` reaches."""
+    """Add to `total` the entries of one product. Its patterns have the indices `term` in `reached.walks`."""
     sizes = dict(reached.sizes)
     walks = [reached.walks[n] for n in term]
     own = [index[n][: walk.array_counts[0]] if index[n] else () for n, walk in zip(term, walks, strict=True)]
@@ -88,13 +89,13 @@ def _with_term(merged: Merged, total: Entered, reached: OutputPattern, term: Seq
 
 
 class Entered(NamedTuple):
-    """The entries that were found.
+    """The result's entries in the rows that were merged so far.
 
     Attributes:
         columns: for each level, coordinates (nse,). The first `distinct` coordinates belong to the sorted entries.
-        distinct: the number of entries.
+        distinct: the number of entries in `columns`.
         count: a number of slots that suffices for all entries.
-        overflowed: whether some entries had no room.
+        overflowed: whether `columns` had no room for some entries.
     """
 
     columns: tuple[Any, ...]
@@ -121,13 +122,13 @@ class Merged:
         return tuple(self.type.shape[level.dim] for level in self.type.format.levels)
 
     def start(self) -> Entered:
-        """Return the state without entries."""
+        """Return an `Entered` without entries."""
         dtype = self.type.index_dtype
         zero = jnp.zeros((), dtype)
         return Entered(tuple(jnp.zeros(self.type.nse, dtype) for _ in self.levels), zero, zero, jnp.zeros((), bool))
 
     def add(self, total: Entered, rows: Stream) -> Entered:
-        """Add entries at the coordinates of the live rows."""
+        """Add an entry at the coordinates of each row that is live (see `Stream`), unless there is one already."""
         nse, dtype = self.type.nse, self.type.index_dtype
         counted = jnp.ones(rows.rows, bool) if rows.live is None else jnp.asarray(rows.live)
         live = jnp.concatenate([jnp.arange(nse) < total.distinct, counted])

@@ -3,9 +3,10 @@
 The position of a slot in the last level is the slot's index. Each level, from the last to the first, gives the
 coordinate of each position, and the position's parent in the level above:
 
-    computed levels    parent = position // size          coordinate = position % size
-    coordinates        parent by pointers, or position    coordinate = coordinates[position]
-    runs               parent by pointers                 coordinate = starts[parent] + position - pointers[parent]
+    dense         parent = position // size            coordinate = position % size
+    compressed    parent whose segment has position    coordinate = coordinates[position]
+    singleton     parent = position                    coordinate = coordinates[position]
+    range         parent whose segment has position    coordinate = starts[parent] + position - pointers[parent]
 
 Index arrays may contain anything, because they may be unchecked. A slot is live if all its positions have parents, and
 all its coordinates lie in their dimensions. An index out of range causes no read outside of an array.
@@ -30,8 +31,8 @@ def expand(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[tuple[jax.A
     """Compute the coordinates of every slot, and find the slots that have an entry.
 
     Args:
-        arrays: the index arrays, in the order of `Format.arrays`, of the type's lengths and dtype. Their contents are
-            not trusted.
+        arrays: the index arrays, in the order of `Format.arrays`. They have the lengths and the dtype of the type.
+            Their contents are not trusted.
         type_: the type of the pattern.
 
     Returns:
@@ -55,7 +56,7 @@ class _Places:
 
     Attributes:
         positions: (nse,) the positions, which may be anything where a slot is not live.
-        live: (nse,) whether each slot is live, according to the levels below alone.
+        live: (nse,) whether each slot is live so far: its positions and coordinates are valid in all levels below.
         is_consecutive: whether the positions are 0, 1, 2, ...: then arrays are read without a gather.
     """
 
@@ -64,7 +65,7 @@ class _Places:
     is_consecutive: bool
 
     def within(self, room: int) -> _Places:
-        """Return the places. Places at positions outside of [0, room) are not live."""
+        """Return the places, with slots whose positions are outside of [0, room) marked as not live."""
         slots = self.positions.shape[0]
         if self.is_consecutive and room >= slots:
             return self
@@ -80,12 +81,15 @@ class _Places:
         return array[:slots] if array.shape[0] >= slots else jnp.pad(array, (0, slots - array.shape[0]))
 
     def moved(self, positions: jax.Array, valid: jax.Array | bool) -> _Places:
-        """Return the places at other positions. Only places that are `valid` stay live."""
+        """Return the places with other positions. Slots stay live only where `valid` is true."""
         return _Places(positions, self.live & valid, is_consecutive=False)
 
 
 def _ascended(level: StoredLevel, at: _Places, *, is_outermost: bool) -> tuple[jax.Array, _Places]:
-    """The coordinates of places in a level, and the places in the level above."""
+    """Return the coordinates of the slots in a level, and their positions in the level above it.
+
+    `at` has the slots' positions in the level.
+    """
     kind, size = level.kind, level.size
     if kind.is_full:
         if is_outermost:

@@ -22,9 +22,9 @@ POINTERS, COORDINATES, ORDER, OVERFLOW = 1, 2, 4, 8
 def find_faults(arrays: Sequence[jax.Array], type_: DynamicType) -> jax.Array:
     """Return the sum of the faults, an int32.
 
-    1 for pointers that do not start at 0, decrease, or have a wrong length; 2 for a coordinate outside its dimension,
-    or an empty run that does not start at 0; 4 for coordinates that do not increase below a parent, or are repeated in
-    a unique level; 8 for more entries than the capacity.
+    The faults are 1 if pointers do not start at 0, decrease, or have a wrong length; 2 if a coordinate is outside its
+    dimension, or an empty run does not start at 0; 4 if coordinates do not increase below a parent, or a unique level
+    repeats one of them; 8 if there are more entries than the capacity.
     """
     levels = read_levels(arrays, type_)
     ends = {chain[0]: chain[-1] + 1 for chain in type_.format.chains}
@@ -47,7 +47,7 @@ def find_faults(arrays: Sequence[jax.Array], type_: DynamicType) -> jax.Array:
 
 
 def _lengths_fit(chain: Sequence[StoredLevel], parents: int) -> bool:
-    """Return whether the arrays of a chain have the lengths that fit `parents` parents and each other."""
+    """Return whether the array lengths of a level, and of the singletons below it, fit `parents` and each other."""
     first = chain[0]
     if not first.kind.has_pointers:
         return first.positions >= parents
@@ -72,7 +72,7 @@ def _of_pointers(level: StoredLevel) -> jax.Array:
 
 
 def _of_segments(chain: Sequence[StoredLevel], overflowed: jax.Array) -> jax.Array:
-    """Find the faults of the entries below each parent, for pointers that do not decrease."""
+    """Find the faults of the coordinates or runs below each parent. The pointers must not decrease."""
     if chain[0].kind.stores_runs:
         return _of_runs(chain[0], overflowed)
     return _of_coordinates(chain)
@@ -81,8 +81,8 @@ def _of_segments(chain: Sequence[StoredLevel], overflowed: jax.Array) -> jax.Arr
 def _of_runs(level: StoredLevel, overflowed: jax.Array) -> jax.Array:
     """The faults of runs.
 
-    If a level above overflowed, the last pointer also counts the positions below parents that exceed the capacity. So
-    the run of the last parent seems too long, and is not checked.
+    If a level above overflowed, the last pointer also counts positions of parents for which there was no room. So the
+    run of the last parent that is stored seems too long, and is not checked.
     """
     pointers, starts = level.arrays["pointers"], level.arrays["starts"][: level.parents]
     begins, ends = pointers[: level.parents], pointers[1 : level.parents + 1]
@@ -97,10 +97,11 @@ def _of_runs(level: StoredLevel, overflowed: jax.Array) -> jax.Array:
 
 
 def _of_coordinates(chain: Sequence[StoredLevel]) -> jax.Array:
-    """The faults of the coordinates in a chain of levels.
+    """The faults of the coordinates in a chain: a compressed level and the singletons below it.
 
-    Below each parent the tuples must increase. Tuples that follow each other may agree in leading levels that are not
-    unique; at the first other level, the coordinate must increase.
+    Each position has a tuple of coordinates, one for each level of the chain. Below each parent the tuples must
+    increase. Two neighbouring tuples may have equal coordinates in the outer levels that are not unique. In the first
+    level that is unique, or in which they differ, the second coordinate must be larger. The last level acts as unique.
     """
     pointers, count = chain[0].arrays["pointers"], chain[0].positions
     parents = parents_of(pointers, chain[0].parents, count)

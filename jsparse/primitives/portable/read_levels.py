@@ -1,6 +1,6 @@
 """The index arrays of a dynamic pattern, level by level, for functions that must not trust their contents.
 
-The lengths of the arrays are static, and so are the numbers of parents and positions that a level can have.
+The lengths of the arrays are static. They bound the number of positions of each level, and of their parents.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class StoredLevel:
     Attributes:
         level: kind, dimension and uniqueness.
         size: the size of the dimension.
-        arrays: the index array of each role that the kind has.
-        parents: the number of parents that the arrays can store.
-        positions: the number of positions that the level can have, or `UNKNOWN`.
+        arrays: the level's index arrays by role: "pointers", "starts" or "coordinates".
+        parents: the largest number of positions of the level above for which the arrays have room.
+        positions: the largest number of positions that the level can have, or `UNKNOWN`.
     """
 
     level: Level
@@ -45,7 +45,7 @@ class StoredLevel:
 
 
 def read_levels(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[StoredLevel, ...]:
-    """The levels of a pattern with its index arrays.
+    """Return the levels of a pattern, each with its index arrays.
 
     A level with coordinates has a position for each coordinate. Any other level has as many positions as the level
     below has parents. The last level has a position for each slot if it has no coordinates.
@@ -72,7 +72,7 @@ def read_levels(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[Stored
 
 
 def _parents_below(kind: LevelKind, size: int, arrays: dict[str, jax.Array], positions: int) -> int:
-    """Return how many parents a level's arrays can store; without arrays, how many `positions` positions have."""
+    """Return how many parents a level has room for. A level without arrays divides `positions` by its size."""
     if kind.has_pointers:
         parents = arrays["pointers"].shape[0] - 1
         return min(parents, arrays["starts"].shape[0]) if kind.stores_runs else parents

@@ -1,6 +1,6 @@
 """The routines of dynamic patterns as operations of XLA: what `csrc/routines/routines.cc` computes on CPU.
 
-Results are the same integers, padding and true counts after an overflow included.
+Both compute the same integers, also in padding, and the same true counts after an overflow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def run_portable(
 ) -> list[jax.Array]:
     """Compute the results of a routine. `operands` and `results` are as for the primitive `routine_p`.
 
-    Raises NotYetSupportedError for `check`: only the extension can make a program fail.
+    Raises NotYetSupportedError for the routine `check`, which makes a program fail: XLA operations cannot do that.
     """
     if routine.name == "check":
         raise _cannot_check()
@@ -60,7 +60,7 @@ def _cannot_check() -> NotYetSupportedError:
 
 
 def _assemble(coords: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
-    """The index arrays, `order`, `starts` and `slots` of `routine.Assembled`."""
+    """Assemble the pattern of the entries at `coords`. Return all arrays of a `routine.Assembled`."""
     inputs = coords.shape[1]
     dtype = slots_dtype(type_, inputs)
     columns = [coords[level.dim] for level in type_.format.levels]
@@ -77,7 +77,10 @@ def _assemble(coords: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
 
 
 def _starts(slots: jax.Array, nse: int) -> jax.Array:
-    """Return, for each slot and for the end, the number of inputs in earlier slots."""
+    """Return `starts` of `routine.Assembled`: for each slot, and for the end, the number of inputs in earlier slots.
+
+    `slots` is the slot of each input, -1 if it has none.
+    """
     behind = jnp.where(slots >= 0, slots + 1, nse + 1)
     return lax.cumsum(jnp.zeros(nse + 1, slots.dtype).at[behind].add(1, mode="drop"))
 

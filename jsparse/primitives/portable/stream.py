@@ -35,9 +35,9 @@ class Stream:
         coordinates: for each index variable of the patterns, its value in each row.
         positions: by the index of each pattern, the position of each row's entry. None means `start`, `start + 1`, and
             so on: the rows are the entries of that pattern in storage order.
-        live: whether each row counts; None if all rows count. Rows of padding do not count.
+        live: whether each row is live: it takes part in sums. None if all rows are live. Rows of padding are not.
         start: the index of the first row in the full stream, if this stream is a part.
-        order: the index variables by which the rows that count are sorted, the slowest variable first.
+        order: the index variables by which the live rows are sorted, the slowest variable first.
     """
 
     rows: int
@@ -100,7 +100,7 @@ class Stream:
         """Add the rows to a total by `add(total, part)`, in parts of at most `rows` rows.
 
         All parts have equally many rows, so the last part may overlap with the previous part. A row in both parts
-        counts in only one of them, unless rows `may_repeat`.
+        is live in only one of them, unless `may_repeat` is true.
         """
         if self.rows <= rows:
             return add(total, self)
@@ -115,7 +115,7 @@ class Stream:
         return jax.lax.fori_loop(0, -(-self.rows // rows), added, total)
 
     def only(self, live: Array | None) -> Stream:
-        """Return the stream in which rows do not count where `live` is false."""
+        """Return the stream in which rows stay live only where the argument `live` is true. None changes nothing."""
         if live is None:
             return self
         return replace(self, live=live if self.live is None else self.live & live)

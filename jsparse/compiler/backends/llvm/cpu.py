@@ -1,6 +1,7 @@
 """The name of this machine's CPU and the instructions that the CPU has. LLVM generates code for this CPU.
 
-For an operation on floats that has no instruction, LLVM would call libm, and kernels are not linked with libm.
+Code generators ask here whether an operation on floats has an instruction. If it has none, they emit other operations:
+LLVM would call libm, with which kernels are not linked.
 """
 
 from __future__ import annotations

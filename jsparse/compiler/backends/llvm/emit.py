@@ -1,7 +1,7 @@
 """KernelIR → an LLVM module that exports one function, `kernel`, with the ABI of `csrc/kernel/abi.h`.
 
 The body of a parallel loop becomes a separate function, `run`. The values that the body reads from outside are passed
-in a struct on the caller's stack. So nothing is left to inline, and LLVM needs no passes over the whole module.
+in a struct on the caller's stack. No function of the module calls another one directly, so LLVM has nothing to inline.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ NUMBERS = ir.Constant(ir.VectorType(I32, FILTER_LANES), [ir.Constant(I32, n) for
 
 
 def append_kept(expr: ExprEmitter, stmt: Filter, first: Var) -> None:
-    """Test `FILTER_LANES` positions from `first` on, up to the end of the range, and append the positions that pass.
+    """Test the numbers of a filter in `FILTER_LANES` lanes, from `first` on. Store the numbers that pass in `found`.
 
-    A mask disables the lanes after the end of the range: it applies to the loads of coordinates and to the gather of
-    marks. The positions that pass are packed in a register. So a segment shorter than a vector costs only one test.
+    A mask disables the lanes after the end of the filter's range, in loads and gathers too. The numbers that pass are
+    packed in a register and stored together. So a range shorter than a vector takes a single test.
     """
     builder = expr.builder
     before, left = (builder.trunc(x, I32) for x in _distances(expr, stmt, first))
@@ -47,7 +47,7 @@ def append_kept(expr: ExprEmitter, stmt: Filter, first: Var) -> None:
 
 
 def _distances(expr: ExprEmitter, stmt: Filter, first: Var) -> tuple[Any, Any]:
-    """The distances of the position `first` from the start and from the end of the filter's range."""
+    """The distances of `first` from the start and from the end of the filter's range."""
     here = expr.value(first)
     return expr.builder.sub(here, expr.value(stmt.start)), expr.builder.sub(expr.value(stmt.stop), here)
 
@@ -134,7 +134,7 @@ def _field_of(builder: ir.IRBuilder, struct: Any, type_: ir.Type, field: int) ->
 
 
 class _Body:
-    """Emits statements into a function at the builder's position, which starts in the entry block.
+    """Emits statements into a function, at the builder's position. At first, the builder is in the entry block.
 
     `buffers` maps the buffers in scope to their addresses; `names` maps variables to their values.
     """
@@ -190,8 +190,8 @@ class _Body:
     def on_stack(self, type_: ir.Type, name: str) -> Any:
         """Allocate stack memory at a fixed position in the function's frame.
 
-        LLVM gives a fixed position only to allocations in the entry block. An integer division splits the entry block,
-        so allocations come before all other instructions.
+        LLVM gives a fixed position only to allocations in the entry block. LLVM may split that block at an integer
+        division, so allocations come before all other instructions.
         """
         with self.builder.goto_block(self.entry):
             self.builder.position_at_start(self.entry)
@@ -229,7 +229,11 @@ class _Body:
         self.builder.position_at_end(done)
 
     def filter(self, stmt: nodes.Filter) -> None:
-        """Emit a filter. Short ranges are tested in vector lanes; for long ranges, an unrolled loop is no slower."""
+        """Emit a filter by the fastest code for this CPU.
+
+        If gathers are fast, short ranges are tested in vector lanes, and long ranges by an unrolled loop, which is no
+        slower. If gathers are slow, no range is tested in lanes.
+        """
         if not has_fast_gathers():
             self.stmt(one_by_one(stmt))
             return
@@ -241,7 +245,7 @@ class _Body:
                 self.stmt(unrolled(stmt))
 
     def repeat(self, head: ir.Block, innermost: bool) -> None:
-        """Emit the branch back to the head of a loop."""
+        """Emit the branch back to the head of a loop. LLVM aligns the code of an `innermost` loop."""
         self.loops += 1
         branch = self.builder.branch(head)
         if innermost:
@@ -346,7 +350,7 @@ class _Captured:
         self.struct, self.values = ir.LiteralStructType([]), []  # type: ignore[var-annotated]
 
     def taken(self, value: Any) -> Any:
-        """Add a value of the caller to the struct, and return the value that `run` loads from there on entry."""
+        """Add a value of the caller to the struct. Returns the value that `run` loads from the struct."""
         self.values.append(value)
         self.struct.elements = tuple(value.type for value in self.values)
         with self.builder.goto_block(self.entry):
@@ -366,7 +370,7 @@ class _Found(dict[str, Any]):
 
 
 class _LoadedFunction(ir.LoadInstr):  # type: ignore[misc]
-    """A function pointer loaded from the context. llvmlite needs the function's signature: pointers have no type."""
+    """A function pointer loaded from the context, with the function's signature, since LLVM's pointers have no type."""
 
     function_type: ir.FunctionType | None = None
 

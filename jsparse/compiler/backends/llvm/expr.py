@@ -27,7 +27,7 @@ from jsparse.errors import ScheduleError
 
 
 class Scopes:
-    """The alias scopes of one kernel's buffers: LLVM may assume that buffers do not overlap and shapes never change.
+    """Metadata of a kernel's loads and stores. It tells LLVM that buffers do not overlap and that shapes never change.
 
     LLVM can declare only arguments as `noalias`, but the body of a parallel loop loads the addresses of its buffers
     from memory. Therefore the metadata of every access names the buffer. (See `alias.scope`, `noalias` and
@@ -83,7 +83,7 @@ class ExprEmitter:
     """Emits expressions at the builder's position.
 
     Attributes:
-        names: the value of each name, or the stack slot of a register.
+        names: the value of each name; for a register of KernelIR, the address of its variable on the stack.
         buffers: the address of each buffer.
         context: the address of the call's context.
         dims: the address of the table of shapes.

@@ -72,7 +72,7 @@ def _optimize(module: ir.Module, level: int = OPTIMIZED) -> llvm.ModuleRef:
 
 
 def _emitted(kernel: Kernel) -> ir.Module:
-    """Emit the LLVM module of a kernel. The emitter is imported here: it loads slowly, and stored kernels need none."""
+    """Emit the LLVM module of a kernel. The emitter loads slowly, and is imported only when it is needed."""
     from jsparse.compiler.backends.llvm.emit import emit_module  # noqa: PLC0415
 
     return emit_module(kernel)
@@ -107,7 +107,7 @@ def assembly(kernel: Kernel) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Llvm:
-    """Machine code for this CPU, at one of LLVM's optimisation levels."""
+    """The backend that compiles kernels to machine code for this CPU, at one of LLVM's optimisation levels."""
 
     level: int = OPTIMIZED
 

@@ -22,7 +22,7 @@ def no_loop(name: str, nest: Summary) -> str:
 def structure_reason(nest: Summary, *loops: str) -> str | None:
     """Why the structure of some loops can no longer be changed; None if it can.
 
-    A workspace fixes the structure of all loops around it, and a step about one loop fixes that loop.
+    A step that makes a workspace fixes the structure of all loops. A step such as `unroll` fixes the loop it names.
     """
     for step in nest.steps:
         if step.keyword in WORKSPACES:

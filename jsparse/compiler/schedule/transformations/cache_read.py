@@ -19,7 +19,7 @@ from jsparse.notation.assignment import Access
 
 @dataclass(frozen=True, slots=True)
 class CacheRead(Transformation):
-    """Copy the part of a dense tensor that one panel and one register tile read, before the loops inside the panel.
+    """Before the loops inside a panel run, copy the part of a dense tensor that one panel and one register tile read.
 
     TVM has a step of the same name. Rows whose stride is a power of two fall into the same few sets of a cache; in the
     copy they are contiguous.

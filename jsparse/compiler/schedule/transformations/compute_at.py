@@ -16,7 +16,7 @@ class ComputeAt(Transformation):
     """Share the loops down to `loop` with the next statement, which runs after this statement in each iteration.
 
     It is the `compute_at` of Halide (Ragan-Kelley et al., PLDI 2013). Temporaries that only one iteration needs then
-    take the memory of one iteration, or of one panel if the loop is the outer one of a split. Whether the loops of both
+    take the memory of one iteration, or of one panel if `loop` is the outer loop of a split. Whether the loops of both
     statements agree is known only when both nests are complete: `loops.fusion` joins them.
 
     Attributes:

@@ -20,15 +20,16 @@ Race = Literal["owned", "split", "reduced"]
 
 @dataclass(frozen=True, slots=True)
 class Parallelize(Transformation):
-    """Divide a loop over threads. Chunks depend on the pattern alone, so results do not depend on the threads.
+    """Divide a loop over threads. Chunks and results do not depend on the number of threads.
 
     Attributes:
         loop: the name of the loop.
-        race: how chunks write the target. `owned`: each iteration owns its part. `split`: the same, but long segments
-            are divided, and a chunk's part of a divided segment is carried to the segment's owner. `reduced`: each
-            chunk has its own sum, or its own copy of a small target, and these are added in order. If several
-            statements share the loop, only targets of statements that sum its variable have copies.
-        grain: the least number of stored entries (or iterations) in a chunk; 0 leaves it to the scheduler.
+        race: how chunks write the target. `owned`: each iteration owns a part of the target. `split`: each iteration
+            owns a part, but several chunks share a long segment. A chunk's part of a segment that began in an earlier
+            chunk is added to the target at the end. `reduced`: each chunk has its own sum, or its own copy of a small
+            target. The sums or copies are added in the order of the chunks. If several statements share the loop, only
+            targets of statements that sum its variable have copies.
+        grain: the least number of stored entries (or iterations) in a chunk; if 0, the scheduler chooses it.
     """
 
     loop: str
@@ -81,8 +82,8 @@ class Parallelize(Transformation):
         return None if nest.loops[0] == self.loop else f"only the outermost loop, {nest.loops[0]}, is divided"
 
     def _reduced_reason(self, nest: Summary) -> str | None:
-        """Why chunks cannot have sums of their own; None if they can. Whether statements that share the loop may sum
-        over it is checked when their nests are joined (`loops.fusion`)."""
+        """Why chunks cannot have sums of their own; None if they can. If statements share the loop, this is checked
+        later, when their nests are joined (`loops.fusion`)."""
         if len(nest.problem.statements) > 1:
             return None
         if self.loop in nest.outer or self.loop in nest.fused or self.loop in nest.splits:
@@ -105,7 +106,7 @@ class Parallelize(Transformation):
 
 
 def _unchecked(stmt: Stmt) -> Stmt:
-    """Clear `checked` in all workspaces: a chunk does not know whether other chunks have added terms to the sum."""
+    """Clear the flag `checked` of all workspaces, so that a sum is used even if this chunk has added no term to it."""
     if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
         stmt = replace(stmt, workspace=replace(stmt.workspace, checked=False))
     return with_children(stmt, _unchecked)

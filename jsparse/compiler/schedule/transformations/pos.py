@@ -19,7 +19,7 @@ from jsparse.notation.assignment import IndexVar
 class Pos(Transformation):
     """Make a loop over a sparse level iterate over the positions of its segments (Senanayake et al., 2020).
 
-    A later split then divides positions, so that all panels but the last hold equally many entries.
+    A later split then divides positions, so that all panels of a segment but the last hold equally many entries.
 
     Attributes:
         loop: the name of the loop.

@@ -1,7 +1,7 @@
 """`precompute`: a sum is computed before the factors that lack its variables are multiplied in.
 
-`summed_first` and `dense_first` say which sums are worth computing first, and `tiles_among_sums` says where the loop
-over register tiles stands then.
+`summed_first` and `dense_first` say which sums are worth computing first. `tiles_among_sums` says where the loop over
+register tiles stands if only some sums are computed first.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Precompute(Transformation):
 
 
 def _workspace(nest: LoopNest, loops: list[Forall], lanes: Forall | None, checked: bool) -> Workspace:
-    """Make the workspace of the sum, in lanes if the loop over lanes is given. `checked`: the sum may have no terms."""
+    """Make the workspace of the sum, in lanes if `lanes` is given. With `checked`, the sum may have no terms."""
     problem, statement = nest.problem, nest.statement
     dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
     if lanes is None:
@@ -130,7 +130,7 @@ def _workspace(nest: LoopNest, loops: list[Forall], lanes: Forall | None, checke
 
 
 def _assign(nest: LoopNest, target: Access, value: object) -> Stmt:
-    """The assignment `target ⊕= value`; values are compared as the target stores them."""
+    """The assignment `target ⊕= value`. For a minimum or maximum, `value` is first rounded to the target's dtype."""
     problem, statement = nest.problem, nest.statement
     dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
     added = as_added(value, monoid, problem.type_of[statement.target.tensor].dtype, dtype)  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ def _assign(nest: LoopNest, target: Access, value: object) -> Stmt:
 
 
 def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
-    """Find the innermost reductions over indices that only factors without dense indices have. Summing first pays."""
+    """Find the innermost reductions whose indices are only in factors without dense indices. Summing first pays."""
     if not nest.sums_first or not nest.dense:
         return ()
     chosen: tuple[IndexVar, ...] = ()
@@ -153,7 +153,7 @@ def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
 
 
 def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
-    """Find the reductions over dense indices that some factor lacks. Summing first saves products with that factor."""
+    """Find the reductions over dense indices if some factor lacks them. Summing first saves products with it."""
     if not nest.sums_first or nest.vector not in nest.free_vars or not nest.contracted:
         return ()
     names = set(nest.contracted)
@@ -163,10 +163,10 @@ def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
 
 
 def tiles_among_sums(nest: Summary) -> Literal["outside", "inside"] | None:
-    """Locate the loop over tiles if only an inner part of the sums over entries is computed first; else return None.
+    """Return where the loop over tiles stands if only the inner sums over entries are computed first; else None.
 
-    If the loop is "outside" of that part, each tile computes the part again. If it is "inside" of the sums around the
-    part, each of these sums adds to the target in memory.
+    "outside": the loop is outside of the inner sums, so each tile computes them again. "inside": the loop is inside of
+    the outer sums only, so they add to the target in memory.
     """
     if not nest.sums_entries_first or nest.summed == nest.tail or nest.vector not in nest.free_vars:
         return None

@@ -18,11 +18,11 @@ FARTHEST = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Transformation):
-    """Request the rows that a stored entry selects, some entries before they are read (see `lower.prefetch`).
+    """Request the rows for the stored entry that the loop reaches `distance` entries later (see `lower.prefetch`).
 
     Attributes:
         loop: the name of a loop over stored entries, or of a loop over panels of their positions.
-        distance: the number of entries ahead, or 1 for the next panel.
+        distance: the number of entries; for a loop over panels it is 1, and the rows for the next panel are requested.
     """
 
     loop: str

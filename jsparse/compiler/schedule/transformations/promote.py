@@ -20,8 +20,8 @@ class Promote(Transformation):
     """Hold sums in registers below the innermost loop over an index of the target (scalar promotion).
 
     All loops below that loop are reductions. Their result, the workspace `acc`, is written to the target once. If the
-    target lacks the index in lanes, the lanes are first reduced to a scalar. If there are no loops below, the nest
-    stays as it is.
+    target lacks the index in lanes, the lanes are first reduced to a scalar. If there are neither loops below nor lanes
+    to reduce, the nest stays as it is.
     """
 
     keyword: ClassVar[str] = "promote"
@@ -64,7 +64,7 @@ def _reduces_lanes(nest: LoopNest) -> bool:
 
 
 def _at(stmt: Stmt, depth: int, tensor: str, change: object) -> Stmt:
-    """The statement, changed by `change` inside of the first `depth` loops on the path to the target's assignment."""
+    """Apply `change` to the part of a statement inside of the first `depth` loops around the assignment to `tensor`."""
     match stmt:
         case Forall(body=body, domain=domain) if depth and not isinstance(domain, Lanes):
             return replace(stmt, body=_at(body, depth - 1, tensor, change))
@@ -76,7 +76,7 @@ def _at(stmt: Stmt, depth: int, tensor: str, change: object) -> Stmt:
 
 
 def _promoted(nest: LoopNest, stmt: Stmt) -> Where:
-    """The statement where(acc, reductions, target = acc)."""
+    """Return a statement that runs the reductions in the workspace `acc`, and then assigns the result to the target."""
     problem, statement = nest.problem, nest.statement
     dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
     var, lanes = _lanes(loops_of(nest))

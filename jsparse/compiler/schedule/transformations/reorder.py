@@ -22,8 +22,8 @@ from jsparse.compiler.schedule.transformations.split import panels_reason
 class Reorder(Transformation):
     """Put the loops in this order, outermost first. Lookups in levels move to the loop that binds their variable.
 
-    In the assembly of a sparse result, the step orders the loops over the target's indices, as the target stores them,
-    or the loops that one term has inside the shared loops.
+    In the assembly of a sparse result, the step orders either the loops over the target's indices, or the loops that
+    one term has inside the shared loops. The target stores its indices in the order of their loops.
 
     Attributes:
         loops: the names of all loops.
@@ -80,7 +80,7 @@ class Reorder(Transformation):
         return self.loops if self.term is None else nest.loops
 
     def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
-        """The shape of an assembly after the step."""
+        """Return the shape of an assembly after the step, which orders the shared loops or the loops of one term."""
         if self.term is None:
             return replace(shape, order=self.loops)
         return replace(shape, own=(*shape.own[: self.term], self.loops, *shape.own[self.term + 1 :]))
@@ -105,7 +105,7 @@ class Reorder(Transformation):
 
 
 def _marked(domain: Domain, old: Domain) -> Domain:
-    """The domain of a loop in its new place, with the marks that earlier steps made."""
+    """Return the domain of a loop in its new place, with the panels, positions and lanes that earlier steps made."""
     if not isinstance(old, LevelIteration | Range):
         return old
     if isinstance(domain, LevelIteration):

@@ -22,11 +22,12 @@ LARGEST_MAP = 1 << 30  # coordinates of a dimension
 
 @dataclass(frozen=True, slots=True)
 class ScatterSegment(Transformation):
-    """Scatter a segment of a level in which loops look up coordinates: a workspace maps its coordinates to positions.
+    """Scatter a segment into a workspace that maps the segment's coordinates to positions, so that lookups are fast.
 
-    The map is made where the position of the level above is known, outside of all inner loops. It pays if these loops
-    look up many more coordinates than the segment has entries. Gustavson's algorithm uses maps for products that a
-    pattern samples, and so do algorithms that find the number of triangles (Schank and Wagner, 2005).
+    The map is made as soon as loops know the position of the level above, and before the inner loops run. It pays if
+    these inner loops look up many more coordinates than the segment has entries. Gustavson's algorithm uses maps for
+    products that are sampled at a pattern's entries. Algorithms that count triangles use them, too (Schank and Wagner,
+    2005).
 
     Attributes:
         level: the pattern and the index of its level, as in `P1.1`.
@@ -49,7 +50,7 @@ class ScatterSegment(Transformation):
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The indices of the pattern and of its level; each is -1 if `level` lacks it."""
+        """The index of the pattern and the index of its level. An index is -1 if `level` does not name it."""
         pattern, level = (*pattern_numbers(self.level), -1, -1)[:2]
         return pattern, level
 

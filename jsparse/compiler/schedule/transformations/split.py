@@ -20,9 +20,9 @@ from jsparse.notation.assignment import IndexVar
 class Split(Transformation):
     """Divide a loop into panels of `size` coordinates: a loop `k0` over the panels, and the loop `k` inside a panel.
 
-    After `pos`, the positions of each segment are divided, and not coordinates. The outer loop is put directly around
-    the inner one. If the loop walks a sparse level, its panels are put around all loops over the pattern: a segment
-    continues where it ended in the panel before.
+    After `pos`, a panel has `size` positions of a segment. The outer loop is put directly around the inner one. Only if
+    the inner loop walks the coordinates of a level, the outer loop is put around all loops over the pattern. In each
+    panel, a segment is then continued where the previous panel left it.
 
     Attributes:
         loop: the name of the loop.

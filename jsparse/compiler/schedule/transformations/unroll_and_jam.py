@@ -25,7 +25,7 @@ class UnrollAndJam(Transformation):
 
     Attributes:
         loop: the name of the loop.
-        copies: the number of iterations.
+        copies: the number of iterations that run at a time.
     """
 
     loop: str

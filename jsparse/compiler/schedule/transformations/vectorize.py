@@ -40,8 +40,8 @@ class Vectorize(Transformation):
 
     With `lanes`, the loop walks stored entries, and adds to a scalar in registers or stores values at its positions. It
     then works on `lanes` positions at a time, each with an accumulator of its own (`lower.position_lanes`). A loop over
-    a dense index can have `lanes`, too, if each iteration stores a sum over another index that runs in lanes: that many
-    sums are folded together (`lower.joint_sums`).
+    a dense index can have `lanes`, too, if each iteration stores a sum over another index that runs in lanes. The lanes
+    of several sums, as many as `lanes`, are then reduced to scalars together (`lower.joint_sums`).
 
     Attributes:
         loop: the name of the inner loop of a split, of a loop over stored entries, or of a loop that stores sums.

@@ -17,10 +17,10 @@ from jsparse.compiler.schedule.summary import Summary, Transformation
 class MakeWorkspace(Transformation):
     """Give each term of an assembly its own loop over the target's innermost index, in which the term adds to a row.
 
-    The row is a sparse workspace (Gustavson, 1978; Kjolstad et al., 2019). Without it, all terms share that loop.
+    The row is a sparse workspace (Gustavson, 1978; Kjolstad et al., 2019). Without the step, all terms share the loop.
 
     Attributes:
-        loop: the index, the last of the shared loops.
+        loop: the innermost index of the target, whose loop is the last of the shared loops.
     """
 
     loop: str
@@ -50,7 +50,7 @@ class MakeWorkspace(Transformation):
         return nest.loops[:-1]
 
     def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
-        """The shape of an assembly after the step."""
+        """Return the shape of an assembly after the step: each term adds to a row in a loop of its own."""
         return replace(shape, row=True, own=tuple((*own, self.loop) for own in shape.own))
 
     def apply(self, nest: LoopNest) -> LoopNest:

@@ -1,7 +1,7 @@
 """Implementations of KernelIR's functions in LLVM, for vectors of any length, without branches and without calls.
 
 Each family has a file. Error bounds are in ulp of the result, over all arguments; the measured errors are in
-`docs/internals/functions.md`. The reductions are taken from Cephes and SLEEF (Shibata and Petrogalli, 2020), the
+`docs/internals/functions.md`. The range reductions are taken from Cephes and SLEEF (Shibata and Petrogalli, 2020). The
 coefficients are our own (`tools/minimax.py`).
 """
 

@@ -1,6 +1,7 @@
-"""Functions whose results are exact: signs, tests of floats and conditions, and floor, ceil, trunc and round (to even).
+"""Functions whose results are exact: signs, logical not, a test for finite floats, floor, ceil, trunc and round.
 
-Floats are rounded to integers by an instruction, or by additions where the CPU has none.
+round takes ties to even. Floats are rounded to integers by an instruction, or by additions if the CPU has no such
+instruction.
 """
 
 from __future__ import annotations
@@ -67,6 +68,9 @@ def round_to_even(x: Vector) -> Vector:
 
 
 def _nearest(x: Vector) -> Vector:
-    """Round to the nearest integer by adding 2^mantissa, since all floats from 2^mantissa on are integers."""
+    """Round to the nearest integer: add 2ᵐ, where m is the number of mantissa bits, and subtract 2ᵐ.
+
+    All floats from 2ᵐ on are integers, so the addition rounds.
+    """
     size, whole = x.magnitude(), 2.0**x.layout.mantissa
     return select(size < whole, (size + whole) - whole, size).with_sign_of(x)

@@ -5,9 +5,9 @@ Exponentials:
     x = n ln 2 + r, |r| ≤ ln 2 / 2        exp(x) = 2ⁿ exp(r)        exp(r) = 1 + r + r² q(r)
 
 ln 2 has two parts (Cody and Waite, Software Manual for the Elementary Functions, 1980). The product of n and the first
-part is exact, so r is as accurate as x. 2ⁿ is multiplied in two steps, so that subnormal results are rounded once and
-too large results are inf. The polynomials q are minimax (`tools/minimax.py`): their errors, relative to expm1(r), are
-below 2⁻²⁶ in float32 and 2⁻⁶¹ in float64.
+part is exact, so r is as accurate as x. The multiplication by 2ⁿ takes two steps, so that subnormal results are rounded
+once and too large results are inf. The polynomials q are minimax (`tools/minimax.py`): their errors, relative to
+expm1(r), are below 2⁻²⁶ in float32 and 2⁻⁶¹ in float64.
 
 Logarithms:
 
@@ -18,7 +18,7 @@ The sum is ordered such that errors of the small terms vanish in the large one (
 11; fdlibm). ln 2 has two parts, as in exponentials. The polynomials p are minimax (`tools/minimax.py`): their errors,
 relative to log(1 + f), are below 2⁻³⁰ in float32 and 2⁻⁵⁹ in float64.
 
-tanh and the logistic function are made of exponentials of arguments that cannot overflow.
+tanh and the logistic function use only exponentials that cannot overflow.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _expm1_near_0(r: Vector) -> Vector:
 
 
 def _reduced(x: Vector) -> tuple[Vector, Vector]:
-    """Reduce x = n ln 2 + r. Returns r and the integer n."""
+    """Write x as n ln 2 + r. Returns r and the integer n."""
     first, second = _LN2[x.type.dtype]
     shifted = muladd(x, 1 / math.log(2), x.layout.shifter)
     n = shifted - x.layout.shifter
@@ -129,7 +129,7 @@ def _reduced(x: Vector) -> tuple[Vector, Vector]:
 
 
 def _integer(shifted: Vector) -> Vector:
-    """Recover an integer n from the last bits of the float n + `shifter`."""
+    """Return the integer n that the last bits of the float n + `Layout.shifter` hold."""
     return shifted.bits() - shifted.constant(shifted.layout.shifter).bits()
 
 
@@ -148,7 +148,8 @@ def log(x: Vector) -> Vector:
 def log1p(x: Vector) -> Vector:
     """log(1 + x), within 1.5 ulp.
 
-    1 + x = u + e, where u is the rounded sum and e is its exact error (Knuth's TwoSum): 1 + f = 2⁻ᵏ u + 2⁻ᵏ e.
+    Let u be the rounded sum 1 + x, and e its exact error (Knuth's TwoSum). Let f = (m - 1) + 2⁻ᵏ e, where u = 2ᵏ m. The
+    result is k ln 2 + log(1 + f).
     """
     u = 1 + x
     added = u - 1
@@ -197,7 +198,7 @@ def _with_edges(x: Vector, pole: float, found: Vector) -> Vector:
 
 
 def tanh(x: Vector) -> Vector:
-    """The hyperbolic tangent, within 2.6 ulp: e / (e + 2) with e = exp(2 |x|) - 1."""
+    """The hyperbolic tangent, within 2.6 ulp: e / (e + 2) with the sign of x, where e = exp(2 |x|) - 1."""
     size = x.magnitude().at_most(_ONE[x.type.dtype])
     e = _expm1_between(size + size)
     return (e / (e + 2)).with_sign_of(x)

@@ -2,7 +2,8 @@
 
 pow is exp(y log|x|). For float32, exp and log are computed in float64, which has enough digits. For float64, the
 logarithm is a pair of floats with twice as many digits as x (Dekker, 1971): log|x| = k ln 2 + 2 s + s³ (2/3 + s² t(s²))
-with s as in `exponentials`. The polynomial t is minimax (`tools/minimax.py`), with an error of 2⁻⁷³ of the logarithm.
+with k and s as in the module `exponentials`. The polynomial t is minimax (`tools/minimax.py`), with an error of 2⁻⁷³ of
+the logarithm.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ def _narrow_power(x: Vector, y: Vector) -> Vector:
 
 
 def _wide_power(x: Vector, y: Vector) -> Vector:
-    """x to the power y. If log(x) is infinite or a product overflows, `simple` = y log(x) gives 0 or infinity."""
+    """x to the power y in float64, for x ≥ 0, by a logarithm with twice as many digits as x.
+
+    If log(x) is infinite or a product overflows, the result is exp(y log(x)) instead, which is 0 or infinity.
+    """
     logarithm = _log_pair(x)
     whole = product(y, logarithm.high)
     low = whole.low + y * logarithm.low

@@ -3,11 +3,11 @@
     x / 2π = n / 4 + t up to whole turns, |t| ≤ 1/8        sin(x) = sin(2π t), cos(2π t) or one of their negatives
 
 1 / 2π is a sum of pieces with 29 bits. The product of a float32 and one piece is exact in float64, and so is the
-product modulo whole turns. For numbers up to 2⁵² the first four pieces leave an error of 2⁻⁶⁴ turns; for larger numbers
-the first piece gives whole turns only, and later pieces count (Payne and Hanek, Radian Reduction for Trigonometric
-Functions, 1983). No float32 is closer than 2⁻³² turns to a multiple of π / 2, so t has the digits of a float32
-everywhere. The additions are exact where digits cancel, since they begin with the largest terms. Polynomials are
-minimax (`tools/minimax.py`), with errors of 2⁻³⁷ of the function.
+product modulo whole turns. For numbers up to 2⁵² the first four pieces leave an error of 2⁻⁶⁴ turns; a larger number
+times the first piece is a whole number of turns, so later pieces are used (Payne and Hanek, Radian Reduction for
+Trigonometric Functions, 1983). No float32 is closer than 2⁻³² turns to a multiple of π / 2, so t is accurate to all
+digits of a float32. The additions are exact where digits cancel, since they begin with the largest terms. Polynomials
+are minimax (`tools/minimax.py`), with errors of 2⁻³⁷ of the function.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def tan(x: Vector) -> Vector:
 
 
 def _reduced(x: Vector) -> tuple[Vector, Vector, Vector]:
-    """Return an integer whose last bits are n, and the sine and cosine of 2π t in float64."""
+    """Write x / 2π as n / 4 + t. Returns an integer with the last bits of n, and the sine and cosine of 2π t."""
     if x.type.dtype != "float32":
         raise ValueError(f"expected float32 for sin, cos and tan, but got {x.type.dtype}")
     wide = x.cast("float64")

@@ -1,7 +1,8 @@
 """Scalars and vectors of LLVM with Python's operators, so that emitted formulas read like mathematics.
 
-`x * y` and `x + y` are always rounded separately. Only `muladd` and `horner` may fuse, as multiply-adds elsewhere in
-kernels do: their results on CPUs with and without a fused multiply-add may differ in the last bit.
+`x * y` and `x + y` are always rounded separately. Only `muladd` and `horner` may fuse a multiplication and an addition,
+as multiply-adds elsewhere in kernels may be fused. Results of these two functions may differ in the last bit between
+CPUs with and without a fused multiply-add.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Layout:
     """The bits of a float: a sign, an exponent with a bias, a mantissa.
 
     Attributes:
-        integer: the dtype of integers with as many bits.
+        integer: the dtype of integers with as many bits as the float.
         mantissa: the number of bits of the mantissa.
         bias: the stored exponent of 1.0.
     """
@@ -37,7 +38,7 @@ class Layout:
 
     @property
     def shifter(self) -> float:
-        """1.5 · 2^mantissa. Adding a small x rounds x to an integer (ties to even) in the last bits of the sum."""
+        """1.5 · 2^mantissa. The last bits of its sum with a small x hold x, rounded to an integer (ties to even)."""
         return 1.5 * 2.0**self.mantissa
 
 
@@ -115,7 +116,7 @@ class Vector:
         return self.like(emit(order, self.value, self.constant(right).value), Type("bool", self.type.lanes))
 
     def __lt__(self, right: Operand) -> Vector:
-        """Comparisons with NaN are false."""
+        """Whether numbers are less than `right`; false for NaN."""
         return self._compared("<", right)
 
     def __gt__(self, right: Operand) -> Vector:
