@@ -2,7 +2,7 @@
 
     Spec ──stream_of──> a Stream for each pattern ──known_rows, visit──> one Stream ──Sum──> the result
 
-No plan is made. If index arrays have batch axes, `jax.vmap` maps the rule over these axes.
+The compiler of kernels takes no part. If index arrays have batch axes, `jax.vmap` maps the computation over them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jsparse.primitives.execute import overflowed, poisoned
 from jsparse.primitives.padding import nan_where
 from jsparse.primitives.portable.join import Sorted, known_rows, visit
 from jsparse.primitives.portable.stream import Stream, stream_of
-from jsparse.primitives.portable.summed import LONG, Machine, reduced, sum_of, unflattened
+from jsparse.primitives.portable.summed import LONG, Machine, Sum, reduced, sum_of, unflattened
 from jsparse.primitives.spec import ArrayAccess, Spec
 
 Index = Sequence[Sequence[Any]]  # the index arrays of each pattern
@@ -69,7 +69,7 @@ def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine)
 
 
 def _without(spec: Spec, lead: IndexVar) -> tuple[Spec, list[int | None]]:
-    """Return the spec of one member of a batch, and the batch axis of each factor (None if it has none)."""
+    """Return the spec without the batch variable `lead`, and the batch axis of each factor, None if it has none."""
 
     def less(term: ArrayAccess) -> ArrayAccess:
         return replace(
@@ -102,13 +102,22 @@ def _single(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) 
         out = zero
     else:
         rows = rows.with_variables(kept)
-        out = visit(zero, rows, rest, total.add, total.rows_at_once())
+
+        def added(total: Sum) -> jax.Array:
+            return visit(zero, rows, rest, total.add, total.rows_at_once())
+
+        if total.is_long and not rest and total.target.indexed:
+            # Which rows count is data, and sums in two levels take several times as long.
+            short = replace(total, may_be_long=False)
+            out = jax.lax.cond(total.longest(rows) > LONG, lambda: added(total), lambda: added(short))
+        else:
+            out = added(total)
     on = spec.result.on
     return total.result(out, None if on is None else streams[on].live)
 
 
 def _is_in_order(rows: Stream, spec: Spec) -> bool:
-    """Return whether row q is slot q of the result's pattern, and no other axis of the result is of a pattern."""
+    """Return whether each row q is slot q of the result's pattern, and all other axes of the result are dense."""
     on, sparse = spec.result.on, {v for walk in spec.walks for v in walk.indices}
     others = sparse.intersection((*spec.result.before, *spec.result.behind))
     return on is not None and not others and on in rows.positions and rows.positions[on] is None
@@ -121,7 +130,7 @@ def _variables(spec: Spec, rest: Sequence[Sorted]) -> frozenset[IndexVar]:
 
 
 def _may_be_long(rows: Stream, rest: Sequence[Sorted], spec: Spec) -> bool:
-    """Whether more than LONG floats may be added to one element of the result."""
+    """Whether more than LONG rows of the join of `rows` and `rest` may be added to one element of the result."""
     target = {*spec.result.before, *spec.result.behind}
     if spec.result.on is not None:
         target |= set(spec.walks[spec.result.on].indices)
@@ -141,7 +150,7 @@ def _is_empty(spec: Spec, factors: Sequence[Any]) -> bool:
 
 
 def _dense(spec: Spec, factors: Sequence[Any], machine: Machine) -> jax.Array:
-    """Compute a product of dense arrays. Rows run over one index variable, unless XLA computes the product at once."""
+    """Compute a product of dense arrays: at once if it is linear, else for one coordinate of a variable at a time."""
     sizes = dict(spec.sizes)
     rows = Stream(1, {}, {})
     if spec.result.before and (spec.mask is not None or not spec.semiring.is_linear):

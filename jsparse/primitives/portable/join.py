@@ -1,17 +1,17 @@
 """Joins of patterns: one row for each combination of entries with equal coordinates in shared index variables.
 
-Patterns are joined one after the other, in the order that promises the fewest rows. For each row, the *bound*
-coordinates, which are known, select the entries of the next pattern. If all coordinates of that pattern are bound, at
-most one entry is selected, and the row is kept or dropped. Otherwise each selected entry makes a new row, and the
-number of new rows depends on the data.
+Patterns are joined one after the other, in the order that promises the fewest rows. An index variable of the next
+pattern is *bound* if the rows have coordinates in it already. For each row, these coordinates select entries of the
+next pattern. If all its index variables are bound, at most one entry is selected, and the row is kept or dropped.
+Otherwise each selected entry makes a new row, and the number of new rows depends on the data.
 
-Rows of static patterns are found while the program is traced. In a program a loop over chunks makes them: row r of the
-joined stream belongs to the row n of the previous stream with
+Rows of static patterns are found while the program is traced. All other rows are made by the program, in a loop over
+chunks. If row n selects the entries first[n], first[n] + 1, …, then row r of the join combines the row n with
 
-    ends[n-1] <= r < ends[n],        ends = running sum of the numbers of entries,
+    ends[n-1] <= r < ends[n],        ends = running sum of the numbers of selected entries,
 
-and to entry first[n] + r - ends[n-1] of the pattern (as in Merrill and Garland, "Merge-based parallel sparse
-matrix-vector multiplication", SC 2016). Each later pattern that multiplies rows is a loop inside that loop.
+and the entry first[n] + r - ends[n-1] (as in Merrill and Garland, "Merge-based parallel sparse matrix-vector
+multiplication", SC 2016). If rows may select several entries of a later pattern, its loop is inside this loop.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def join_order(walks: Sequence[PatternAccess], sizes: Mapping[IndexVar, int]) ->
 
 @dataclass(frozen=True, eq=False)
 class Sorted:
-    """The entries of a pattern in an order in which entries with equal bound coordinates are adjacent.
+    """The entries of a pattern, with entries next to each other that agree in all *bound* index variables.
+
+    An index variable is bound if the rows to join with the pattern have coordinates in it.
 
     Attributes:
         entries: the entries in that order.
@@ -88,10 +90,11 @@ class Sorted:
     @property
     def multiplies(self) -> bool:
         """Whether several entries may have the same bound coordinates."""
-        return set(self.bound) < set(self.entries.coordinates)
+        has_single_entries = bool(self.heads) and self.pointers is None
+        return not has_single_entries and set(self.bound) < set(self.entries.coordinates)
 
     def segments(self, rows: Stream) -> tuple[Array, Array]:
-        """Return for each row the first entry with the row's coordinates, and the end of the entries with them."""
+        """Return, for each row, the range [first, end) of the entries that have the row's coordinates."""
         first, end = self._limits(rows)
         if self.keys:
             columns, count = [column for _, column in self.keys], self.entries.rows
@@ -113,7 +116,7 @@ class Sorted:
 
 
 def _placed(entries: Stream, v: IndexVar, size: int) -> jax.Array:
-    """Return each entry's coordinate in `v`. Entries that do not count get `size`, which is no row's coordinate."""
+    """Return each entry's coordinate in `v`. If an entry is not live, it gets `size`, which is no row's coordinate."""
     column = jnp.asarray(entries.coordinates[v])
     return column if entries.live is None else jnp.where(entries.live, column, size)
 
@@ -170,11 +173,11 @@ def known_rows(
     index: Sequence[Sequence[Any]],
     sizes: Mapping[IndexVar, int],
 ) -> tuple[Stream, list[Sorted]]:
-    """Join the patterns that are known while the program is traced. Return the join and, in order, the other patterns.
+    """Join the patterns that are known while tracing. Return the join, and the others in the order for joining them.
 
     Args:
         streams: the entries of each pattern.
-        index: the index arrays of each dynamic pattern.
+        index: for each pattern, its index arrays if it is dynamic.
     """
     first, *left = join_order(walks, sizes)
     rows = streams[first]
@@ -218,7 +221,7 @@ def _alive(rows: Stream) -> Stream:
 
 
 def _both(rows: Stream, entries: Stream) -> Stream:
-    """Combine each row of one stream with the same row of another stream."""
+    """Combine each row of one stream with the row of the same index in another stream."""
     live = rows.live if entries.live is None else entries.live if rows.live is None else rows.live & entries.live
     return replace(
         rows,

@@ -10,8 +10,9 @@ How a chunk is added depends on the result. If the rows are the slots of the res
 slice of the result. If the result has no index variable of a pattern, the chunk is reduced. Otherwise the rows are
 scattered.
 
-Sums of many float32 numbers are made in two levels, in the chunk and over the chunks: a running sum of ones stops
-growing at 2²⁴. Absent rows are dropped, not multiplied by 0, since 0 times NaN is NaN.
+Sums of many float32 numbers are made in two levels: the rows of a chunk are summed first, then the sums of the chunks.
+In one level, a running sum of ones would stop growing at 2²⁴. Rows that are not live, such as padding, are dropped.
+They are not multiplied by 0, since 0 times NaN is NaN.
 """
 
 from __future__ import annotations
@@ -74,12 +75,14 @@ registers, while sums of other rows need atomic additions."""
 
 @dataclass(frozen=True)
 class AxisOrder:
-    """The axes of an array in an order in which the axes that rows index come first.
+    """An order for the axes of an array: first the axes in which a row of a stream has an index, then the others.
+
+    The array has an axis for each index variable, and one for the slots if it holds values on a pattern.
 
     Attributes:
-        indexed: the axes that rows index.
-        dense: the other axes.
-        axes: the indices of both kinds of axes in an array with an axis for each variable and one for the slots.
+        indexed: the labels of the axes in which rows have indices.
+        dense: the index variables of the other axes.
+        axes: for each axis in this order, its index in the array.
     """
 
     indexed: tuple[Label, ...]
@@ -88,7 +91,7 @@ class AxisOrder:
 
     @staticmethod
     def of(term: ArrayAccess, sparse: frozenset[IndexVar]) -> AxisOrder:
-        """The order for an access. `sparse` are the index variables of the patterns."""
+        """Return the order for an array. `sparse` are the index variables in which rows have coordinates."""
         slots: tuple[Label, ...] = () if term.on is None else (term.on,)
         labels = (*term.before, *slots, *term.behind)
         first = [n for n, label in enumerate(labels) if isinstance(label, int) or label in sparse]
@@ -98,13 +101,13 @@ class AxisOrder:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A factor. Its array has the axes indexed by rows in front of the other axes."""
+    """A factor of a product, with the axes of its array in the order `layout`."""
 
     array: Any
     layout: AxisOrder
 
     def of_rows(self, rows: Stream) -> Any:
-        """Return the factor's elements for each row, with shape (rows, dense…); (dense…) if no axis is indexed."""
+        """Return the factor's elements for each row: shape (rows, dense…), or (dense…) if all rows have the same."""
         labels = self.layout.indexed
         if not labels:
             return self.array
@@ -122,13 +125,13 @@ class Sum:
     """A sum of products over the rows of streams.
 
     Attributes:
-        spec: what is computed.
+        spec: the einsum that is computed.
         factors: the factors.
-        target: the layout of the result.
+        target: the order of the result's axes while rows are added.
         dtype: the result's dtype.
-        dense: all index variables that no pattern has.
+        dense: all index variables for which rows have no coordinates.
         in_order: whether the rows of the stream are the slots of the result's pattern, in order.
-        may_be_long: whether one element may be the sum of more than LONG terms.
+        may_be_long: whether more than LONG rows may be added to one element of the result.
         machine: the characteristics of the platform.
     """
 
@@ -148,7 +151,7 @@ class Sum:
 
     @cached_property
     def computed(self) -> np.dtype:
-        """The dtype of arithmetic."""
+        """The dtype in which products and sums are computed."""
         dtypes = [self.dtype, *(factor.array.dtype for factor in self.factors)]
         if any(map(is_complex, dtypes)):
             return np.dtype(jnp.result_type(*dtypes))
@@ -156,12 +159,12 @@ class Sum:
 
     @cached_property
     def is_long(self) -> bool:
-        """Whether sums are made in two levels. Integers and float64 do not need that, nor does a minimum."""
+        """Whether each chunk is summed before it is added to the total, as long float32 and complex64 sums need."""
         return self.may_be_long and self.spec.semiring.add == "+" and self.computed in (np.float32, np.complex64)
 
     @cached_property
     def zero(self) -> np.ndarray:
-        """The sum of no rows."""
+        """The value of a sum without rows."""
         return np.asarray(self.spec.semiring.zero(self.dtype.name)).astype(self.computed)
 
     @cached_property
@@ -181,6 +184,12 @@ class Sum:
     @property
     def _is_broadcast(self) -> bool:
         return self.spec.mask is not None or not self.spec.semiring.is_linear
+
+    def longest(self, rows: Stream) -> jax.Array:
+        """Return the largest number of rows that are added to one element of the result."""
+        index = self._index(rows)
+        counts = jnp.zeros(self.shape[: len(index)], np.int32)
+        return _scatter(jax.lax.scatter_add, counts, index, jnp.ones(rows.rows, np.int32)).max()
 
     def start(self) -> jax.Array:
         """The result before any row is added."""
@@ -253,7 +262,7 @@ class Sum:
         return reduce(_MULTIPLY[multiply], aligned) if aligned else jnp.full([1] * (1 + len(self.dense)), one)
 
     def _aligned(self, x: Any, number: int, rows: Stream) -> Any:
-        """Return a factor with axes for the rows and for each dense index variable; missing axes have size 1."""
+        """Return factor `number` with axes for the rows and for each dense index variable; missing axes have size 1."""
         layout = self.factors[number].layout
         x = x if layout.indexed else x[None]
         own = sorted(layout.dense, key=self.dense.index)
@@ -272,22 +281,30 @@ class Sum:
         return jnp.bitwise_or(a, b) if add == "|" else _ADD[add][0](a, b)
 
     def _scattered(self, total: jax.Array, products: jax.Array, rows: Stream) -> jax.Array:
-        index, add = [jnp.asarray(_index(rows, label)) for label in self.target.indexed], self.spec.semiring.add
-        in_levels = self.is_long or add == "|"
-        is_sorted = not in_levels and self.machine.uses_order and self.target.indexed == rows.order[: len(index)]
-        if rows.live is not None and is_sorted and len(index) == 1:
+        add = self.spec.semiring.add
+        if self.is_long or add == "|":
+            return self._in_two_levels(total, products, self._index(rows))
+        is_sorted = self.machine.uses_order and self.target.indexed == rows.order[: len(self.target.indexed)]
+        if rows.live is not None and is_sorted and len(self.target.indexed) == 1:
             # Absent rows add nothing to the target of the last row that counts, so the order stays.
             products = self._zero_unless_live(products, rows)
-            index[0] = jax.lax.cummax(jnp.where(rows.live, index[0], 0))
-        elif rows.live is not None:
-            index[0] = jnp.where(rows.live, index[0], self.shape[0])  # beyond the result, so it is dropped
-            is_sorted = False
-        if in_levels:
-            return self._in_two_levels(total, products, index)
+            index = [jax.lax.cummax(jnp.where(rows.live, _index(rows, self.target.indexed[0]), 0))]
+        else:
+            index, is_sorted = self._index(rows), is_sorted and rows.live is None
         return _scatter(_ADD[add][2], total, index, products, is_sorted)
 
+    def _index(self, rows: Stream) -> list[jax.Array]:
+        """Return the position of each row's element along each indexed axis of the result, beyond it if not live."""
+        index = [jnp.asarray(_index(rows, label)) for label in self.target.indexed]
+        if rows.live is not None:
+            index[0] = jnp.where(rows.live, index[0], self.shape[0])  # beyond the result, so it is dropped
+        return index
+
     def _in_two_levels(self, total: jax.Array, products: jax.Array, index: Sequence[Any]) -> jax.Array:
-        """Combine the rows of each target by a segmented scan of the sorted rows, then combine them with the total."""
+        """Add a chunk to the total after its rows are combined for each element of the result.
+
+        The rows are sorted by their elements, and combined by a segmented scan.
+        """
         *keys, order = jax.lax.sort([*index, jnp.arange(len(products), dtype=np.int32)], num_keys=len(index))
         changes = reduce(jnp.logical_or, (key[1:] != key[:-1] for key in keys))
         begins = jnp.concatenate([jnp.ones(1, bool), changes])
@@ -304,7 +321,7 @@ class Sum:
         return _scatter(jax.lax.scatter, total, keys, self._combine(before, sums))
 
     def result(self, total: jax.Array, live: Array | None) -> jax.Array:
-        """Convert a total to the layout of the result's term. `live` marks the used slots of the result's pattern."""
+        """Convert a total to the result of the einsum. `live` marks the used slots of the result's pattern."""
         if live is not None:
             (at,) = (n for n, label in enumerate(self.target.indexed) if isinstance(label, int))
             shape = [-1 if n == at else 1 for n in range(total.ndim)]
@@ -364,7 +381,10 @@ def sum_of(
     may_be_long: bool = False,
     rows: frozenset[IndexVar] = frozenset(),
 ) -> Sum:
-    """Return the sum that a spec describes. `arrays` are the factors; `rows` are additional index variables of rows."""
+    """Return the sum that a spec describes, for the factors `arrays`.
+
+    Rows have coordinates in the index variables `rows` and in the index variables of all patterns.
+    """
     sparse = rows.union(*(walk.indices for walk in spec.walks))
     factors = tuple(_factor(x, term, spec, sparse) for x, term in zip(arrays, spec.factors, strict=True))
     used = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
