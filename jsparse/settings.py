@@ -113,7 +113,7 @@ class Config:
             program is traced, such as the pattern of a product, are still computed by machine code.
         blocks: how programs for CUDA and TPUs multiply patterns of dense blocks by arrays. "xla" (the default): by XLA
             operations, as on all platforms other than CPU. "pallas": by a kernel of jsparse, if the kernel supports
-            the sizes of the blocks (docs/concepts/platforms.md). The kernels were never run on a device.
+            the sizes of the blocks (docs/concepts/platforms.md). The kernel for TPUs was never run on a device.
         cache_dir: the folder in which compiled kernels are kept for later processes (docs/concepts/cache.md): an
             absolute path, by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel
             creates the folder. No other user may have write access, since the folder holds machine code. None or ""
@@ -162,7 +162,7 @@ class Config:
     @property
     def is_portable(self) -> bool:
         """Whether programs for CPU have XLA operations in place of kernels."""
-        return bool(self.backend == PORTABLE)
+        return self.value.backend == PORTABLE
 
     @property
     def generator(self) -> str:

@@ -9,6 +9,7 @@ from jax._src.lib.mlir.dialects import hlo as stablehlo  # type: ignore[attr-def
 
 from jsparse._compat.context import (
     Context,
+    default_platform,
     function_of_jax_numpy,
     handed_over,
     is_eager,
@@ -71,6 +72,7 @@ __all__ = [
     "apply_compiled",
     "cache_weakly",
     "closed",
+    "default_platform",
     "equation_results",
     "evaluated",
     "function_of_jax_numpy",

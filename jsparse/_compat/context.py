@@ -123,6 +123,14 @@ def handed_over(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | 
         ]
 
 
+def default_platform() -> str:
+    """Return the platform for which JAX compiles programs on arrays that have not been put on another device."""
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if device is None:
+        return jax.default_backend()
+    return str(device if isinstance(device, str) else device.platform)
+
+
 def mesh_of_trace() -> jax.sharding.AbstractMesh:
     """Return the mesh of operations that are traced now. `shard_map` sets this mesh, or the types of operands do. A
     jaxpr that is traced now refers to this mesh, so the jaxpr cannot be evaluated on another mesh."""

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse._compat import default_platform
 from jsparse.base.arrays import check_alive, jax_array
 from jsparse.base.memo import remembered
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
@@ -43,7 +44,7 @@ from jsparse.planning.signature import (
     signature,
     stored_on,
 )
-from jsparse.settings import logged
+from jsparse.settings import config, logged
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import Name, check_pattern, with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -234,11 +235,15 @@ def plan_einsum(
         as_operand(x, partial("operand {} of '{}'".format, n, subscripts), subscripts) for n, x in enumerate(operands)
     ]
     given, requested = signatures(subscripts, taken, out_format)
-    request = Request(requested, nse, preferred, None, schedules)
+    request = Request(requested, nse, preferred, None, schedules, _has_kernels())
     found = Planned(_of_einsum(subscripts, given, request, semiring), taken, out_format)
     if logged.log_compiles:
         log_planned(shortened(subscripts), [f"operand {n}" for n in range(len(taken))], given, request)
     return found
+
+
+def _has_kernels() -> bool:
+    return not config.is_portable and default_platform() == "cpu"
 
 
 @remembered(maxsize=REMEMBERED)
@@ -268,7 +273,7 @@ def plan_statement(
     every = {**tensors, **more}
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     given, requested = signatures(text, operands, out_format)
-    request = Request(requested, nse, preferred, shape, schedules)
+    request = Request(requested, nse, preferred, shape, schedules, _has_kernels())
     found = Planned(_of_statement(text, statement, given, request, semiring), operands, out_format)
     if logged.log_compiles:
         log_planned(text, names, given, request)

@@ -75,7 +75,7 @@ def plan(
     other or the request, or if a result exceeds its capacity.
     """
     terms, requested = typed_terms(text, statement, operands, request, semiring)
-    planner = _Planner(text, operands, request.schedules)
+    planner = _Planner(text, operands, request.schedules, request.has_kernels)
     output = resolve_output(text, terms, requested, request.nse)
     planner.compute([planner.with_ones(term) for term in terms], output, request.nse)
     made = ProgramPlan(text, tuple(planner.instructions))
@@ -83,8 +83,8 @@ def plan(
 
 
 class _Planner:
-    def __init__(self, text: str, operands: Sequence[Signature], schedules: Schedules) -> None:
-        self.text, self.values, self.schedules = text, list(operands), schedules
+    def __init__(self, text: str, operands: Sequence[Signature], schedules: Schedules, has_kernels: bool) -> None:
+        self.text, self.values, self.schedules, self.has_kernels = text, list(operands), schedules, has_kernels
         self.instructions: list[Instruction] = []
         self.groups = count(len(operands) + 1)  # operands and `out_format` have the lower numbers
         self.converted: dict[tuple[int, Format], int] = {}
@@ -315,9 +315,10 @@ class _Planner:
         """Convert values of terms to other formats where that is necessary or pays.
 
         It is necessary if no order of loops is concordant with all patterns of a term.
-        A schedule assumes operands as they are stored, so with schedules only discordant operands are converted.
+        A schedule assumes operands as they are stored, so with schedules only discordant operands are converted. The
+        same holds without kernels: streams of entries need no order.
         """
-        if self.schedules:
+        if self.schedules or not self.has_kernels:
             found = [fewest_conversions(term, provisional) for term in terms]
         else:
             found = cheapest_conversions(terms, provisional)

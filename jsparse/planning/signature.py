@@ -174,6 +174,7 @@ class Request:
         shape: the result's shape; None if it follows from the operands.
         schedules: the prescribed steps of kernels: one schedule for a single kernel, or a schedule or None for each
             term. Empty if the scheduler decides everything.
+        has_kernels: whether the program runs kernels, whose loops may take less time after an operand is sorted.
     """
 
     output: OutputRequest = None
@@ -181,6 +182,7 @@ class Request:
     dtype: np.dtype | None = None
     shape: tuple[int, ...] | None = None
     schedules: tuple[Schedule | None, ...] = ()
+    has_kernels: bool = True
 
 
 @dataclass(frozen=True, eq=False)

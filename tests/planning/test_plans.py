@@ -136,6 +136,24 @@ def test_a_shared_operand_is_converted_once():
     assert sum(isinstance(x, Convert) for x in plan.instructions) == 1
 
 
+def test_only_loops_need_sorted_operands(monkeypatch):
+    """Loops over the rows of both patterns would visit all pairs of rows. XLA's operations join entries."""
+    A = sparse(300, 300, density=0.02, dynamic=True)
+
+    def sorts():
+        plan = plan_einsum("ij,kj->ik", [A, A], None, nse=9_000).plan
+        return sum(isinstance(step, Convert) for step in plan.instructions)
+
+    assert sorts() == 1
+    with jsparse.config(backend="xla"):
+        assert sorts() == 0
+    monkeypatch.setattr(planned, "default_platform", lambda: "cuda")
+    assert sorts() == 0
+    monkeypatch.undo()
+    with jax.default_device(jax.devices("cpu")[0]):
+        assert sorts() == 1
+
+
 def test_steps_are_planned_once(monkeypatch):
     """The second eager call of a program in steps plans nothing, though intermediate patterns no longer exist."""
     A, B, C = sparse(40, 50), sparse(50, 40), sparse(40, 30, density=0.9)

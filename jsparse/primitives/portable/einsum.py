@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.compiler.dtypes import unrounded
 from jsparse.notation import IndexVar
 from jsparse.primitives.execute import overflowed, poisoned
@@ -37,10 +38,12 @@ def compute_einsum(*operands: Any, spec: Spec, machine: Machine, kernel: Kernel 
     """
     factors, index = spec.split(operands)
     own = [arrays[: walk.array_counts[0]] if arrays else () for walk, arrays in zip(spec.walks, index, strict=True)]
+    invalid = overflowed(spec, spec.dtype_of(factors), index)
     out = None if kernel is None else kernel(spec.unscheduled, factors, own)
+    if out is None and not any(walk.lead for walk in spec.walks):
+        return _single(spec.unscheduled, factors, own, machine, invalid)
     if out is None:
         out = _batched(spec.unscheduled, factors, own, machine)
-    invalid = overflowed(spec, spec.dtype_of(factors), index)
     return poisoned(out if invalid is None else nan_where(invalid, out), spec, index)
 
 
@@ -88,7 +91,10 @@ def _without(spec: Spec, lead: IndexVar) -> tuple[Spec, list[int | None]]:
     return inner, [of.index(lead) if lead in of else None for of in labels]
 
 
-def _single(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) -> jax.Array:
+def _single(
+    spec: Spec, factors: Sequence[Any], index: Index, machine: Machine, invalid: Array | None = None
+) -> jax.Array:
+    """Compute the einsum for patterns without batch axes. The result is NaN if `invalid`, which may be traced."""
     sizes = dict(spec.sizes)
     if not spec.walks:
         return _dense(spec, factors, machine)
@@ -98,6 +104,8 @@ def _single(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) 
     kept = _variables(spec, rest)
     total = sum_of(spec, factors, machine, in_order, _may_be_long(rows, rest, spec))
     zero = total.start()
+    if invalid is not None and spec.result.on is None and spec.semiring.add == "+":
+        zero, invalid = nan_where(invalid, zero), None  # a sum with NaN is NaN: no pass over the result
     if 0 in zero.shape or rows.rows == 0 or any(s.entries.rows == 0 for s in rest) or _is_empty(spec, factors):
         out = zero
     else:
@@ -113,7 +121,8 @@ def _single(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) 
         else:
             out = added(total)
     on = spec.result.on
-    return total.result(out, None if on is None else streams[on].live)
+    found = total.result(out, None if on is None else streams[on].live)
+    return found if invalid is None else nan_where(invalid, found)
 
 
 def _is_in_order(rows: Stream, spec: Spec) -> bool:

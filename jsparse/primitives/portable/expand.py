@@ -24,7 +24,7 @@ from jax import lax
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType
 from jsparse.primitives.permute_values import clamped
-from jsparse.primitives.portable.read_levels import StoredLevel, parents_of, read_levels
+from jsparse.primitives.portable.read_levels import StoredLevel, has_parent, parents_of, read_levels
 
 
 def expand(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[tuple[jax.Array, ...], jax.Array]:
@@ -107,7 +107,7 @@ def _ascended(level: StoredLevel, at: _Places, *, is_outermost: bool) -> tuple[j
     else:
         coordinates = at.read(level.arrays["coordinates"])
         inside = (coordinates >= 0) & (coordinates < size)
-    return coordinates, at.moved(parents, inside & (parents >= 0))
+    return coordinates, at.moved(parents, inside & has_parent(pointers, level.parents, parents, at.positions))
 
 
 def _in_runs(level: StoredLevel, positions: jax.Array, parents: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -14,7 +14,7 @@ from jax import lax
 
 from jsparse.formats import DynamicType
 from jsparse.primitives.permute_values import clamped
-from jsparse.primitives.portable.read_levels import UNKNOWN, StoredLevel, parents_of, read_levels
+from jsparse.primitives.portable.read_levels import UNKNOWN, StoredLevel, has_parent, parents_of, read_levels
 
 POINTERS, COORDINATES, ORDER, OVERFLOW = 1, 2, 4, 8
 
@@ -105,7 +105,7 @@ def _of_coordinates(chain: Sequence[StoredLevel]) -> jax.Array:
     """
     pointers, count = chain[0].arrays["pointers"], chain[0].positions
     parents = parents_of(pointers, chain[0].parents, count)
-    checked = parents >= 0
+    checked = has_parent(pointers, chain[0].parents, parents, lax.iota(parents.dtype, count))
     if len(chain) > 1:  # a segment that begins before 0 is a fault of the pointers
         checked &= clamped(pointers, [parents]) >= 0
     columns = [level.arrays["coordinates"] for level in chain]
@@ -116,5 +116,5 @@ def _of_coordinates(chain: Sequence[StoredLevel]) -> jax.Array:
     for level, column in reversed(list(zip(chain[:-1], columns[:-1], strict=True))):
         before, after = column[:-1], column[1:]
         falls = jnp.where(before == after, falls, after < before) if not level.level.unique else after <= before
-    disordered = falls & checked[1:] & (parents[1:] == parents[:-1])
+    disordered = falls & checked[1:] & checked[:-1] & (parents[1:] == parents[:-1])
     return _sum_of({COORDINATES: (outside & checked).any(), ORDER: disordered.any()})

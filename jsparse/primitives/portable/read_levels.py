@@ -82,18 +82,23 @@ def _parents_below(kind: LevelKind, size: int, arrays: dict[str, jax.Array], pos
 
 
 def parents_of(pointers: jax.Array, parents: int, count: int) -> jax.Array:
-    """The parent of each position p < count, or -1 if it has none. Only the first `parents` segments are read.
+    """Return the parent of each position p < count, in increasing order. `has_parent` tells which positions have one.
 
-    Segment q is [pointers[q], pointers[q + 1]). Pointers may be anything. If segments overlap, a position belongs to
-    the first segment that contains it, provided that no earlier segment ends after the position. Let e[q] be the
-    largest end of the segments 0 to q. Then the parent of p, if there is one, is the first q for which p < e[q]. This q
-    equals the number of ends e[q] <= p, which is a running sum over the numbers of ends at each position.
+    Segment q is [pointers[q], pointers[q + 1]), for q < parents. Pointers may be anything. If segments overlap, a
+    position belongs to the first segment that contains it, provided that no earlier segment ends after the position.
+    Let e[q] be the largest end of the segments 0 to q. Then the parent of p, if there is one, is the first q for which
+    p < e[q]. This q equals the number of ends e[q] <= p, which is a running sum over the numbers of ends at each
+    position.
     """
     dtype = pointers.dtype
     if parents == 0 or count == 0:
-        return jnp.full(count, -1, dtype)
+        return jnp.zeros(count, dtype)
     ends = lax.cummax(jnp.clip(pointers[1 : parents + 1], 0, count))
-    ended = jnp.zeros(count, dtype).at[ends].add(1, mode="drop", indices_are_sorted=True)
-    parent = lax.cumsum(ended)
-    begins = clamped(pointers[:parents], [parent])
-    return jnp.where((parent < parents) & (begins <= lax.iota(dtype, count)), parent, -1)
+    return lax.cumsum(jnp.zeros(count, dtype).at[ends].add(1, mode="drop", indices_are_sorted=True))
+
+
+def has_parent(pointers: jax.Array, parents: int, found: jax.Array, positions: jax.Array) -> jax.Array:
+    """Return whether each position lies in the segment of the parent that `parents_of` found for it."""
+    if parents == 0:
+        return jnp.zeros(positions.shape, bool)
+    return (found < parents) & (clamped(pointers[:parents], [found]) <= positions)

@@ -38,6 +38,7 @@ class Stream:
         live: whether each row is live: it takes part in sums. None if all rows are live. Rows of padding are not.
         start: the index of the first row in the full stream, if this stream is a part.
         order: the index variables by which the live rows are sorted, the slowest variable first.
+        increases: whether the first variable of `order` never decreases, not even in rows that are not live.
     """
 
     rows: int
@@ -46,6 +47,7 @@ class Stream:
     live: Array | None = None
     start: Array | int = 0
     order: tuple[IndexVar, ...] = ()
+    increases: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -75,6 +77,7 @@ class Stream:
         return replace(
             self,
             order=self.order if increasing else (),
+            increases=self.increases and increasing,
             rows=len(index),
             coordinates={v: _rows(x, index) for v, x in self.coordinates.items()},
             positions={n: index + self.start if x is None else _rows(x, index) for n, x in self.positions.items()},
@@ -149,4 +152,6 @@ def stream_of(walk: PatternAccess, number: int, arrays: Sequence[Array]) -> Stre
             same = coordinates[v] == column
             live = same if live is None else live & same
         coordinates.setdefault(v, column)
-    return Stream(pattern.nse, coordinates, {number: None}, live, order=tuple(coordinates))
+    # Positions increase, and so do their parents. In a full level that is outermost, they are the coordinates.
+    increases = pattern.format.levels[0].kind.is_full
+    return Stream(pattern.nse, coordinates, {number: None}, live, order=tuple(coordinates), increases=increases)

@@ -38,6 +38,10 @@ from jsparse.primitives.spec import ArrayAccess, Spec
 LONG = 1 << 18
 """The number of terms above which a sum is made in two levels."""
 
+MOST_KEPT = 1 << 10
+"""The most elements of a row for which rows are said to be sorted. XLA keeps the sum of sorted rows in the registers of
+32 threads, and unrolls it: with 2¹⁷ elements, it was still compiling after two minutes."""
+
 Label = IndexVar | int
 """An axis that rows index: an index variable of a pattern, or the positions of the pattern with that index."""
 
@@ -285,10 +289,12 @@ class Sum:
         if self.is_long or add == "|":
             return self._in_two_levels(total, products, self._index(rows))
         is_sorted = self.machine.uses_order and self.target.indexed == rows.order[: len(self.target.indexed)]
+        is_sorted &= prod(self.shape[len(self.target.indexed) :]) <= MOST_KEPT
         if rows.live is not None and is_sorted and len(self.target.indexed) == 1:
             # Absent rows add nothing to the target of the last row that counts, so the order stays.
             products = self._zero_unless_live(products, rows)
-            index = [jax.lax.cummax(jnp.where(rows.live, _index(rows, self.target.indexed[0]), 0))]
+            column = jnp.asarray(_index(rows, self.target.indexed[0]))
+            index = [column if rows.increases else jax.lax.cummax(jnp.where(rows.live, column, 0))]
         else:
             index, is_sorted = self._index(rows), is_sorted and rows.live is None
         return _scatter(_ADD[add][2], total, index, products, is_sorted)
