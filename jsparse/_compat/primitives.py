@@ -78,7 +78,10 @@ def cache_weakly(*types: type) -> None:
 class _EagerProgram:
     """The program of a primitive for one set of parameters. It is compiled when it first runs.
 
-    `again` becomes true when a call runs the function that `run_once` registered for the primitive.
+    Attributes:
+        program: the compiled function.
+        again: whether the primitive was applied before. If `run_once` has registered a function, that function computes
+            the first result, and the program computes the later ones.
     """
 
     program: Callable[..., Any]

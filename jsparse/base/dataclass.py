@@ -32,7 +32,10 @@ def _dataclass(
     slots: bool = False,
     **options: bool,
 ) -> type | Callable[[type], type]:
-    """Make a class a dataclass, with the standard options. The standard library makes mutable and ordered classes."""
+    """Make a class a dataclass, with the standard options.
+
+    Mutable or ordered classes are passed on to `dataclasses.dataclass`. All others are made here.
+    """
 
     def made(class_: type) -> type:
         if not frozen or order:

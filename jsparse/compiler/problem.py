@@ -370,7 +370,7 @@ class Problem:
 
     @lazy
     def operands(self) -> tuple[TensorType, ...]:
-        """The types of the tensors that are no targets."""
+        """The types of the tensors that are not targets."""
         targets = {s.target.tensor for s in self.statements}
         return tuple(tensor for tensor in self.tensors if tensor.name not in targets)
 

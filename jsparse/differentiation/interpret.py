@@ -114,7 +114,10 @@ def scanned(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
 
 
 def branched(equation: Equation, reader: Reader, which: Value, *inputs: Value) -> list[Value]:
-    """Run one branch in `jax.lax.switch`. Each lookup in another branch is recorded as index -1, which is no row."""
+    """Run one branch in `jax.lax.switch`.
+
+    Each lookup in a branch that does not run is recorded as index -1, which is no row.
+    """
     branches = equation.params["branches"]
     tables: list[list[int]] = [[] for _ in branches]
     functions = [_inside(equation, closed, reader, own) for closed, own in zip(branches, tables, strict=True)]

@@ -35,7 +35,10 @@ def has_name(name: str, ndim: int) -> bool:
 
 
 def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
-    """The levels of a short name or of "dense". Raises FormatError if the name has no format for `ndim` dimensions."""
+    """The levels of the format with a short name, such as "csr" or "dense".
+
+    Raises FormatError if the name has no format for `ndim` dimensions.
+    """
     check_dimensions(ndim)
     if name == "dense":
         return tuple(Level(DENSE, dim) for dim in range(ndim))

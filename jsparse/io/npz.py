@@ -99,9 +99,9 @@ def _entries(limit: Limit) -> dict[str, np.ndarray]:
 
 
 def _array(data: bytes) -> np.ndarray:
-    """Return the array of an .npy file, as a view of `data`. Nothing is allocated for the size in the header.
+    """Return the array of an .npy file, as a view of `data`. The size in the header is never trusted for an allocation.
 
-    Raises FileFormatError if this size is not the size of the data, or if the array has no numbers or text.
+    Raises FileFormatError if this size is not the size of the data, or if the elements are neither numbers nor text.
     """
     file = io.BytesIO(data)
     version = np.lib.format.read_magic(file)

@@ -1,6 +1,8 @@
 """The parser of tensor index notation. It makes a `Statement`.
 
-    statement := access ("=" | "+=" | "min=" | "max=") value  access: `access.py`, value: `expression.py`
+    statement := access ("=" | "+=" | "min=" | "max=") value
+
+`access.py` defines `access`, and `expression.py` defines `value`.
 
 Names are ASCII identifiers. A name outside brackets denotes a tensor. A name inside brackets denotes an index variable,
 unless brackets follow it: then it denotes a tensor of integers. The same name may denote a tensor and an index

@@ -204,7 +204,10 @@ def _factor(work: Term, x: Any, n: int) -> Any:
 
 
 def _dense(work: Term, arrays: Sequence[Any]) -> jax.Array:
-    """Compute a product of dense arrays by `jnp.einsum`. It is repeated along index variables that no array carries."""
+    """Compute a product of dense arrays by `jnp.einsum`.
+
+    The result is broadcast along index variables that no array has.
+    """
     carried = {v for factor in work.factors for v in factor.variables()}
     target = [str(v) for v in work.assignment.target.indices]
     kept = [v for v in target if v in carried]

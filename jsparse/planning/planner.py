@@ -57,7 +57,7 @@ SURPRISES = 3  # how often, at most, a path is chosen again by the entries that 
 
 
 class _Begun(NamedTuple):
-    """A snapshot of the planner: the numbers of its instructions, values and steps, and which values it has made."""
+    """A snapshot of the planner: how many instructions, values and steps it has, and which values it has made."""
 
     instructions: int
     values: int

@@ -241,7 +241,10 @@ def _private(core: Pattern, level: int) -> tuple[Pattern] | None:
 
 
 def _with_level(core: Pattern, level: int, coordinates: np.ndarray, size: int, kind: LevelKind) -> Pattern:
-    """Replace two levels of a pattern by one level with these coordinates. The new dimensions are in level order."""
+    """Replace two levels of a pattern, `level` and the level after it, by one level that has the given coordinates.
+
+    The dimensions of the result are numbered in the order of its levels.
+    """
     rows, levels = core.rows(), core.format.levels
     left = [*levels[:level], *levels[level + 2 :]]
     order = [x.dim for x in left]

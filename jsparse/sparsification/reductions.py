@@ -131,7 +131,7 @@ OPERATIONS: dict[str, Any] = {
 
 @sparse_rule(*METHODS)
 def extremes(equation: Equation, x: SparseValue) -> Value:
-    """Reduce the stored entries, and the background where some of the reduced elements are not stored."""
+    """Reduce the stored entries, together with the background where some of the reduced elements are not stored."""
     if equation.name in ("reduce_or", "reduce_and") and x.dtype != bool:
         raise equation.unsupported("combines bits of integers", "Pass A.todense() there.")
     check_known(x, equation)

@@ -92,7 +92,10 @@ def _either(name: str, product: Callable[..., Any]) -> Callable[[Callable[..., A
 
 
 def _has_kernels(avals: Any, result: Any, params: dict[str, Any]) -> bool:
-    """Return whether kernels exist for the operands' dtypes, and int32 indices are wide enough if x64 is off."""
+    """Return whether kernels exist for the operands' dtypes.
+
+    If x64 is off, int32 indices have to be wide enough, too.
+    """
     shape = params["lhs_spinfo"].shape if "lhs_spinfo" in params else result.shape
     factors = [avals[0], avals[-1]] if "lhs_spinfo" in params else avals[:2]
     try:

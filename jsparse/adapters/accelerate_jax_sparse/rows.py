@@ -35,7 +35,7 @@ class Rows:
     """The relation between rows and entries: the entries of row i are `order[pointers[i] : pointers[i + 1]]`.
 
     Attributes:
-        dim: the dimension of the rows.
+        dim: the dimension along which rows are counted.
         arrays: `pointers`, of shape (…, rows + 1), and `order`, of shape (…, nse).
     """
 

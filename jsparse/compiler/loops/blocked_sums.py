@@ -132,7 +132,7 @@ class _Blocking:
         return None if most is None else -(-most // max(loop.lanes, 1))
 
     def iterations(self, loop: nest.Forall) -> int | None:
-        """Return an upper bound of a loop's iterations as if it had no lanes, or None if no bound is known."""
+        """Return an upper bound on the iterations of a loop, were it without lanes, or None if no bound is known."""
         domain, size = loop.domain, self.problem.size.get(loop.var)
         match domain:
             case Fused(outer=outer, inner=inner):

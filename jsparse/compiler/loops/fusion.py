@@ -173,7 +173,7 @@ def _located(loop: nest.Forall, leader: object) -> nest.Stmt:
 
 
 def _variables_to(stmt: nest.Stmt, name: str, problem: Problem) -> tuple[IndexVar, ...]:
-    """The variables of the loops down to `name`."""
+    """The variables of the loops from the outermost one down to the loop `name`."""
     found: list[IndexVar] = []
     while isinstance(stmt, nest.Forall):
         found += stmt.variables

@@ -238,7 +238,7 @@ class LevelWalk:
     def in_range(self, coordinate: ir.Expr) -> ir.Expr:
         """Whether a coordinate lies in the dimension, or in the present panel if there is one.
 
-        The panel is tested at each coordinate, because a segment of a dynamic pattern may be unsorted by mistake.
+        Each coordinate is tested against the panel, because a segment of a dynamic pattern may be unsorted by mistake.
         """
         if self.domain.panel:
             panel = self.scope.panels[self.var]
@@ -282,8 +282,9 @@ class LevelWalk:
     def looked_up(self, position: ir.Expr) -> ir.Expr:
         """The coordinate whose mark is read for a position.
 
-        In place of a coordinate out of range, the result is the size of the dimension, whose mark is never set. If
-        marks are bytes, the dimension is small, so the result keeps the dtype in which coordinates are stored.
+        A coordinate out of range is replaced by the size of the dimension, an index whose mark is never set. Marks are
+        bytes only in small dimensions. Their sizes fit in the dtype in which coordinates are stored, so the result has
+        that dtype then.
         """
         assert self.filter is not None
         wide = self.coordinate(position)

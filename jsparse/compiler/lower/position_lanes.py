@@ -13,8 +13,8 @@ A body that adds to a scalar has an accumulator for each lane. With 8 lanes, the
 So the remaining positions need no masks, nothing outside of the segment is read, and a segment with fewer positions
 than lanes is summed by a scalar loop.
 
-A body that stores an element at each position may store it twice. So if positions remain, the last 8 positions of the
-segment are stored together, some of them for the second time:
+A body that stores an element at each position stores the same number again if it runs twice. So if positions remain,
+the last 8 positions of the segment are stored together, some of them for the second time:
 
     if first + 8 <= stop:
         for p in first, first + 8, …, as long as p + 8 <= stop:    store at p, …, p + 7

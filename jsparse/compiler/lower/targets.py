@@ -1,6 +1,6 @@
 """Code around the loops that write a target in memory: it clears elements, and gives chunks their own copies.
 
-Elements of a target to which loops add, or that loops may leave out, are first set to the zero of sums.
+Loops may add to elements of a target, or leave some of them out. These elements are first set to the zero of sums.
 
 If several iterations of a parallel loop add to the same elements of a target, each chunk adds to its own copy of the
 target. The copies are added in the order of the chunks. The number of chunks does not depend on the number of threads,

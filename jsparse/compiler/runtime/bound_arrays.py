@@ -158,9 +158,9 @@ def carried_text(patterns: Sequence[Pattern]) -> str:
 
 
 def read_carried(text: str, arrays: Sequence[np.ndarray] | None) -> tuple[Pattern, ...] | None:
-    """The patterns that an exported call carries. A pattern that this process lacks is made of copies of `arrays`.
+    """The patterns that an exported call carries. A pattern that this process lacks is built from copies of `arrays`.
 
-    `arrays` is None before the program runs. Then the result is None if this process lacks one of the patterns.
+    Before the program runs, `arrays` is None. In that case the result is None if this process lacks a pattern.
 
     Raises PatternError if arrays are invalid or do not match the digests.
     """

@@ -166,7 +166,7 @@ class Layout:
 
 
 def names_of(problem: Problem, pattern: int) -> list[str]:
-    """Return the names for a pattern in layouts: `P0` for pattern 0, and the names of the tensors that lie on it."""
+    """Return the names by which layouts refer to a pattern: `P0` for pattern 0, and the names of the tensors on it."""
     tensors = (t for t in problem.tensors if t.positions is not None and t.positions.pattern == pattern)
     return [*(tensor.name for tensor in tensors), f"P{pattern}"]
 

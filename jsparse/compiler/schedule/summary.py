@@ -26,7 +26,7 @@ class Transformation:
 
     Attributes:
         keyword: the first word of the line.
-        keeps_loops: whether the step does not change loops, lanes or sums. Then `LoopFacts.structure` lacks the step.
+        keeps_loops: whether the step does not change loops, lanes or sums. If so, `LoopFacts.structure` leaves it out.
     """
 
     __slots__ = ()

@@ -34,9 +34,9 @@ def cheb_conv(
         (6, 2)
 
     Defferrard et al., "Convolutional neural networks on graphs with fast localized spectral filtering", 2016. L̂ is
-    2L / λ - 1 for the Laplacian L = 1 - D^-1/2 A D^-1/2, whose eigenvalues are in [0, 2]; L̂ is not built. There are
-    K - 1 sparse products with x or with the result, whichever is narrower; with the result if x is sparse. A row of the
-    result depends on nodes at most K - 1 edges away.
+    2L / λ - 1 for the Laplacian L = 1 - D^-1/2 A D^-1/2, whose eigenvalues are in [0, 2]; L̂ is not built. It is
+    applied K - 1 times, to arrays as wide as x or as the result, whichever is narrower. If x is sparse, they are always
+    as wide as the result. A row of the result depends on nodes at most K - 1 edges away.
 
     Args:
         graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. The eigenvalues of L are in [0, 2] if

@@ -103,7 +103,7 @@ class ExplainedKernel:
 
     @cached_property
     def nest(self) -> LoopNest | None:
-        """The loop nest; None without a plan or a fused chain."""
+        """The loop nest; None if there is neither a plan nor a fused chain."""
         if self.fused is not None:
             problem, schedules = self.fused
             return build_loops(problem, *schedules)

@@ -213,7 +213,10 @@ def named(tensor: SparseTensor) -> str:
 
 
 def check_capacity(made: SparseTensor, source: SparseTensor) -> None:
-    """Raise PatternError if a known result overflowed its capacity, unless the source overflowed already."""
+    """Raise PatternError if a result overflowed its capacity, unless the source overflowed already.
+
+    If the result is traced, nothing is checked.
+    """
     if not isinstance(made.pattern, DynamicPattern):
         return
     overflowed = made.pattern.overflowed

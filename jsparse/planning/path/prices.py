@@ -169,7 +169,10 @@ def _loops(
 def _before(
     as_stored: Sequence[Item], levels: Mapping[IndexVar, tuple[Item, ...]], bits: Mapping[IndexVar, int]
 ) -> dict[IndexVar, int]:
-    """Map each index variable to a bit mask of the variables whose loops come first if items are walked as stored."""
+    """Map each index variable to a bit mask of other variables.
+
+    Their loops enclose its own loop if items are walked as stored.
+    """
     found = dict.fromkeys(levels, 0)
     for item in as_stored:
         outer = 0

@@ -335,7 +335,7 @@ RULES: dict[str, Rule] = {
 
 
 def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
-    """The view of the same elements in another shape. Raises ChainError if axes are not only merged or divided.
+    """The view of the same elements in another shape. Raises ChainError unless axes are merged or divided.
 
     An operand is passed to the kernel in the shape in which it is read, so its tensor gets the new axes. A tensor that
     the chain computes keeps its axes; their nodes are merged or divided.

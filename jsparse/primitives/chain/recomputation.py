@@ -1,4 +1,6 @@
-"""Recomputation: a group computes values of stored entries that another group computes, too, instead of reading them.
+"""Recomputation: a group of equations computes values of stored entries again, instead of reading them.
+
+A group becomes one nest of loops. Another group has computed the same values.
 
 Take `O = W V`, where W is a softmax of scores S. The gradient `dV = Wᵀ dO` and the gradients through S are sums over
 rows. They share no loops with the kernel that computes W and dS row by row. So W and dS would be written, permuted to
@@ -9,6 +11,8 @@ an element for each entry. The gradient of FlashAttention-2 also consists of the
 Recomputation pays if it reads no more bytes of dense rows than are moved to store and permute the values:
 
     bytes of the rows that recomputation reads  <=  MOVES · bytes of the values
+
+MOVES is how many times each value is moved otherwise.
 
 In GATv2, a function is applied to the sum of the features at both ends of an edge. That makes a value for each entry
 and feature, so recomputation pays. It does not pay for a product of two rows of features: the two rows are read, but

@@ -67,7 +67,7 @@ class MergeBy(Transformation):
         return replace(self, leader=f"P{numbers[self.pattern]}")
 
     def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
-        """Return the shape of an assembly after the step, which replaces a merge leader."""
+        """Return the shape of an assembly after this step. The step replaces a merge leader."""
         beside = {n for term in problem.terms if self.pattern in term.patterns for n in term.patterns}
         others = ((v, n) for v, n in shape.merge_leaders if v != self.loop or n not in beside)
         return replace(shape, merge_leaders=(*others, (self.loop, self.pattern)))

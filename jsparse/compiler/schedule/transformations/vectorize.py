@@ -35,13 +35,14 @@ MOST_POSITIONS = 64
 class Vectorize(Transformation):
     """Run the coordinates in a panel of a dense index variable at once, in vector lanes.
 
-    All lanes execute the inner loops together, so the lanes are innermost wherever the loop stood, and the loop over
-    panels becomes a loop over register tiles.
+    All lanes execute the inner loops together, so the lanes are innermost wherever the loop stood. The loop over panels
+    becomes a loop over register tiles.
 
-    With `lanes`, the loop walks stored entries, and adds to a scalar in registers or stores values at its positions. It
-    then works on `lanes` positions at a time, each with an accumulator of its own (`lower.position_lanes`). A loop over
-    a dense index can have `lanes`, too, if each iteration stores a sum over another index that runs in lanes. The lanes
-    of several sums, as many as `lanes`, are then reduced to scalars together (`lower.joint_sums`).
+    If `lanes` is not 0, the step is for one of two other kinds of loops. A loop over stored entries adds to a scalar in
+    registers, or stores values at its positions. It then works on `lanes` positions at a time, each with an accumulator
+    of its own (`lower.position_lanes`). A loop over a dense index stores, in each iteration, a sum over another index
+    that runs in lanes. It then computes `lanes` sums at a time, and reduces their vectors to scalars together
+    (`lower.joint_sums`).
 
     Attributes:
         loop: the name of the inner loop of a split, of a loop over stored entries, or of a loop that stores sums.

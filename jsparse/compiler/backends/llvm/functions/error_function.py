@@ -6,9 +6,9 @@
     |x| < 0.8     erfc(x) = 1 - erf(x)
     0.8 ≤ x       erfc(x) = exp(-x²) t(1 / (1 + x / 3) - ½) / (1 + 7/4 x), and erfc(-x) = 2 - erfc(x)
 
-In the last formula, x² is a pair of floats with twice as many digits as x. All values of t are near 1, so an error of
-t's argument does not matter. The polynomials are minimax (`tools/minimax.py`), with errors for float32 and for float64:
-p within 2⁻²⁹ and 2⁻⁶², q such that erf is within 2⁻³⁴ and 2⁻⁶², and t within 2⁻²⁸ and 2⁻⁵⁷ of its values.
+In the last formula, x² is a pair of floats with twice as many digits as x. The polynomial t is nearly
+constant, so an error of its argument does not matter. The polynomials are minimax (`tools/minimax.py`). Their largest
+errors are, for float32 and float64: of p 2⁻²⁹ and 2⁻⁶², of erf by q 2⁻³⁴ and 2⁻⁶², of t 2⁻²⁸ and 2⁻⁵⁷.
 """
 
 from __future__ import annotations
