@@ -89,6 +89,8 @@ def test_empty_operands(format):
         assert jsparse.einsum("ij,j->ij", A, jnp.ones(shape[1])).nse == 0
     A = Case("ij,jk->ik", format).tensor()
     np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", A, jnp.ones((7, 0))), np.zeros((5, 0)))
+    for sizes in [(0, 4), (3, 0), (0, 0)]:
+        np.testing.assert_array_equal(jsparse.einsum("ij,jbk->ibk", A, jnp.ones((7, *sizes))), np.zeros((5, *sizes)))
     assert jax.grad(lambda A: jsparse.einsum("ij,jk->ik", A, jnp.ones((7, 0))).sum())(A).values.tolist() == [0] * A.nse
     sampled = jsparse.einsum("ik,jk->ij", jnp.ones((5, 0)), jnp.ones((7, 0)), out_format=A)
     np.testing.assert_array_equal(sampled.values, np.zeros(A.nse))

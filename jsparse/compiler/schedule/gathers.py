@@ -116,7 +116,7 @@ class GatheredRows(NamedTuple):
         again = line_cost(nest, self.columns, self.item, self.block)
         if leaf != bound:
             lines += (leaf - bound) * self.turns * again
-        if self.beside == 1:
+        if self.beside <= 1:
             return self.own * self.block * lines_of(self.columns, self.item) * lines
         apart = self.own // self.beside * self.block
         whole, parts = lines_of(self.beside * self.columns, self.item), -(-self.beside // nest.copies)
