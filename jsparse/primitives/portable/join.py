@@ -115,10 +115,10 @@ class Sorted:
         return first, end
 
 
-def _placed(entries: Stream, v: IndexVar, size: int) -> jax.Array:
+def _placed(entries: Stream, v: IndexVar, size: int) -> Array:
     """Return each entry's coordinate in `v`. If an entry is not live, it gets `size`, which is no row's coordinate."""
-    column = jnp.asarray(entries.coordinates[v])
-    return column if entries.live is None else jnp.where(entries.live, column, size)
+    column = entries.coordinates[v]
+    return column if entries.live is None else (np if entries.is_known else jnp).where(entries.live, column, size)
 
 
 def _search(columns: Sequence[Any], wanted: Sequence[Any], first: Array, end: Array, count: int, after: bool) -> Array:
@@ -163,7 +163,14 @@ def sorted_by(
     if not keys:
         return Sorted(entries, (), None, ())
     placed = [_placed(entries, v, sizes[v]) for v in keys]
-    *columns, order = jax.lax.sort([*placed, jnp.arange(entries.rows, dtype=jnp.int32)], num_keys=len(keys))
+    columns: Sequence[Array]
+    if entries.is_known:  # XLA would sort constants while it compiles, and slowly
+        order: Array = np.lexsort(placed[::-1]).astype(np.int32)
+        columns = [column[order] for column in placed]
+    else:
+        *columns, order = jax.lax.sort(
+            [*map(jnp.asarray, placed), jnp.arange(entries.rows, dtype=jnp.int32)], num_keys=len(keys)
+        )
     return Sorted(entries.taken(order), (), None, tuple(zip(keys, columns, strict=True)))
 
 
