@@ -243,6 +243,7 @@ def plan_einsum(
 
 
 def _has_kernels() -> bool:
+    """Whether a program that is planned now will run kernels: it is for JAX's default platform."""
     return not config.is_portable and default_platform() == "cpu"
 
 

@@ -49,8 +49,8 @@ def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: b
     """Execute `kernel` on `buffers`, which are in the order of `kernel.buffers`. Written buffers change in place.
 
     Loops run as many iterations at a time as `For.copies` allows. Every load and store is checked against the array's
-    size. With `reverse`, parallel chunks run last to first, and the kernel is told of one thread instead of many. A
-    correct kernel has the same result then.
+    size. With `reverse`, parallel chunks run from the last to the first, and the number of threads that the kernel
+    reads is 1 instead of many. A correct kernel has the same result in both cases.
     """
     flat = {b.name: np.ascontiguousarray(a).reshape(-1) for b, a in zip(kernel.buffers, buffers, strict=True)}
     shapes = {b.name: a.shape for b, a in zip(kernel.buffers, buffers, strict=True)}

@@ -68,9 +68,9 @@ class Variables:
         return parts if self.unite([(node, self.merged(parts))]) else None
 
     def expanded(self, node: Node) -> tuple[Node, ...]:
-        """Return the representatives of the undivided nodes of which a node consists: its parts, or parts of its parts.
+        """Divide a node into its parts, and these into their parts, until no part is divided further.
 
-        For a node that is not divided, the only item is its own representative.
+        Returns the representatives of the last parts. If the node is not divided, that is its own representative.
         """
         found = self.find(node)
         return (

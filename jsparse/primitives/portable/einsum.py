@@ -114,8 +114,8 @@ def _single(
         def added(total: Sum) -> jax.Array:
             return visit(zero, rows, rest, total.add, total.rows_at_once())
 
-        if total.is_long and not rest and total.target.indexed:
-            # Which rows count is data, and sums in two levels take several times as long.
+        if total.is_long and not rest and not rows.is_known and total.target.indexed:
+            # The lengths of sums are data, and sums in two levels take several times as long.
             short = replace(total, may_be_long=False)
             out = jax.lax.cond(total.longest(rows) > LONG, lambda: added(total), lambda: added(short))
         else:

@@ -191,7 +191,7 @@ class Sum:
 
     def longest(self, rows: Stream) -> jax.Array:
         """Return the largest number of rows that are added to one element of the result."""
-        index = self._index(rows)
+        index = self._elements(rows)
         counts = jnp.zeros(self.shape[: len(index)], np.int32)
         return _scatter(jax.lax.scatter_add, counts, index, jnp.ones(rows.rows, np.int32)).max()
 
@@ -287,7 +287,7 @@ class Sum:
     def _scattered(self, total: jax.Array, products: jax.Array, rows: Stream) -> jax.Array:
         add = self.spec.semiring.add
         if self.is_long or add == "|":
-            return self._in_two_levels(total, products, self._index(rows))
+            return self._in_two_levels(total, products, self._elements(rows))
         is_sorted = self.machine.uses_order and self.target.indexed == rows.order[: len(self.target.indexed)]
         is_sorted &= prod(self.shape[len(self.target.indexed) :]) <= MOST_KEPT
         if rows.live is not None and is_sorted and len(self.target.indexed) == 1:
@@ -296,11 +296,11 @@ class Sum:
             column = jnp.asarray(_index(rows, self.target.indexed[0]))
             index = [column if rows.increases else jax.lax.cummax(jnp.where(rows.live, column, 0))]
         else:
-            index, is_sorted = self._index(rows), is_sorted and rows.live is None
+            index, is_sorted = self._elements(rows), is_sorted and rows.live is None
         return _scatter(_ADD[add][2], total, index, products, is_sorted)
 
-    def _index(self, rows: Stream) -> list[jax.Array]:
-        """Return the position of each row's element along each indexed axis of the result, beyond it if not live."""
+    def _elements(self, rows: Stream) -> list[jax.Array]:
+        """Return the coordinates at which each row is added to the result: out of range if the row is not live."""
         index = [jnp.asarray(_index(rows, label)) for label in self.target.indexed]
         if rows.live is not None:
             index[0] = jnp.where(rows.live, index[0], self.shape[0])  # beyond the result, so it is dropped
