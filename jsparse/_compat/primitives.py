@@ -19,6 +19,7 @@ from jax.interpreters import ad, batching, partial_eval
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 
+RUNS = 3  # calls outside jit before a program is compiled: most parameters with new patterns are not met again
 EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are kept for calls outside jit
 
 LOWERINGS = "jsparse.primitives.lowerings"
@@ -47,10 +48,10 @@ _once: dict[Primitive, Callable[..., Any]] = {}
 
 
 def run_once(primitive: Primitive, function: Callable[..., Any]) -> None:
-    """Register `function` for the first call of a primitive outside of transformations, for each set of parameters.
+    """Register `function` for the first calls of a primitive outside of transformations, for each set of parameters.
 
-    That call runs `function`, so that no program is compiled for it. If `function` returns None, and for all later
-    calls, a compiled program of the primitive runs.
+    The first `RUNS` calls run `function`, so that no program is compiled for them. If `function` returns None, and for
+    all later calls, a compiled program of the primitive runs.
     """
     _once[primitive] = function
 
@@ -80,12 +81,11 @@ class _EagerProgram:
 
     Attributes:
         program: the compiled function.
-        again: whether the primitive was applied before. If `run_once` has registered a function, that function computes
-            the first result, and the program computes the later ones.
+        calls: how often a function that `run_once` has registered was called instead.
     """
 
     program: Callable[..., Any]
-    again: bool = False
+    calls: int = 0
 
 
 def _compiled(primitive: Primitive) -> Callable[..., Any]:
@@ -106,8 +106,8 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
 
     def run(*operands: Any, **params: Any) -> Any:
         needed = compiled(**params)
-        if not needed.again and primitive in _once:
-            needed.again = True
+        if needed.calls < RUNS and primitive in _once:
+            needed.calls += 1
             primitive.abstract_eval(*map(jax.typeof, operands), **params)  # it checks the operands
             found = _once[primitive](*operands, **params)
             if found is not None:

@@ -142,6 +142,15 @@ class Memo(Generic[P, R]):
         value: R = entry.value
         return value
 
+    def peek(self, *args: Any) -> R | None:
+        """The remembered result for these arguments, or None. Nothing is computed."""
+        entry = self.known.get(args)
+        if entry is None:
+            return None
+        entry.used = True
+        value: R = entry.value
+        return value
+
     def _made(self, key: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         value = self.function(*args, **kwargs)
         owned = {id(found): found for found in _owned_in(key)}.values()

@@ -184,6 +184,13 @@ def trimmed(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Stored:
 
     Raises PatternError for the first fault, and if the pattern overflowed.
     """
+    kept = in_use(type_, arrays)
+    check_arrays(type_.shape, type_.format, kept)
+    return Stored(type_.shape, type_.format, kept)
+
+
+def in_use(type_: DynamicType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Cut index arrays that are right to the entries in use. Raises PatternError if the pattern overflowed."""
     left, kept, positions = iter(arrays), list[np.ndarray](), 1
     for level, capacity in zip(type_.format.levels, type_.capacities, strict=True):
         parents, extent = positions, type_.shape[level.dim]
@@ -198,8 +205,7 @@ def trimmed(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Stored:
             )
         roles = zip(level.kind.arrays, own, strict=True)
         kept += [array[: array_length(role, parents, positions)] for role, array in roles]
-    check_arrays(type_.shape, type_.format, kept)
-    return Stored(type_.shape, type_.format, tuple(kept))
+    return tuple(kept)
 
 
 def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:

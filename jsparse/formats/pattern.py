@@ -424,6 +424,8 @@ def core_of(pattern: Pattern) -> Pattern:
     A tensor, its logical transposes and its extensions by dense levels share one core.
     """
     levels = pattern.format.levels[: pattern.ndim - pattern.format.trailing_dense]
+    if len(levels) == pattern.ndim and all(level.dim == n for n, level in enumerate(levels)):
+        return pattern
     shape = tuple(pattern.shape[level.dim] for level in levels)
     format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
     return Pattern._trusted(shape, format, pattern.arrays, pattern._arrays_digest)

@@ -327,6 +327,11 @@ SPARE_POINTERS = 4  # a dense outermost level has at most this many pointers per
 SMALL = 64  # plus this many, so that small results need not be compressed
 
 
+def has_dense_rows(size: int, entries: int) -> bool:
+    """Whether the outermost of several levels is dense, if its dimension has this size and there are so few entries."""
+    return size <= SPARE_POINTERS * entries + SMALL
+
+
 def inferred_format(products: Sequence[Term], entries: int) -> Format:
     """Infer the format of a sum of products whose result stores at most `entries` entries."""
     kept, sizes = products[0].kept, products[0].sizes
@@ -336,7 +341,7 @@ def inferred_format(products: Sequence[Term], entries: int) -> Format:
     while inner < len(order) - 1 and order[-1 - inner] not in walked:
         inner += 1
     levels = [COMPRESSED] * (len(order) - inner) + [DENSE] * inner
-    if len(order) - inner > 1 and sizes[order[0]] <= SPARE_POINTERS * entries + SMALL:
+    if len(order) - inner > 1 and has_dense_rows(sizes[order[0]], entries):
         levels[0] = DENSE
     return Format(tuple(Level(kind, kept.index(v)) for kind, v in zip(levels, order, strict=True)))
 

@@ -23,13 +23,14 @@ import numpy as np
 
 from jsparse._compat import default_platform
 from jsparse.base.arrays import check_alive, jax_array
-from jsparse.base.memo import remembered
+from jsparse.base.memo import Memo, remembered
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import FormatError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.notation import Access, parse_einsum
 from jsparse.notation.statement import Product, Statement
 from jsparse.planning.execute import execute
+from jsparse.planning.host.kinds import run_by_kind
 from jsparse.planning.plan import ProgramPlan, Schedules
 from jsparse.planning.planner import plan
 from jsparse.planning.rewrites import ONE
@@ -204,14 +205,40 @@ def _with_same(found: tuple[Signature, ...], operands: Sequence[Any]) -> tuple[S
 
 
 class Planned(NamedTuple):
-    """A plan, the operands for which it was made, and the caller's `out_format`."""
+    """Operands that are checked, and the plan for them, which is made when it is needed.
 
-    plan: ProgramPlan
+    Attributes:
+        make: a memo that makes plans.
+        key: the arguments of `make`: what is computed, the operands' signatures, the request, and the semiring.
+        names: the operands' names in messages.
+        out_format: the caller's argument.
+    """
+
+    make: Memo[..., ProgramPlan]
+    key: tuple[Any, ...]
+    names: Sequence[str]
     operands: list[Any]
     out_format: OutFormat
 
+    @property
+    def plan(self) -> ProgramPlan:
+        """The plan.
+
+        Raises the errors of `plan_einsum` that concern the operands' agreement and the result.
+        """
+        plan = self.make(*self.key)
+        if logged.log_compiles:
+            *_, signatures, request, _ = self.key
+            log_planned(plan.text, self.names, signatures, request)
+        return plan
+
     def run(self) -> Any:
-        """Execute the plan. The result is an array or a SparseTensor."""
+        """Compute the result, an array or a SparseTensor: by the plan, or by kernels that similar operands left."""
+        if self.make.peek(*self.key) is None:
+            *expression, signatures, request, semiring = self.key
+            result = run_by_kind((*expression, semiring), signatures, request, self.operands, lambda: self.plan)
+            if result is not None:
+                return result
         return execute(self.plan, self.operands, self.out_format)
 
 
@@ -236,10 +263,8 @@ def plan_einsum(
     ]
     given, requested = signatures(subscripts, taken, out_format)
     request = Request(requested, nse, preferred, None, schedules, _has_kernels())
-    found = Planned(_of_einsum(subscripts, given, request, semiring), taken, out_format)
-    if logged.log_compiles:
-        log_planned(shortened(subscripts), [f"operand {n}" for n in range(len(taken))], given, request)
-    return found
+    names = [f"operand {n}" for n in range(len(taken))]
+    return Planned(_of_einsum, (subscripts, given, request, semiring), names, taken, out_format)
 
 
 def _has_kernels() -> bool:
@@ -275,10 +300,7 @@ def plan_statement(
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     given, requested = signatures(text, operands, out_format)
     request = Request(requested, nse, preferred, shape, schedules, _has_kernels())
-    found = Planned(_of_statement(text, statement, given, request, semiring), operands, out_format)
-    if logged.log_compiles:
-        log_planned(text, names, given, request)
-    return found
+    return Planned(_of_statement, (text, statement, given, request, semiring), names, operands, out_format)
 
 
 _of_statement = remembered(maxsize=REMEMBERED)(plan)

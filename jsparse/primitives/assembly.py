@@ -13,9 +13,9 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.compiler.problem import Count, Problem, TensorType
-from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term, column_problem
+from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term, column_problem, counting_problem
 from jsparse.compiler.runtime.bound_arrays import OPERAND
-from jsparse.compiler.runtime.kernel_call import chunk_counts, run_recipe
+from jsparse.compiler.runtime.kernel_call import run_counting, run_recipe
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.runtime.routine import parameters
 from jsparse.compiler.schedule import Plan, plan
@@ -192,13 +192,25 @@ def source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]],
 
 def assembled_columns(plan: Plan, index_dtype: str, backend: str) -> list[np.ndarray]:
     """The coordinates that a plan over static patterns reaches, one array for each dimension of the target."""
-    counts = chunk_counts(plan.problem, (plan.schedule,), _index(plan), backend)
+    counting, writing = column_recipes(plan, index_dtype, backend)
+    return list(run_columns(counting, writing, _index(plan), (len(plan.problem.target.indices), index_dtype)))
+
+
+def column_recipes(plan: Plan, index_dtype: str, backend: str) -> tuple[str, str]:
+    """The recipes of the kernels that count the entries which a plan reaches, and write their coordinates."""
+    counting, writing = counting_problem(plan.problem), column_problem(plan.problem, index_dtype)
+    return write_recipe(counting, (plan.schedule,), backend), write_recipe(writing, (plan.schedule,), backend)
+
+
+def run_columns(counting: str, writing: str, index: Sequence[np.ndarray], stored: tuple[int, str]) -> np.ndarray:
+    """Run both kernels. `stored` has the number of dimensions and the dtype of the coordinates, (ndim, entries)."""
+    counts = run_counting(counting, index)
     total = int(counts.sum())
-    rows = np.empty((len(plan.problem.target.indices), total), index_dtype)
+    ndim, dtype = stored
+    rows = np.empty((ndim, total), dtype)
     if total:
-        recipe = write_recipe(column_problem(plan.problem, index_dtype), (plan.schedule,), backend)
-        run_recipe(recipe, [*_index(plan), np.cumsum(counts) - counts, rows])
-    return list(rows)
+        run_recipe(writing, [*index, np.cumsum(counts) - counts, rows])
+    return rows
 
 
 def _index(plan: Plan) -> list[np.ndarray]:

@@ -42,6 +42,11 @@ def is_in_memory(x: Any) -> bool:
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"
 
 
+def is_searched() -> bool:
+    """Whether JAX searches each program for NaN or infinity, as `jax.debug_nans` asks."""
+    return bool(jax.config.jax_debug_nans or jax.config.jax_debug_infs)  # type: ignore[attr-defined]
+
+
 def host_arrays(arrays: Sequence[Any]) -> list[np.ndarray]:
     """Convert arrays to contiguous numpy arrays, which share the memory of the given arrays where possible."""
     return [np.require(x, None, ["C", "A"]) if type(x) is np.ndarray else np.asarray(x) for x in arrays]

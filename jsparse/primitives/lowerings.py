@@ -28,7 +28,7 @@ from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.execute import execute, execute_entries
 from jsparse.primitives.execute_permutation import execute_permutation
 from jsparse.primitives.fused import as_chain, evaluate_fused, execute_fused, fused_p
-from jsparse.primitives.host import host_arrays, is_on_host, on_device
+from jsparse.primitives.host import host_arrays, is_on_host, is_searched, on_device
 from jsparse.primitives.kernel import kernel_p, lower_kernel
 from jsparse.primitives.map_values import compute_map, map_p
 from jsparse.primitives.permute_values import compute_permutation, permute_values_p
@@ -152,7 +152,7 @@ def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Ca
     """
 
     def computed(*operands: Any, **params: Any) -> Any:
-        if config.is_portable or not is_on_host(*operands) or _is_searched():
+        if config.is_portable or not is_on_host(*operands) or is_searched():
             return None
         if any(is_complex(x.dtype) for x in operands):
             return None
@@ -162,10 +162,6 @@ def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Ca
         return made if multiple_results else made[0]
 
     return computed
-
-
-def _is_searched() -> bool:
-    return bool(jax.config.jax_debug_nans or jax.config.jax_debug_infs)  # type: ignore[attr-defined]
 
 
 ONCE: dict[Primitive, Callable[..., Any]] = {

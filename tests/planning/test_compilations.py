@@ -2,6 +2,7 @@
 
 import logging
 import re
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -86,7 +87,8 @@ def test_the_nearest_operands_are_compared(logged):
 def test_statements_name_their_tensors_and_results(logged):
     A = jsparse.asarray(DENSE)
     for out in (A, jsparse.asarray(OTHER)):
-        jsparse.evaluate("S[i,j] = a[i] * b[j]", a=jnp.ones(5), b=jnp.ones(5), out_format=out)
+        outer = partial(jsparse.evaluate, "S[i,j] = a[i] * b[j]", out_format=out)
+        jax.jit(outer)(a=jnp.ones(5), b=jnp.ones(5))
     *_, (_, message) = logged()
     assert f"out_format differs in content from csr 5x5 nse=5 {A.pattern.digest[:6]}" in message
     jsparse.evaluate("y[i] = A[i,j] * v[j]", A=A, v=jnp.ones(5))

@@ -267,8 +267,13 @@ def chunk_counts(
 
     All patterns are static; `index` are their index arrays.
     """
+    return run_counting(write_recipe(counting_problem(problem), schedules, backend), index)
+
+
+def run_counting(recipe: str, index: Sequence[np.ndarray]) -> np.ndarray:
+    """Run the kernel of a counting problem, as `chunk_counts` does."""
     counts = np.zeros(MAX_CHUNKS, np.int64)
-    run_recipe(write_recipe(counting_problem(problem), schedules, backend), [*index, counts])
+    run_recipe(recipe, [*index, counts])
     return counts
 
 

@@ -1,0 +1,176 @@
+"""The kernels of a host program that find the pattern of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jsparse.base import _native
+from jsparse.base.arrays import aligned
+from jsparse.base.dataclass import dataclass
+from jsparse.base.memo import remembered
+from jsparse.compiler.runtime.assembly_call import AssemblyCall, AssemblyTerm, assembly_term
+from jsparse.compiler.runtime.kernel_call import KernelCall, bind, run_counting
+from jsparse.compiler.runtime.routine import parameters
+from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.build import index_dtype
+from jsparse.formats.dynamic import in_use
+from jsparse.planning.host.operands import HostFactor, HostWalk, Sources, Unfit, index_arrays, take_factors, take_walks
+from jsparse.planning.output import Assembly, has_dense_rows, inferred_format
+from jsparse.planning.term import Term
+from jsparse.primitives.assembly import assembly_order, column_recipes, plan_assembly, run_columns
+from jsparse.primitives.entries_spec import Entries, entries_plan
+from jsparse.primitives.routine import array_results
+from jsparse.settings import config
+
+
+@dataclass(frozen=True, slots=True)
+class NewFormat:
+    """The format of a new pattern of shape `shape`, which depends on the number of its entries."""
+
+    shape: tuple[int, ...]
+    few: Format
+    many: Format
+
+    @staticmethod
+    def of(terms: Sequence[Term], request: Format | None) -> NewFormat:
+        """The format of a sum, as it is requested or inferred."""
+        few, many = (request or inferred_format(terms, entries) for entries in (0, 1 << 62))
+        return NewFormat(terms[0].shape, few, many)
+
+    def of_entries(self, entries: int) -> Format:
+        """The format for this number of entries."""
+        return self.many if has_dense_rows(self.shape[self.many.order[0]], entries) else self.few
+
+
+@dataclass(frozen=True, slots=True)
+class HostColumns:
+    """The kernels that find the entries of a product: one counts them in each chunk, the other writes coordinates."""
+
+    count: str
+    write: str
+    walks: tuple[HostWalk, ...]
+    stored: tuple[int, str]
+
+    def run(self, cores: Mapping[int, Pattern]) -> np.ndarray:
+        """Return the coordinates of the entries, an array of shape (ndim, entries)."""
+        return run_columns(self.count, self.write, index_arrays(self.walks, cores), self.stored)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """How a new pattern is found.
+
+    Attributes:
+        columns: the kernels that find its entries. Their parts follow one another.
+        is_sorted: whether the entries are in storage order, and each is written once.
+    """
+
+    format: NewFormat
+    columns: tuple[HostColumns, ...]
+    is_sorted: bool
+
+    @staticmethod
+    def of(assembly: Assembly, format: NewFormat, sources: Sources) -> HostPattern:
+        """Take the kernels that find the pattern of a sum. Raises Unfit."""
+        reached, result = assembly.reached, assembly.result
+        plans = plan_assembly(reached, assembly_order(reached, result))
+        dtype = index_dtype(result.shape, []).name
+        columns = []
+        for plan, numbers in zip(plans.plans, plans.walks, strict=True):
+            walks = take_walks(plan, [reached.walks[n] for n in numbers], sources)
+            recipes = column_recipes(plan, dtype, config.generator)
+            columns.append(HostColumns(*recipes, walks, (len(plan.problem.target.indices), dtype)))
+        if not columns:
+            raise Unfit
+        return HostPattern(format, tuple(columns), plans.is_ordered)
+
+    def find(self, cores: Mapping[int, Pattern]) -> Pattern:
+        """Find the pattern."""
+        rows = [*np.concatenate([columns.run(cores) for columns in self.columns], axis=1)]
+        format = self.format.of_entries(len(rows[0]))
+        return Pattern.from_rows(rows, self.format.shape, format, sorted_by=format.order if self.is_sorted else None)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class HostEntries:
+    """The kernels that find the entries of a new pattern and compute their values, in one pass over the operands.
+
+    Attributes:
+        count: the recipe of the kernel that computes an upper bound for the entries.
+        kernel: the kernel that writes them.
+    """
+
+    format: NewFormat
+    count: str
+    kernel: AssemblyTerm
+    walks: tuple[HostWalk, ...]
+    factors: tuple[HostFactor, ...]
+    stored: np.dtype
+
+    @staticmethod
+    def of(entries: Entries, terms: Sequence[Term], format: NewFormat, sources: Sources) -> HostEntries:
+        """Take the kernels of `entries`, whose result is dynamic. Raises Unfit."""
+        dtypes = [term.kernel_dtypes for term in terms]
+        plan = entries_plan(entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
+        walks = take_walks(plan, entries.reached.walks, sources)
+        patterns = tuple(
+            replace(p, dynamic=True) for p in plan.problem.patterns
+        )  # index arrays are operands of the call
+        plan = replace(plan, problem=replace(plan.problem, patterns=patterns))
+        factors: list[HostFactor] = []
+        for term, spec, walked in zip(terms, entries.specs, entries.reached.terms, strict=True):
+            of_term = take_factors(term, spec, [tuple(range(len(of.before))) for of in spec.factors])
+            factors += [x if x.walk is None else replace(x, walk=walked[x.walk]) for x in of_term]
+        # The index arrays are operands of the call, which only those of dynamic patterns may be.
+        patterns = tuple(replace(stated, dynamic=True) for stated in plan.problem.patterns)
+        dynamic_plan = replace(plan, problem=replace(plan.problem, patterns=patterns))
+        kernel = assembly_term(dynamic_plan, index_dtype(format.shape, []).name, config.generator)
+        return HostEntries(format, kernel.counts, kernel, walks, tuple(factors), np.dtype(dtypes[0][0]))
+
+    def find(self, operands: Sequence[np.ndarray], cores: Mapping[int, Pattern]) -> tuple[Pattern, np.ndarray]:
+        """Find the pattern and the values."""
+        moves = [walk.relayout(cores) for walk in self.walks]
+        index = [array for move in moves for array in move.target.arrays]
+        arrays = [*(x.array(operands, moves) for x in self.factors), *index]
+        nse = int(run_counting(self.count, index).sum())
+        if nse > MOST_REACHED:
+            raise Unfit
+        format = self.format.of_entries(nse)
+        while True:
+            type_ = DynamicType(self.format.shape, format, 1 << max(nse - 1, 0).bit_length())
+            *levels, values = _run_assembly(self.kernel, type_, arrays, len(self.factors), self.stored)
+            pattern = Pattern._trusted(type_.shape, format, tuple(map(np.array, in_use(type_, levels))))
+            if pattern.format == self.format.of_entries(pattern.nse):
+                return pattern, np.array(values[: pattern.nse])
+            nse, format = pattern.nse, self.format.of_entries(pattern.nse)
+
+
+MOST_REACHED = 1 << 24
+"""The most entries for which memory is taken before they are counted exactly."""
+
+
+def _run_assembly(
+    kernel: AssemblyTerm, type_: DynamicType, arrays: Sequence[np.ndarray], factors: int, dtype: np.dtype
+) -> list[np.ndarray]:
+    call = _assembly_call(kernel, type_, len(arrays) - factors, factors, dtype)
+    out = [aligned(shape, dtype) for shape, dtype in (*array_results(type_), ((type_.nse,), dtype))]
+    if call.run([*arrays, *out]):
+        raise Unfit  # the routine runs again by its own plan, which raises the error
+    return out
+
+
+@remembered(maxsize=256)
+def _assembly_call(kernel: AssemblyTerm, type_: DynamicType, index: int, factors: int, dtype: np.dtype) -> _native.Call:
+    routine = AssemblyCall(
+        params=parameters(type_),
+        terms=(kernel,),
+        operands=(True,) * index,
+        results=len(type_.array_lengths) + 1,
+        is_ordered=True,
+        factors=factors,
+        value_bytes=dtype.itemsize,
+    )
+    return bind(KernelCall(routine.recipe, routine.bound))

@@ -1,0 +1,113 @@
+"""The kinds of operands that were met, each with its host program."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from jsparse.base.dataclass import dataclass
+from jsparse.base.memo import remembered
+from jsparse.compiler.backends import DEFAULT
+from jsparse.formats import Pattern
+from jsparse.planning.host.operands import Unfit
+from jsparse.planning.host.program import HostProgram, values_of
+from jsparse.planning.plan import ProgramPlan
+from jsparse.planning.signature import PatternRef, Request, Signature
+from jsparse.primitives.host import is_on_host, is_searched
+from jsparse.settings import config
+
+MOST_ENTRIES = 1 << 18
+"""The most entries of an operand. Planning takes little time beside the kernels of a larger one."""
+
+MEETINGS = 3
+"""How often a host program serves the same operands. Then they get a plan of their own, and a compiled program."""
+
+TRIES = 3
+"""From how many plans of a kind a host program is tried to make. A plan may make use of its operands' entries."""
+
+COUNTED = 1024
+"""Of how many operands of each kind the calls are counted."""
+
+KINDS = 256
+"""How many kinds are remembered."""
+
+
+@dataclass(slots=True)
+class Kind:
+    """A kind of operands of an expression.
+
+    Attributes:
+        program: its host program, or None if its plan has none.
+        tries: how many plans of the kind were made to get the program.
+        meetings: how often each operands were met, by the digests of their patterns. The latest are last.
+    """
+
+    program: HostProgram | None = None
+    tries: int = 0
+    meetings: OrderedDict[tuple[str | None, ...], int] = field(default_factory=OrderedDict)
+
+    def count(self, digests: tuple[str | None, ...]) -> int:
+        """Count a call, and return how many there were with these patterns."""
+        self.meetings[digests] = self.meetings.pop(digests, 0) + 1
+        if len(self.meetings) > COUNTED:
+            self.meetings.popitem(last=False)
+        return self.meetings[digests]
+
+
+@remembered(maxsize=KINDS)
+def _kind(expression: Hashable, kind: Hashable) -> Kind:
+    return Kind()
+
+
+def kind_of(signatures: Sequence[Signature], request: Request, stored: Sequence[Pattern | None]) -> Hashable:
+    """What operands on patterns of one kind have in common. `stored` has their patterns, and `out_format`'s last."""
+    numbers: dict[bytes, int] = {}
+    patterns = tuple(
+        None if p is None
+        else (p.shape, p.format, p.nse.bit_length(), p.index_dtype.char, numbers.setdefault(p.identity(), len(numbers)))
+        for p in stored
+    )  # fmt: skip
+    dense = tuple((x.shape, x.dtype, x.weak, x.is_bare, x.is_relation, x.same) for x in signatures)
+    output = None if isinstance(request.output, PatternRef) else request.output
+    return patterns, dense, output, request.dtype, request.shape
+
+
+def run_by_kind(
+    expression: Hashable,
+    signatures: tuple[Signature, ...],
+    request: Request,
+    operands: Sequence[Any],
+    make_plan: Callable[[], ProgramPlan],
+) -> Any:
+    """Run the host program of the operands' kind. The result is None if they need a plan of their own.
+
+    Args:
+        expression: what is computed, as a part of the key.
+        make_plan: makes the plan of these operands. It is called if they are the first of their kind.
+    """
+    on = [x.stored for x in signatures]
+    on.append(request.output if isinstance(request.output, PatternRef) else None)
+    stored = [x.pattern if x is not None and isinstance(x.pattern, Pattern) else None for x in on]
+    if not any(stored) or request.nse is not None or request.schedules:
+        return None
+    if any(x is not None and (p is None or p.nse > MOST_ENTRIES) for x, p in zip(on, stored, strict=True)):
+        return None
+    if config.is_portable or config.generator != DEFAULT or is_searched() or not is_on_host(*values_of(operands)):
+        return None
+    kind = _kind(expression, kind_of(signatures, request, stored))
+    if kind.count(tuple(None if p is None else p.digest for p in stored)) > MEETINGS:
+        return None
+    if kind.program is None and kind.tries < TRIES:
+        kind.tries += 1
+        with suppress(Unfit):
+            kind.program = HostProgram.of(make_plan(), stored, request)
+    if kind.program is None:
+        return None
+    with np.errstate(all="ignore"), suppress(RuntimeError, Unfit):  # a kernel that fails is run again, and then raises
+        return kind.program.run(operands, stored)
+    return None
