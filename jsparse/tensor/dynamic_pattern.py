@@ -27,6 +27,7 @@ from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled, true_count
 from jsparse.tensor.gradient_index import GradientIndex, mark_of
 from jsparse.tensor.pickled_arrays import packed, unpacked
+from jsparse.tensor.tangent_index import as_tangent_index
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -299,10 +300,12 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
 
 def _flatten(pattern: DynamicPattern) -> tuple[tuple[Any, ...], DynamicType]:
-    arrays = pattern.arrays
+    arrays, derived = pattern.arrays, pattern.derived
     if pattern.mark is not None:
         arrays = (GradientIndex(arrays[0], pattern.mark), *arrays[1:])
-    return (arrays, pattern.derived), pattern.type
+    if pattern.is_tangent:
+        arrays, derived = jax.tree.map(as_tangent_index, (arrays, derived))
+    return (arrays, derived), pattern.type
 
 
 def _flatten_with_keys(pattern: DynamicPattern) -> tuple[tuple[tuple[Any, Any], ...], DynamicType]:

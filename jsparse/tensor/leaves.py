@@ -223,8 +223,8 @@ def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
     """Explain why a leaf probably does not fit, and what to do about it."""
     if getattr(leaf, "dtype", None) == jax.dtypes.float0:
         return (
-            "It is a gradient of integers. jsparse.grad differentiates the values only; in a rule of jax.custom_jvp, a "
-            "tangent dA has the entries of its primal: A.with_values(dA.values)."
+            "It is a gradient of integers. jsparse.grad differentiates the values only; a tangent dA of jax.jvp, or in "
+            "a rule of jax.custom_jvp, has the entries of its primal: A.with_values(dA.values)."
         )
     if leaf is None and not is_values:
         return (
@@ -237,7 +237,13 @@ def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
     if leaf.ndim > len(shape) and leaf.shape[leaf.ndim - len(shape) :] == shape:
         return (
             "Tensors were stacked, or an axis was added: map over the leading axis by jax.vmap, or take a member by "
-            "jax.tree.map(lambda leaf: leaf[0], tensor)."
+            "jax.tree.map(lambda leaf: leaf[0], tensor). A Jacobian of jax.jacfwd has the axes of the argument last: "
+            "jax.vmap(f, in_axes=-1)."
+        )
+    if leaf.ndim > len(shape) and leaf.shape[: len(shape)] == shape:
+        return (
+            "It may be a Jacobian of jax.jacfwd, with the axes of the argument after the axis of the entries: map over "
+            "each of them, jax.vmap(f, in_axes=-1)."
         )
     if is_values and leaf.ndim < len(shape):
         return (
