@@ -12,9 +12,10 @@ from jsparse._names import SUBPACKAGES as _SUBPACKAGES
 from jsparse._names import documentation as _documentation
 from jsparse._version import __version__ as __version__
 
-# These make themselves known to JAX, so that pickles and exported programs find them.
+# These make themselves known to JAX: the key of its traces, pickles and exported programs need them.
 from jsparse.ops import methods as _methods  # noqa: F401
 from jsparse.primitives import target as _target
+from jsparse.program_settings import program_settings as _program_settings  # noqa: F401
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor
 
 EXPORT_CALLS = [_target.TARGET, *_target.PALLAS]

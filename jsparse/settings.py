@@ -11,31 +11,17 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from jsparse._compat import make_context
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import forget_everything
 from jsparse.base.progress import progress
 from jsparse.compiler import cache
-from jsparse.compiler.backends import BACKENDS, FALLBACK, fault
+from jsparse.compiler.backends import FALLBACK, fault
 from jsparse.compiler.cache import location
 from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.errors import ConfigError, represented
+from jsparse.program_settings import KERNELS, PORTABLE, Settings, check_choice, program_settings, variable
 
-__all__ = ["PORTABLE", "Config", "Settings", "clear_cache", "config", "logged"]
-
-PORTABLE = "xla"
-"""The backend whose programs have XLA operations in place of kernels of jsparse."""
-
-CHOICES = {"bounds": ("clamp", "check"), "backend": (*BACKENDS, PORTABLE), "blocks": (PORTABLE, "pallas")}
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings that change programs. They are part of the key of JAX's traces."""
-
-    bounds: str = "clamp"
-    backend: str = FALLBACK if fault is None else PORTABLE
-    blocks: str = PORTABLE
+__all__ = ["Config", "clear_cache", "config", "logged"]
 
 
 def _path(value: object, shown: str) -> str | None:
@@ -147,17 +133,16 @@ class Config:
                 stacklevel=2,
             )
         for name in PROCESS:
-            found = os.environ.get(_variable(name))
+            found = os.environ.get(variable(name))
             if found or (found is not None and name == "cache_dir"):  # an empty JSPARSE_CACHE_DIR means no folder
-                _assign(name, found, f"the environment variable {_variable(name)}")
-        self.__dict__["_everywhere"] = _from_environment()
-        self.__dict__["_context"] = make_context(self._everywhere)
+                _assign(name, found, f"the environment variable {variable(name)}")
+        self.__dict__["_everywhere"] = program_settings.value
 
     @property
     def value(self) -> Settings:
         """All settings that change programs, with this thread's values."""
-        found: Settings = self._context.value
-        return found
+        found = program_settings.value
+        return found if fault is None or found.backend != KERNELS else replace(found, backend=PORTABLE)
 
     @property
     def is_portable(self) -> bool:
@@ -171,8 +156,7 @@ class Config:
 
     def __call__(self, **changes: str) -> AbstractContextManager[None]:
         """Set settings for this thread inside a `with` block. Raises ConfigError for unknown names or values."""
-        manager: AbstractContextManager[None] = self._context(_changed(self.value, changes))
-        return manager
+        return program_settings(_changed(self.value, changes))
 
     def __getattr__(self, name: str) -> Any:
         if name in PROCESS:
@@ -188,7 +172,7 @@ class Config:
             _assign(name, value, f"config.{name}")
             return
         self.__dict__["_everywhere"] = _changed(self._everywhere, {name: value})
-        self._context.set_global(self._everywhere)
+        program_settings.set_global(self._everywhere)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *NAMES]
@@ -203,18 +187,6 @@ def _assign(name: str, value: object, shown: str) -> None:
     setattr(owner, name, checked(value, shown))
 
 
-def _variable(name: str) -> str:
-    return f"JSPARSE_{name.upper()}"
-
-
-def _from_environment() -> Settings:
-    found = {name: os.environ.get(_variable(name)) for name in TRACED}
-    for name, value in found.items():
-        if value:
-            _check(name, value, f"the environment variable {_variable(name)}")
-    return Settings(**{name: value for name, value in found.items() if value})
-
-
 def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
     for name, value in changes.items():
         if name not in NAMES:
@@ -224,14 +196,13 @@ def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
                 f"Expected a setting that a thread can have for a block, but got {name}, which is one for the whole "
                 f"process. Assign it: jsparse.config.{name} = {represented(changes[name])}."
             )
-        _check(name, value, f"config.{name}")
+        check_choice(name, value, f"config.{name}")
+        if value == KERNELS and fault is not None:
+            raise ConfigError(
+                f"Expected llvmlite for config.{name} = {KERNELS!r}, but it cannot be loaded: {fault}. Install it, or "
+                f"leave the setting at {PORTABLE!r}."
+            )
     return replace(settings, **changes)
-
-
-def _check(name: str, value: object, shown: str) -> None:
-    if value not in CHOICES[name]:
-        choices = " or ".join(map(repr, CHOICES[name]))
-        raise ConfigError(f"Expected {shown} to be {choices}, but got {represented(value)}.")
 
 
 def _unknown(name: str) -> str:

@@ -39,7 +39,8 @@ from jsparse.primitives.portable.summed import ACCELERATOR, CPU
 from jsparse.primitives.routine import lower_routine, routine_p
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax, logsumexp_p, softmax_p
 from jsparse.primitives.spec import Spec
-from jsparse.settings import PORTABLE, config
+from jsparse.program_settings import PORTABLE
+from jsparse.settings import config
 
 Rule: TypeAlias = Callable[..., Any]
 """A function `rule(ctx, *operands, **params)` of MLIR values. `lower_as` turns a function of arrays into a rule."""

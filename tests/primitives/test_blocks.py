@@ -22,7 +22,7 @@ from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.stream import stream_of
 from jsparse.primitives.portable.summed import CPU
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
-from jsparse.settings import PORTABLE
+from jsparse.program_settings import PORTABLE
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 RNG = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.join import Sorted, visit
 from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.portable.summed import Machine
-from jsparse.settings import PORTABLE
+from jsparse.program_settings import PORTABLE
 
 RNG = np.random.default_rng(0)
 FORMATS = ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : dense, j : range)", "(i, j) -> (i : compressed, j : dense)"]

@@ -32,7 +32,7 @@ from programs.sums import random_sum
 from quick_xla import compile_quickly
 
 import jsparse
-from jsparse.settings import CHOICES, PORTABLE
+from jsparse.program_settings import CHOICES, PORTABLE
 
 BLOCK = 25  # programs that a process runs between two reports
 BLOCKS_EACH = 50  # blocks that a process runs before a new one replaces it, since compiled programs take memory

@@ -66,6 +66,45 @@ def test_a_tensor_is_complete_however_it_is_reached(first):
     assert done.returncode == 0, done.stderr
 
 
+READ = {
+    "a pickle": "A = pickle.loads(data.read_bytes())",
+    "a file": "import jsparse; A = jsparse.load(data.with_suffix('.npz'))",
+    "a pickle, without llvmlite": "sys.modules['llvmlite'] = None; A = pickle.loads(data.read_bytes())",
+    "a pickle, after the settings": "import jsparse; jsparse.config.bounds; A = pickle.loads(data.read_bytes())",
+}
+"""How a program may get its first tensor."""
+
+COUNTS = """
+import collections, pathlib, pickle, sys
+import jax, jax.numpy as jnp
+
+data, events = pathlib.Path(sys.argv[1]), collections.Counter()
+x = jnp.ones(3)
+{read}
+jax.monitoring.register_event_duration_secs_listener(lambda event, *args, **kwargs: events.update([event]))
+traces = []
+
+@jax.jit
+def product(A, x):
+    traces.append(1)
+    return A @ x
+
+for _ in range(3):
+    assert product(A, x).tolist() == [1, 1, 1]
+print(len(traces), events["/jax/core/compile/backend_compile_duration"])
+"""
+
+
+@pytest.mark.parametrize("read", READ)
+def test_the_first_program_is_traced_and_compiled_once(read, tmp_path):
+    A, data = jsparse.eye(3), tmp_path / "A.pickle"
+    data.write_bytes(pickle.dumps(A))
+    jsparse.save(data.with_suffix(".npz"), A)
+    command = [sys.executable, "-W", "ignore", "-c", COUNTS.format(read=READ[read]), str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["1", "1"], done.stderr
+
+
 def test_every_name_of_the_list_is_there():
     assert set(dir(jsparse)) == {*jsparse.__all__, "__version__"}
     assert len(jsparse.__all__) == len(set(jsparse.__all__))
