@@ -8,17 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jax.typing import DTypeLike
 
-from jsparse.base.arrays import Array, check_numbers, host_array, jax_array
+from jsparse.base.arrays import Array, check_numbers, given_dtype, host_array, jax_array
 from jsparse.base.limits import check_bytes, checked_nse
 from jsparse.convert.dynamic_creation import from_coordinate_blocks, given_coordinates
 from jsparse.convert.static_creation import static_tensor
+from jsparse.convert.sums import NUMBERS, scatter_sums
 from jsparse.errors import FormatError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.validate import sizes_of, split_coordinates
 from jsparse.tensor.sparse_tensor import SparseTensor
-
-_NUMBERS = "an array of numbers to make a SparseTensor from"
 
 
 def from_coords(
@@ -27,6 +27,7 @@ def from_coords(
     shape: Sequence[int] | None = None,
     format: Format | str | None = "coo",
     *,
+    dtype: DTypeLike | None = None,
     nse: int | None = None,
 ) -> SparseTensor:
     """Make a tensor from coordinates and values, in any order. Duplicates are summed, explicit zeros are kept.
@@ -46,6 +47,8 @@ def from_coords(
         shape: the size of each dimension. It is required.
         format: a format, or its name or notation. By default it is coo, followed by the dense levels of blocks; another
             format for blocks has to end in these levels.
+        dtype: the dtype of the tensor, by default the dtype of the values. Duplicates are summed in it, and sums are
+            rounded once.
         nse: the capacity in slots, which makes the pattern dynamic. Traced coordinates also make it dynamic; the
             capacity is then n entries by default.
 
@@ -54,7 +57,7 @@ def from_coords(
     raises PatternError. In a traced call, float values become NaN, and `overflowed` becomes True.
 
     Raises PatternError (coordinates, capacity, no shape), ShapeError (values), FormatError and SubscriptError (format),
-    DTypeError (int64 indices are needed, but x64 is off).
+    DTypeError (no numbers; int64 indices are needed, but x64 is off), IntegerRangeError (integers beyond `dtype`).
     """
     nse = checked_nse(nse, "from_coords")
     if shape is None:
@@ -62,23 +65,25 @@ def from_coords(
             "Expected shape= of from_coords, the size of each dimension, which coordinates do not determine. Write "
             "SparseTensor.from_coords(coords, values, shape=(m, n))."
         )
+    target = None if dtype is None else given_dtype(dtype, "dtype= of from_coords to be a dtype of numbers")
     sizes = sizes_of(shape)
     coords = given_coordinates(coords)
-    values = _values(values, coords, sizes)
+    values = _values(values, coords, sizes, target)
     dynamic = isinstance(coords, jax.core.Tracer) or nse is not None
     format = None if not sizes and format == "coo" else format  # a scalar has no levels
     layout = _layout(format, len(sizes), values.ndim - 1, dynamic)
     _check_values(values, values.shape[:1], sizes)
     if dynamic:
-        return from_coordinate_blocks(coords, jax_array(values, _NUMBERS, shared=False), sizes, layout, True, nse)
-    return _static(coords, values, sizes, layout)
+        return from_coordinate_blocks(coords, values, sizes, layout, True, nse, target)
+    return _static(coords, values, sizes, layout, target)
 
 
-def _values(values: npt.ArrayLike, coords: Array, sizes: tuple[int, ...]) -> Array:
+def _values(values: npt.ArrayLike, coords: Array, sizes: tuple[int, ...], dtype: np.dtype | None) -> Array:
     """Return the values of the entries as a numpy or jax array. A single number is repeated for every entry."""
     if not isinstance(values, jax.Array):
-        values = host_array(values, _NUMBERS) if np.ndim(values) else jax_array(values, _NUMBERS)
-    check_numbers(values.dtype, _NUMBERS)
+        is_array = np.ndim(values) or dtype is not None
+        values = host_array(values, NUMBERS, dtype) if is_array else jax_array(values, NUMBERS)
+    check_numbers(values.dtype, NUMBERS)
     if values.ndim:
         return values
     rows = coords.shape[0] if coords.ndim == 2 else len(sizes)  # other coordinates are refused later
@@ -117,11 +122,14 @@ def _check_values(values: Array, count: tuple[int, ...], sizes: tuple[int, ...])
         )
 
 
-def _static(coords: Array, values: Array, sizes: tuple[int, ...], layout: Format) -> SparseTensor:
+def _static(
+    coords: Array, values: Array, sizes: tuple[int, ...], layout: Format, dtype: np.dtype | None
+) -> SparseTensor:
     """Make a tensor with a static pattern. Coordinates have to lie within the shape."""
     outer = len(sizes) - (values.ndim - 1)
     rows = split_coordinates(coords, sizes[:outer])
     _check_values(values, coords.shape[1:], sizes)
     if not rows:
-        return SparseTensor(values.sum(keepdims=True), Pattern._trusted((), layout, ()))
-    return static_tensor(rows, values, sizes, layout, _NUMBERS)
+        total = scatter_sums(values, (np.zeros(len(values), np.int32),), (1,), dtype)
+        return SparseTensor(total, Pattern._trusted((), layout, ()))
+    return static_tensor(rows, values, sizes, layout, dtype)

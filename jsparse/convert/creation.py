@@ -20,6 +20,7 @@ from jsparse.convert import dynamic_creation
 from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
 from jsparse.convert.scipy_sparse import from_scipy
 from jsparse.convert.scipy_structure import is_scipy
+from jsparse.convert.sums import NUMBERS
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -28,8 +29,6 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
 P = ParamSpec("P")
 S = TypeVar("S")
 R = TypeVar("R")
-
-_NUMBERS = "an array of numbers to make a SparseTensor from"
 
 
 def asarray(
@@ -53,8 +52,9 @@ def asarray(
         format: a format, or its name or notation. The default is csr for matrices, and all levels compressed for other
             ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a SparseTensor keeps
             its format.
-        dtype: the dtype of the values; by default the dtype of `x`. Numbers of `x` are rounded once, directly to this
-            dtype, and bool is `x != 0`. Integers of numpy arrays wrap as in jnp. Integers of Python must fit.
+        dtype: the dtype of the values; by default the dtype of `x`. Duplicates are summed in it. Numbers of `x` and
+            sums are rounded once, directly to this dtype, and bool is `x != 0`. Integers of numpy arrays wrap as in
+            jnp. Integers of Python must fit.
         dynamic: make a dynamic pattern: index arrays are leaves of the pytree, and one compiled program serves all
             patterns of one shape, format and nse. A traced array requires it. A BCOO or BCSR with traced indices, or
             with `n_batch`, is always dynamic (see `jsparse.convert.jax_sparse.from_jax_sparse`). A tensor whose levels
@@ -73,12 +73,12 @@ def asarray(
     elif isinstance(x, jax.core.Tracer):
         tensor = _from_traced(x, format, dynamic, nse)
     elif is_jax_sparse(x):
-        tensor = from_jax_sparse(x, format, dynamic, nse)
+        tensor = from_jax_sparse(x, format, dynamic, nse, dtype)
     elif is_scipy(x):
         tensor = _from_scipy(x, format, dtype)
     else:
         _check_is_dense(x)
-        tensor = _from_dense(host_array(x, _NUMBERS, dtype), format, dtype)
+        tensor = _from_dense(host_array(x, NUMBERS, dtype), format, dtype)
     tensor = _with_capacity(tensor, dynamic, nse)
     return tensor if dtype is None or tensor.dtype == dtype else tensor.astype(dtype)
 
@@ -164,7 +164,7 @@ def _with_capacity(tensor: SparseTensor, dynamic: bool, nse: int | None) -> Spar
 
 
 def _from_traced(x: jax.Array, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
-    check_numbers(x.dtype, _NUMBERS)
+    check_numbers(x.dtype, NUMBERS)
     layout = _resolved(format, x.ndim)
     if layout.is_dense:
         return dense_levels(x, layout)
@@ -213,9 +213,9 @@ def _kind(dtype: np.dtype) -> str:
 
 
 def _from_scipy(x: Any, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:
-    pattern, values, fresh = from_scipy(x, _resolved(format, len(x.shape)))
+    pattern, values, fresh = from_scipy(x, _resolved(format, len(x.shape)), dtype)
     return _make(values, pattern, dtype, fresh)
 
 
 def _make(values: np.ndarray, pattern: Pattern, dtype: np.dtype | None, fresh: bool = False) -> SparseTensor:
-    return SparseTensor(device_array(values, _NUMBERS, dtype, fresh), pattern)
+    return SparseTensor(device_array(values, NUMBERS, dtype, fresh), pattern)

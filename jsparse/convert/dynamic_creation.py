@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from jsparse._compat import same_varying
 from jsparse.base import _native
-from jsparse.base.arrays import Array, is_integer
+from jsparse.base.arrays import Array, is_integer, narrowed
 from jsparse.base.limits import check_constant
 from jsparse.convert.static_creation import static_tensor
-from jsparse.convert.sums import scatter_sums, slot_sums
+from jsparse.convert.sums import NUMBERS, scatter_sums, slot_sums, summands
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, derived_format
 from jsparse.formats.build import build, build_summed
@@ -35,19 +35,27 @@ from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
 
 def from_coordinate_blocks(
-    coords: Any, blocks: Any, shape: Sequence[int], layout: Format, dynamic: bool, nse: int | None
+    coords: Any,
+    blocks: Any,
+    shape: Sequence[int],
+    layout: Format,
+    dynamic: bool,
+    nse: int | None,
+    dtype: np.dtype | None = None,
 ) -> SparseTensor:
     """Make a tensor of dense `blocks` of shape (n, ...) at integer `coords` of shape (outer, n).
 
     The axes of a block are the last dimensions of the tensor, and `coords` address the first `outer` dimensions. The
-    pattern is static if `coords` are concrete and `dynamic` is False. Coordinates out of range are padding.
+    pattern is static if `coords` are concrete and `dynamic` is False. Coordinates out of range are padding. `dtype` is
+    the dtype of the tensor, by default that of the blocks.
     """
+    dtype = np.dtype(blocks.dtype if dtype is None else dtype)
     sizes = tuple(shape)
     outer = len(sizes) - (blocks.ndim - 1)
     coords = index_like(coords, sizes[:outer], blocks.shape[0])
     inner = prod(sizes[outer:])
     if layout.is_dense:
-        return dense_levels(scatter_sums(*_within(coords, blocks, sizes[:outer]), sizes[:outer]), layout)
+        return dense_levels(scatter_sums(*_within(coords, blocks, sizes[:outer]), sizes[:outer], dtype), layout)
     natural = layout
     if inner != 1 or outer != len(sizes):
         natural = Format.of("coo", outer).with_dense(len(sizes) - outer)
@@ -56,17 +64,19 @@ def from_coordinate_blocks(
         capacity = coords.shape[1] * _block_slots(layout, sizes, range(outer)) * inner if nse is None else nse
         if 0 in sizes:  # no entry has a place, whatever the capacity
             type_ = dynamic_type(sizes, layout, 0)
-            return SparseTensor._unchecked(jnp.zeros(0, blocks.dtype), DynamicPattern.empty(type_))
+            return SparseTensor._unchecked(
+                jnp.zeros(0, jax.dtypes.canonicalize_dtype(dtype)), DynamicPattern.empty(type_)
+            )
         direct = natural == layout
         type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
-        made = from_traced_coords(coords, blocks, type_)
+        made = from_traced_coords(coords, blocks, type_, dtype)
         return made if direct else converted(made, dynamic_type(sizes, layout, capacity))
     blocks, rows = _within(coords, blocks, sizes[:outer])
-    made = static_tensor(rows, blocks, sizes, natural, "an array of numbers to make a SparseTensor from")
+    made = static_tensor(rows, blocks, sizes, natural, dtype)
     return made if natural == layout else made.asformat(layout, nse=nse)
 
 
-def _within(coords: Array, blocks: jax.Array, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
+def _within(coords: Array, blocks: Array, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
     """Drop the entries outside of a tensor of these sizes. Returns the blocks and one row of coordinates per dimension.
 
     Traced entries outside are kept, but each of their coordinates becomes the size of its dimension.
@@ -75,9 +85,11 @@ def _within(coords: Array, blocks: jax.Array, sizes: Sequence[int]) -> tuple[Any
         used = inside(coords, sizes)
         if used is None:
             return blocks, tuple(coords)
-        known = is_on_host(blocks)
-        kept = on_device([np.asarray(blocks)[used]], [blocks])[0] if known else jnp.asarray(blocks)[used]
-        return kept, tuple(row[used] for row in coords)
+        if isinstance(blocks, jax.Array) and is_on_host(blocks):
+            blocks = on_device([np.asarray(blocks)[used]], [blocks])[0]
+        else:
+            blocks = blocks[used]
+        return blocks, tuple(row[used] for row in coords)
     bounds = np.minimum(np.array(sizes, np.int64), np.iinfo(coords.dtype).max).astype(coords.dtype)[:, None]
     are_inside = ((coords >= 0) & (coords < bounds)).all(axis=0)
     return blocks, tuple(jnp.where(are_inside, coords, bounds))
@@ -142,39 +154,43 @@ def _block_slots(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> i
     return prod(sizes[dim] for dim in layout.trailing_dims if dim in dims)
 
 
-def from_traced_coords(coords: Array, values: Array, type_: DynamicType) -> SparseTensor:
+def from_traced_coords(coords: Array, values: Array, type_: DynamicType, dtype: np.dtype | None = None) -> SparseTensor:
     """Make a tensor of type `type_` from `values` (n,) at `coords` (ndim, n). It sorts entries and sums duplicates.
 
     If `values` have more axes than one, the others are the last dimensions of the type. Trailing dense levels store
     these in order, and `coords` have no rows for them. Coordinates out of range are padding. The tensor is
-    differentiable in the values. After an overflow, float values are NaN. A call with concrete arguments raises
-    PatternError instead.
+    differentiable in the values. `dtype` is its dtype, by default that of the values. After an overflow, float values
+    are NaN. A call with concrete arguments raises PatternError instead.
     """
-    values = jnp.asarray(values)
     outer = len(type_.shape) - (values.ndim - 1)
     coords = index_like(coords, type_.shape[:outer], values.shape[0])
     core = type_
     if values.ndim > 1:
         blocks = prod(type_.shape[outer:])
         core = DynamicType(type_.shape[:outer], Format(type_.format.levels[:outer]), type_.nse // max(blocks, 1))
-    return _assembled(coords, values, core, type_)
+    return _assembled(coords, values, core, type_, dtype=dtype)
 
 
 def _assembled(
-    coords: Array, values: Array, core: DynamicType, type_: DynamicType, already: DynamicPattern | None = None
+    coords: Array,
+    values: Array,
+    core: DynamicType,
+    type_: DynamicType,
+    already: DynamicPattern | None = None,
+    dtype: np.dtype | None = None,
 ) -> SparseTensor:
     """Make a tensor of type `type_` from `values` (n, ...) at `coords` (dimensions of `core`, n).
 
     `core` is `type_` without the dense levels that store blocks. If the pattern `already`, from which the entries come,
-    has overflowed, the result has overflowed, too.
+    has overflowed, the result has overflowed, too. `dtype` is the dtype of the result, by default that of the values.
     """
-    match assembled_on_host(coords, values, core):
+    match assembled_on_host(coords, values, core, dtype):
         case int() as count:
             raise _overflow(type_, count * (type_.nse // core.nse if core.nse else 1))
         case (found, arrays):
             return _checked(found, DynamicPattern(type_, arrays), already)
     made = assemble(jnp.asarray(coords), core)
-    return _checked(slot_sums(values, made, core.nse), DynamicPattern(type_, made.arrays), already)
+    return _checked(slot_sums(values, made, core.nse, dtype), DynamicPattern(type_, made.arrays), already)
 
 
 def from_traced_dense(x: jax.Array, type_: DynamicType) -> SparseTensor:
@@ -302,19 +318,21 @@ def _overflow(type_: DynamicType, count: int) -> PatternError:
 
 
 def assembled_on_host(
-    coords: Array, values: Array, type_: DynamicType
+    coords: Array, values: Array, type_: DynamicType, dtype: np.dtype | None = None
 ) -> tuple[jax.Array, tuple[jax.Array, ...]] | int | None:
     """Assemble entries on the host. Returns the values and index arrays that `assemble` and `slot_sums` would compute.
 
     Args:
         coords: integers of shape (dimensions, n). Coordinates out of range are padding.
         values: numbers of shape (n, ...).
+        dtype: the dtype of the tensor, by default that of the values.
 
     Returns only the number of slots if it exceeds the capacity, and None if a program has to assemble the entries.
     """
     if not is_on_host(coords, values) or not stores_any(type_.format):
         return None
-    given, entries = np.asarray(coords), np.asarray(values)
+    dtype = np.dtype(values.dtype if dtype is None else dtype)
+    given, entries = np.asarray(coords), summands(np.asarray(values), dtype)
     used = inside(given, type_.shape)
     if used is not None:
         given, entries = given[:, used], entries[used]
@@ -326,7 +344,8 @@ def assembled_on_host(
     arrays, sums = found
     if len(sums) > type_.nse:
         return len(sums)
-    made = padded_array(sums.reshape(-1), type_.nse * prod(entries.shape[1:]))
+    sums = narrowed(sums.reshape(-1), NUMBERS, dtype)
+    made = padded_array(sums, type_.nse * prod(entries.shape[1:]))
     first, *others = on_device([made, *padded_arrays(type_, arrays)], [values, coords])
     return first, tuple(others)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array, is_integer, jax_array, native
 from jsparse.convert.dynamic_creation import from_coordinate_blocks
+from jsparse.convert.sums import NUMBERS, scatter_sums
 from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.formats.validate import sizes_of
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR
 
 
-def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
+def from_jax_sparse(
+    x: Any, format: Format | str | None, dynamic: bool, nse: int | None, dtype: np.dtype | None = None
+) -> SparseTensor:
     """Make a tensor from a BCOO or BCSR. It is differentiable in the data.
 
-    Entries may come in any order, duplicates are summed, and indices out of range are padding. The `n_dense` last
-    dimensions become dense levels. By default, the levels above are in coo, or in csr for a BCSR.
+    Entries may come in any order, duplicates are summed (in `dtype`, if it is given), and indices out of range are
+    padding. The `n_dense` last dimensions become dense levels. By default, the levels above are in coo, or in csr for a
+    BCSR.
 
     The pattern is static if the indices are concrete, `x` has no batch dimensions and `dynamic` is False. Otherwise it
     is dynamic, with a default capacity of `x.nse` entries. If `x` has batch dimensions, the result has the shape of one
@@ -57,10 +61,11 @@ def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int
     def convert(data: jax.Array, *index: Array) -> SparseTensor:
         coords = _csr_coordinates(index[0], index[1]) if compressed else index[0].T
         if not sparse:
-            return dense_levels(data.sum(0), Format.dense(len(shape))).asformat(layout)
-        return from_coordinate_blocks(coords, data, shape, layout, dynamic or bool(batch), nse)
+            total = scatter_sums(data, (np.zeros(len(data), np.int32),), (1,), dtype)[0]
+            return dense_levels(total, Format.dense(len(shape))).asformat(layout)
+        return from_coordinate_blocks(coords, data, shape, layout, dynamic or bool(batch), nse, dtype)
 
-    data = jax_array(x.data, "an array of numbers to make a SparseTensor from")
+    data = jax_array(x.data, NUMBERS)
     index = tuple(
         array if isinstance(array, jax.core.Tracer) else native(np.asarray(array))
         for array in ((x.indices, x.indptr) if compressed else (x.indices,))

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from jsparse.convert.scipy_structure import compressed, entries_of, scipy_sparse
+from jsparse.convert.sums import summands
 from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.validate import check_bounds, checked_shape
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from scipy.sparse import sparray
 
 
-def from_scipy(x: Any, format: Format) -> tuple[Pattern, np.ndarray, bool]:
+def from_scipy(x: Any, format: Format, dtype: np.dtype | None = None) -> tuple[Pattern, np.ndarray, bool]:
     """Convert a scipy.sparse array or matrix to a pattern in `format`, and to the values of its slots.
 
     Returns (pattern, values, fresh); `fresh` says that the values are a copy. Unsorted and repeated entries are legal,
-    and duplicates are summed.
+    and duplicates are summed, without rounding before the caller converts the sums to `dtype`.
 
     Raises PatternError if the index arrays and the data of `x` do not fit each other, and locates the fault in one of
     them; DTypeError if the values are no numbers.
@@ -40,8 +41,9 @@ def from_scipy(x: Any, format: Format) -> tuple[Pattern, np.ndarray, bool]:
             rows, values = entries_of(x, shape)
     except PatternError as error:
         raise _wrong(x, error) from error
+    given = values if dtype is None else summands(values, dtype)
     try:
-        pattern, summed = Pattern.of_entries(rows, values, shape, format)
+        pattern, summed = Pattern.of_entries(rows, given, shape, format)
     except PatternError:
         _check_bounds(x, rows, shape)
         raise

@@ -5,44 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
-from jsparse.base.arrays import Array, device_array
-from jsparse.convert.sums import scatter_sums
+from jsparse.base.arrays import narrowed
+from jsparse.convert.sums import NUMBERS, converted, scatter_sums, summands
 from jsparse.formats import Format, Pattern
+from jsparse.formats.build import Built
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def static_tensor(
-    rows: Sequence[np.ndarray], values: Any, sizes: tuple[int, ...], layout: Format, expected: str
+    rows: Sequence[np.ndarray], values: Any, sizes: tuple[int, ...], layout: Format, dtype: np.dtype | None = None
 ) -> SparseTensor:
     """Make a static tensor from values of shape (n, ...) at the coordinates `rows`, which cover the first dimensions.
 
     `rows` has an array (n,) for each of these dimensions. The axes of `values` after its first axis are the other
-    dimensions, which dense levels at the end store in order. Duplicates are summed. In error messages, `expected`
-    describes valid values.
+    dimensions, which dense levels at the end store in order. Duplicates are summed. `dtype` is the dtype of the result,
+    by default that of the values.
     """
+    dtype = np.dtype(values.dtype if dtype is None else dtype)
+    if not is_on_host(values):
+        pattern, built = _of_blocks(rows, sizes, layout)
+        if not built.is_identity:
+            values = scatter_sums(values, (built.slots(),), (built.nse,), dtype)
+        return SparseTensor((values if values.dtype == dtype else converted(values, dtype)).reshape(-1), pattern)
+    given = summands(np.asarray(values), dtype)
+    if len(rows) == len(sizes):
+        pattern, sums = Pattern.of_entries(rows, given, sizes, layout)
+    else:
+        pattern, built = _of_blocks(rows, sizes, layout)
+        sums = built.summed(given)
+    if sums is given and values.dtype == dtype:
+        return SparseTensor(values if values.ndim == 1 else values.reshape(-1), pattern)
+    return SparseTensor(on_device([narrowed(sums.reshape(-1), NUMBERS, dtype)], [values])[0], pattern)
+
+
+def _of_blocks(rows: Sequence[np.ndarray], sizes: tuple[int, ...], layout: Format) -> tuple[Pattern, Built]:
+    """Build the pattern of blocks, whose dimensions are the last ones, at coordinates of the first dimensions."""
     outer = len(rows)
-    known = is_on_host(values)
-    if known and outer == len(sizes):
-        pattern, summed = Pattern.of_entries(rows, given := np.asarray(values), sizes, layout)
-        return SparseTensor(values, pattern) if summed is given else _of_own(summed, values, pattern, expected)
     core, built = Pattern.from_rows(rows, sizes[:outer], Format(layout.levels[:outer]))
-    whole = core.extended(sizes[outer:]) if outer < len(sizes) else core
-    if known and not built.is_identity:
-        return _of_own(built.summed(np.asarray(values)).reshape(-1), values, whole, expected)
-    summed = values if built.is_identity else scatter_sums(values, (built.slots(),), (built.nse,))
-    return SparseTensor(summed if summed.ndim == 1 else summed.reshape(-1), whole)
-
-
-def _of_own(summed: np.ndarray, values: Array, pattern: Pattern, expected: str) -> SparseTensor:
-    """Make the tensor of the values `summed`. Nothing else may refer to this array, since jax may share its memory.
-
-    `values` are the summands. If they are a jax array, the result is on their device. In error messages, `expected`
-    describes valid values.
-    """
-    if isinstance(values, jax.Array):
-        return SparseTensor(on_device([summed], [values])[0], pattern)
-    return SparseTensor(device_array(summed, expected, fresh=True), pattern)
+    return core.extended(sizes[outer:]) if outer < len(sizes) else core, built

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
-from jsparse.base.arrays import Array
+from jsparse.base.arrays import Array, cast, device_array, narrowed
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import unrounded
 from jsparse.formats import DynamicType, Format
@@ -21,17 +21,58 @@ from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.routine import Assembled
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
+NUMBERS = "an array of numbers to make a SparseTensor from"
+"""What follows "Expected" in messages about values."""
 
-def scatter_sums(values: Array, coordinates: Sequence[Array], shape: tuple[int, ...]) -> Any:
+
+def summands(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Convert values of entries to the dtype in which duplicates are summed for a result of `dtype`.
+
+    The result is `values` itself if the dtype stays.
+    """
+    wide = values.dtype if values.dtype == dtype else sum_dtype(values.dtype, dtype)
+    is_long = wide.kind in "iu" and jnp.issubdtype(dtype, jnp.inexact)
+    return cast(values, np.dtype(np.float64) if is_long and _may_overflow(values, wide) else wide)
+
+
+def _widened(values: Array, dtype: np.dtype) -> jax.Array:
+    """Convert values as `summands` does, but to 32 bits if x64 is off, and to floats for any float result."""
+    wide = sum_dtype(values.dtype, dtype)
+    if wide.kind in "iu" and jnp.issubdtype(dtype, jnp.inexact):
+        wide = np.dtype(np.float64)
+    return converted(values, jax.dtypes.canonicalize_dtype(wide) if values.dtype.itemsize <= 4 else wide)
+
+
+def converted(values: Array, dtype: np.dtype) -> jax.Array:
+    """Convert values to a jax array of `dtype`, which becomes 32 bits wide if x64 is off."""
+    if isinstance(values, np.ndarray):
+        return device_array(values, NUMBERS, dtype)
+    return values.astype(jax.dtypes.canonicalize_dtype(dtype))
+
+
+def _may_overflow(values: np.ndarray, wide: np.dtype) -> bool:
+    """Whether a sum of integers could be out of the range of the dtype `wide`."""
+    largest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
+    return largest * values.size > np.iinfo(wide).max
+
+
+def scatter_sums(
+    values: Array, coordinates: Sequence[Array], shape: tuple[int, ...], dtype: np.dtype | None = None
+) -> Any:
     """Add values of shape (n, ...) at the given coordinates to an array of zeros of shape (shape..., ...).
 
     Traced coordinates must not be negative. They may exceed the shape, and values there are dropped. The sum of
-    booleans is their disjunction.
+    booleans is their disjunction. `dtype` is the dtype of the result, by default that of the values.
     """
+    dtype = np.dtype(values.dtype if dtype is None else dtype)
     whole = (*shape, *values.shape[1:])
-    check_bytes(whole, values.dtype, "the values of all slots", "Use a format with fewer dense levels.")
+    check_bytes(whole, dtype, "the values of all slots", "Use a format with fewer dense levels.")
     if is_on_host(values, *coordinates):
-        return on_device([_scattered(np.asarray(values), coordinates, shape)], [values])[0]
+        sums = _scattered(summands(np.asarray(values), dtype), coordinates, shape)
+        return on_device([narrowed(sums, NUMBERS, dtype)], [values])[0]
+    if values.dtype != dtype:
+        return converted(scatter_sums(_widened(values, dtype), coordinates, shape), dtype)
+    values = converted(values, dtype)
     if values.dtype.name != unrounded(values.dtype.name):
         return scatter_sums(values.astype(unrounded(values.dtype.name)), coordinates, shape).astype(values.dtype)
     zeros = jnp.zeros(whole, values.dtype)
@@ -44,11 +85,17 @@ def _scattered(values: np.ndarray, coordinates: Sequence[Array], shape: tuple[in
     sums = np.zeros((*shape, *values.shape[1:]), sum_dtype(values.dtype))
     with np.errstate(over="ignore", invalid="ignore"):
         np.add.at(sums, tuple(coordinates), values.astype(sums.dtype, copy=False))
-        return sums.astype(values.dtype, copy=False)
+        return cast(sums, values.dtype)
 
 
-def slot_sums(values: Any, made: Assembled, nse: int) -> jax.Array:
-    """Sum `values` (entries, ...) over the entries that `made` assigns to each slot. Returns a flat array."""
+def slot_sums(values: Any, made: Assembled, nse: int, dtype: np.dtype | None = None) -> jax.Array:
+    """Sum `values` (entries, ...) over the entries that `made` assigns to each slot. Returns a flat array.
+
+    `dtype` is the dtype of the result, by default that of the values.
+    """
+    if dtype is not None and values.dtype != dtype:
+        return converted(slot_sums(_widened(values, dtype), made, nse), dtype)
+    values = converted(values, values.dtype)
     # The sum is the product M · values with a csr matrix M (nse x inputs) of ones: M[q, k] = 1 if input k belongs to
     # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.
     inputs = values.shape[0]

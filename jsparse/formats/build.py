@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jsparse.base import _native
+from jsparse.base.arrays import cast
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.base.progress import working
@@ -84,7 +85,7 @@ class Built:
         wide = sum_dtype(values.dtype)
         if self.extra is not None and wide != values.dtype:
             with np.errstate(over="ignore"):
-                return self.summed(values.astype(wide)).astype(values.dtype)  # rounded once
+                return cast(self.summed(cast(values, wide)), values.dtype)  # rounded once
         sums = values if self.first is None else _taken(values, self.first)
         if self.extra is not None and self.extra_group is not None:
             np.add.at(sums, self.extra_group, values[self.extra])
@@ -102,14 +103,21 @@ def _taken(values: np.ndarray, first: np.ndarray) -> np.ndarray:
     return values[first] if values.ndim > 1 else _native.take(np.require(values, None, ["C", "A"]), first)
 
 
-def sum_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype in which values are summed: float64 for floats, complex128 for complex ones, else `dtype`.
+def sum_dtype(dtype: np.dtype, result: np.dtype | None = None) -> np.dtype:
+    """Return the dtype in which values of `dtype` are summed for a result, which by default has the same dtype.
 
-    In numpy, JAX's narrow floats such as bfloat16 have the kind "V".
+    No value changes in it, so that only the sum is rounded. Floats are summed in float64, complex numbers in
+    complex128. Integers are summed in the dtype of an integer result, which wraps, and else in 64 bits. In numpy, JAX's
+    narrow floats such as bfloat16 have the kind "V".
     """
-    if dtype.kind == "c":
+    result = dtype if result is None else result
+    if "c" in (dtype.kind, result.kind) and dtype.kind not in "biu":
         return np.dtype(np.complex128)
-    return np.dtype(np.float64) if dtype.kind in "fV" else dtype
+    if dtype.kind not in "biu":
+        return np.dtype(np.float64)
+    if result.kind in "iu" or result == dtype:
+        return result
+    return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
 
 
 def index_dtype(shape: Sequence[int], lengths: Sequence[int]) -> np.dtype:

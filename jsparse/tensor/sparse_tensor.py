@@ -330,6 +330,7 @@ class SparseTensor(Valued, UnsupportedOperations):
             shape: Sequence[int] | None = None,
             format: Format | str | None = "coo",
             *,
+            dtype: DTypeLike | None = None,
             nse: int | None = None,
         ) -> SparseTensor: ...
         def asformat(self, format: Format | str, *, nse: int | None = None) -> SparseTensor: ...
