@@ -268,7 +268,7 @@ def _storable(kinds: list[LevelKind], levels: tuple[Level, ...]) -> Format:
     for n in range(1, len(kinds)):
         if kinds[n].is_branchless and kinds[n - 1].has_gaps:
             kinds[n] = COMPRESSED
-    followed = [*(kind.is_branchless for kind in kinds[1:]), False]
+    followed = [below.is_branchless for below in kinds[1:]] + [False] * bool(kinds)
     return Format(
         tuple(
             Level(kind, level.dim, not kind.may_repeat or (level.unique and not below))

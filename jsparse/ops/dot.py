@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
+from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.ops.einsum import einsum
@@ -87,8 +89,8 @@ def tensordot(
     `jsparse.einsum`.
     Raises ShapeError for axes that do not fit each other, and the errors of `jsparse.einsum`.
     """
-    left, right = (as_sparse_operand(x, "jsparse.tensordot") for x in (a, b))
-    dims = [len(x.shape) if hasattr(x, "shape") else 0 for x in (left, right)]
+    left, right = map(_with_shape, (a, b))
+    dims = [len(x.shape) for x in (left, right)]
     if isinstance(axes, Sequence):
         if len(axes) != 2:
             raise ShapeError(f"Expected two lists of axes for jsparse.tensordot, but got {represented(axes)}.")
@@ -115,3 +117,9 @@ def tensordot(
         left, first, right, second, kept,
         out_format=out_format, nse=nse, preferred_element_type=preferred_element_type,
     )  # fmt: skip
+
+
+def _with_shape(x: Any) -> Any:
+    """Make an array of a list or a number that `jsparse.tensordot` got; return any other operand as einsum takes it."""
+    x = as_sparse_operand(x, "jsparse.tensordot")
+    return x if hasattr(x, "shape") else jax_array(x, "the operands of jsparse.tensordot to be arrays or SparseTensors")

@@ -88,7 +88,8 @@ def _of_product(product: Term) -> Stored:
         diagonal = len(set(product.indices[complete[0]])) < len(product.indices[complete[0]])
         others = [n for n in sparse if n != complete[0]] if product.walks else []
         alone = len(product.walks) <= 1 and not any(_stores_nothing(product, n) for n in others)
-        return product.extended(complete[0]) if alone and not diagonal else NEW_PATTERN
+        is_found = not kept or (alone and not diagonal)  # a result of rank 0 stores its one element in any case
+        return product.extended(complete[0]) if is_found else NEW_PATTERN
     carried = {v for n in sparse for v in product.indices[n]}
     if len(kept) < 2 or not kept <= carried:
         return None

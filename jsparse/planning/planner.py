@@ -11,7 +11,7 @@ ones         index variables that only dense levels of bare patterns carry get a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from math import prod
@@ -23,7 +23,7 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.semiring import Semiring
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
-from jsparse.notation import Access, Assignment
+from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.dtypes import dtypes_of
@@ -45,7 +45,7 @@ from jsparse.planning.plan import (
     SumOfProducts,
     scheduled,
 )
-from jsparse.planning.rewrites import coordinates_of, entry_variable, multiplies_matrices, needed_ones, next_collapse
+from jsparse.planning.rewrites import coordinates_of, free_name, multiplies_matrices, needed_ones, next_collapse
 from jsparse.planning.signature import NEW_PATTERN, PatternRef, Request, Signature, relation_signature
 from jsparse.planning.term import Term, typed_terms
 from jsparse.tensor.dynamic_pattern import dynamic_type
@@ -118,7 +118,8 @@ class _Planner:
         given, access = term.operands[number], term.assignment.factors[number]
         assert given.stored is not None
         assert isinstance(given.stored.pattern, Pattern)
-        entry, pattern = entry_variable(term), given.stored.pattern
+        pattern = given.stored.pattern
+        entry = free_name(term, "p", pattern.nse)
         accesses, values = list(term.assignment.factors), list(term.values)
         del accesses[number], values[number]
         if not given.is_bare:
@@ -156,11 +157,11 @@ class _Planner:
         shape, dtype, repeated = terms[0].shape, terms[0].dtype, tuple[int, ...]()
         if output is None:
             terms, repeated = _without_repeats(terms)
-            terms = terms if self.schedules else [self.entry_by_entry(term) for term in terms]
+            terms = terms if self.schedules else _each(self.entry_by_entry, terms)
         begun = self._begun()
         planned = self._in_steps(terms, output)
         if not self.schedules:
-            planned = [self.collapsed(term) for term in planned]
+            planned = _each(self.collapsed, planned)
         provisional = provisional_output(self.text, planned, output, nse)
         concordant = self._concordant(planned, provisional)
         if any(a is not b for a, b in zip(planned, concordant, strict=True)):
@@ -384,6 +385,22 @@ class _Planner:
             if core is not None and (core.pattern, core.group) == (own.pattern, own.group)
         ]
         return max(lying, key=lambda found: (found[0], -found[1]))[1] if lying else None
+
+
+def _each(rewrite: Callable[[Term], Term], terms: Sequence[Term]) -> list[Term]:
+    """Rewrite each term of a sum. All of them learn the size of each index variable that a rewrite adds.
+
+    So a rewrite of one term takes no name that has another size in a term before it.
+    """
+    sizes, rewritten = terms[0].sizes, list[Term]()
+    for term in terms:
+        rewritten.append(rewrite(_with_sizes(term, sizes)))
+        sizes = rewritten[-1].sizes
+    return [_with_sizes(term, sizes) for term in rewritten]
+
+
+def _with_sizes(term: Term, sizes: Mapping[IndexVar, int]) -> Term:
+    return term if term.sizes is sizes else replace(term, sizes=sizes)
 
 
 def _stores_everything(pattern: Pattern) -> bool:

@@ -92,10 +92,9 @@ def coordinates_of(pattern: Pattern, dim: int) -> Pattern:
     return found
 
 
-def entry_variable(product: Term) -> IndexVar:
-    """A new name for the index variable that numbers the entries."""
-    name = "p"
-    while name in product.sizes:
+def free_name(product: Term, name: str, size: int) -> IndexVar:
+    """A name for a new index variable of a product. Other terms of the sum may have the name, with the same size."""
+    while name in product.assignment.variables() or product.sizes.get(name, size) != size:
         name += "'"
     return name
 
@@ -153,11 +152,10 @@ def next_collapse(product: Term) -> Collapsed | None:
         patterns = _private(cores[0], held[0].level) if len(held) == 1 else _shared(held)
         if patterns is None:
             continue
-        var = first + second
-        while var in product.sizes:
-            var += "'"
+        size = patterns[0].shape[held[0].level]
+        var = free_name(product, first + second, size)
         operands = tuple(_operand(product, x, new, var) for x, new in zip(held, patterns, strict=True))
-        return Collapsed(var, patterns[0].shape[held[0].level], operands)
+        return Collapsed(var, size, operands)
     return None
 
 

@@ -103,6 +103,14 @@ def test_other_dtypes_and_shapes_are_refused(f):
         f(A > 0, jsparse.asarray(np.ones((3, 7), bool)))
 
 
+@pytest.mark.parametrize("f", [operator.lshift, operator.rshift, jsparse.left_shift, jsparse.bitwise_right_shift])
+def test_shifts_of_other_dtypes_are_refused(f):
+    A, B = (jsparse.asarray(masks(dtype, (5, 7))[0]) for dtype in (np.float32, np.int32))
+    for operands in [(A, 1), (B, A), (A, B), (B, 1.0), (np.ones((5, 7), np.complex64), B)]:
+        with pytest.raises(jsparse.DTypeError, match="bool or integers, but one is (float32|complex64)"):
+            f(*operands)
+
+
 def test_the_complement_says_what_to_write():
     a, b = masks(bool, (5, 7), (5, 7))
     A, B = jsparse.asarray(a), jsparse.asarray(b)

@@ -134,3 +134,42 @@ def test_more_tuples_than_integers_stay():
     found = jsparse.einsum("ijk,ijl->kl", A, A)
     assert not collapsed("ijk,ijl->kl", A, A)
     np.testing.assert_array_equal(whole(found), np.diag([0, 4, 9, 0, 0]))
+
+
+SUMS = [
+    "IJ,IJKL->ij",  # a later term has two index variables to collapse
+    "IJKL,IJ,IJKL->ij",  # two terms collapse the same two variables, of patterns with other numbers of tuples
+    "IJKL,IJML,JIK->ij",
+    "IJKL,IJKLM->ij",  # more than two variables
+    "IJKL,IJLK->ji",
+]
+
+
+def sum_of(text, names="ABC"):
+    """The sum of operands as a statement: `IJ,IJK->ij` is `y[i,j] = A[i,j] + B[i,j,k]`."""
+    terms, kept = text.lower().split("->")
+    read = [f"{name}[{','.join(term)}]" for name, term in zip(names, terms.split(","), strict=False)]
+    return f"y[{','.join(kept)}] = {' + '.join(read)}"
+
+
+@pytest.mark.parametrize("text", SUMS)
+@pytest.mark.parametrize("format", ["csf", "coo"])
+def test_sums_with_a_sparse_result(text, format):
+    dense, sparse = operands(text, format, share=0.02)
+    named = dict(zip("ABC", (x.astype(np.float32) for x in sparse), strict=False))
+    terms, kept = text.lower().split("->")
+    expected = sum(np.einsum(f"{term}->{kept}", x) for term, x in zip(terms.split(","), dense, strict=True))
+    found = jsparse.evaluate(sum_of(text), **named)
+    assert isinstance(found, jsparse.SparseTensor)
+    np.testing.assert_array_equal(found.todense(), expected)
+    assert found.nse == np.count_nonzero(expected)
+    np.testing.assert_array_equal(
+        whole(jax.jit(lambda given: jsparse.evaluate(sum_of(text), **given))(named)), expected
+    )
+
+    def squares(given):
+        return (jsparse.evaluate(sum_of(text), **given).values ** 2).sum()
+
+    for (name, x), term in zip(named.items(), terms.split(","), strict=False):
+        of_entry = np.einsum(f"{kept},{term}->{term}", 2 * expected, np.ones([SIZES[v] for v in term]))
+        np.testing.assert_array_equal(jax.grad(squares)(named)[name].values, of_entry[tuple(x.pattern.to_coords())])

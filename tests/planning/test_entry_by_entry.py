@@ -70,6 +70,11 @@ def test_batches_and_programs() -> None:
     np.testing.assert_array_equal(found, np.einsum("rij,bjc,rcf->bif", DENSE, xs, W))
     y = jsparse.evaluate("y[i,f] = A[r,i,j] * x[j,c] * W[r,c,f] - 2 * z[i,f]", A=A, x=X, W=W, z=np.ones((TARGETS, OUT)))
     np.testing.assert_array_equal(y, np.einsum(EINSUM, DENSE, X, W) - 2)
+    B = graph(dense=DENSE * (DENSE != 2))
+    text = "y[i,f] = A[r,i,j] * x[j,c] * W[r,c,f] + B[r,i,j] * x[j,c] * W[r,c,f]"
+    found = jax.jit(lambda A, B: jsparse.evaluate(text, A=A, B=B, x=X, W=W))(A, B)
+    assert B.nse != A.nse
+    np.testing.assert_array_equal(found, np.einsum(EINSUM, DENSE + np.asarray(B.todense()), X, W))
 
 
 def test_blocks_on_the_diagonal() -> None:

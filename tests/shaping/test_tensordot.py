@@ -21,6 +21,15 @@ def test_operands_of_any_kind(axes):
         np.testing.assert_array_equal(as_dense(jsparse.tensordot(a, b, axes)), expected)
 
 
+@pytest.mark.parametrize("axes", [1, ([1], [0])])
+def test_lists(dense, axes):
+    A, x = jsparse.asarray(dense), np.arange(12).reshape(6, 2)
+    np.testing.assert_array_equal(as_dense(jsparse.tensordot(A, x.tolist(), axes)), dense @ x)
+    np.testing.assert_array_equal(as_dense(jsparse.tensordot(x.T.tolist(), A.T, axes)), x.T @ dense.T)
+    np.testing.assert_array_equal(as_dense(jsparse.tensordot(A, 3, 0)), 3 * dense)
+    np.testing.assert_array_equal(jsparse.tensordot(x.T.tolist(), x.tolist(), axes), x.T @ x)
+
+
 def test_options(dense):
     A, B = made(dense, "csr", dynamic=True), made(dense.T, "csr", dynamic=True)
     found = jsparse.tensordot(A, B, 1, nse=25)

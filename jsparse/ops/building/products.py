@@ -169,7 +169,7 @@ def of_pairs(
     """
     assert isinstance(left.pattern, Pattern)
     assert isinstance(right.pattern, Pattern)
-    wide = np.dtype(np.int32 if max(*shape, 1) < 2**31 else np.int64)
+    wide = np.dtype(np.int32 if max((1, *shape)) < 2**31 else np.int64)
     first = [row.astype(wide, copy=False)[:, None] for row in left.pattern.rows()]
     second = [row.astype(wide, copy=False)[None, :] for row in right.pattern.rows()]
     pairs, rows = (left.nse, right.nse), []

@@ -11,11 +11,12 @@ from functools import lru_cache, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array, check_python_int, jax_array
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import shortened
+from jsparse.errors import DTypeError, shortened
 from jsparse.notation import Access, Product, Statement
 from jsparse.notation.background import ABSENT, UNKNOWN, Background, State, background, dense_background, is_zero
 from jsparse.notation.statement import Call
@@ -45,9 +46,13 @@ def called(
         what: the call, for messages.
         advice: a function that returns a sentence on what to do if the result would be dense.
 
-    Raises PatternError if the result would be dense and larger than any operand, ShapeError if shapes do not broadcast.
+    Raises PatternError if the result would be dense and larger than any operand, ShapeError if shapes do not broadcast,
+    DTypeError if the function takes integers and an operand has others.
     """
-    if row_of(function).is_zero_at_zero and all(isinstance(x, SparseTensor) for x in operands):
+    row = row_of(function)
+    if row.takes_integers:
+        _check_integers(what, operands)
+    if row.is_zero_at_zero and all(isinstance(x, SparseTensor) for x in operands):
         first, *others = operands
         if all(on_one_pattern(first, x) for x in others):
             return _of_values(function, what, operands)
@@ -69,6 +74,17 @@ def called(
     if is_small or not any(np.shape(x) == shape for x in given if not isinstance(x, SparseTensor)):
         raise dense_background(what, found, advice() + _cause(given, numbers), shape)
     return meaning(function)(*(x.todense() if isinstance(x, SparseTensor) else x for x in given))
+
+
+def _check_integers(what: str, operands: Sequence[Any]) -> None:
+    """Raise DTypeError if an operand is neither bool nor integer."""
+    for x in operands:
+        dtype = x.dtype if isinstance(x, SparseTensor) else jnp.result_type(_operand(x, what))
+        if dtype.kind not in "biu":
+            raise DTypeError(
+                f"Expected operands of {what} that are bool or integers, but one is {dtype}. Compare it first, as in "
+                f"A > 0, or cast it by A.astype(int)."
+            )
 
 
 def _of_values(function: str, what: str, given: Sequence[Any]) -> SparseTensor:

@@ -82,6 +82,7 @@ def _of_two(row: Function, name: str) -> Callable[..., Any]:
         if row.is_zero_at_zero
         else "The function is not 0 at two zeros: the result is an array, and an operand must be an array of its shape."
     )
+    dtypes = " Raises\n    DTypeError for operands that are neither bool nor integers." if row.takes_integers else ""
     applied.__doc__ = f"""Compute {row.formula}, for the elements x of A and y of B. Elements not stored are 0.
 
     {rest}
@@ -92,7 +93,7 @@ def _of_two(row: Function, name: str) -> Callable[..., Any]:
         A, B: SparseTensors, arrays and numbers that broadcast.
 
     The result has the dtype of {row.path}. Raises ShapeError if the operands do not broadcast, PatternError if the
-    result may differ from 0 where nothing is stored, unless an operand is an array of the result's shape.
+    result may differ from 0 where nothing is stored, unless an operand is an array of the result's shape.{dtypes}
     """
     return applied
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand, of_any_array
-from jsparse.errors import DTypeError, ShapeError
+from jsparse.errors import ShapeError
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.broadcast import divided, multiplied, summed
@@ -238,7 +238,7 @@ def bitwise_and(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
 
     Raises DTypeError for other dtypes, ShapeError if the operands do not broadcast.
     """
-    return _bitwise("bitwise_and", "&", lhs, rhs)
+    return called("bitwise_and", "A & B", (lhs, rhs))
 
 
 def bitwise_or(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
@@ -250,7 +250,7 @@ def bitwise_or(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     Raises DTypeError for dtypes other than bool and integers, ShapeError if the operands do not broadcast, PatternError
     if the result would be dense and larger than any array among the operands.
     """
-    return _bitwise("bitwise_or", "|", lhs, rhs)
+    return called("bitwise_or", "A | B", (lhs, rhs))
 
 
 def bitwise_xor(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
@@ -260,19 +260,7 @@ def bitwise_xor(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     >>> (A ^ A).todense().sum()
     Array(0, dtype=int32)
     """
-    return _bitwise("bitwise_xor", "^", lhs, rhs)
-
-
-def _bitwise(name: str, symbol: str, lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
-    """Apply a bitwise function. Raises DTypeError if an operand is neither bool nor integer."""
-    for x in (lhs, rhs):
-        dtype = (x if isinstance(x, SparseTensor) else as_operand(x)).dtype
-        if dtype.kind not in "biu":
-            raise DTypeError(
-                f"Expected operands of A {symbol} B that are bool or integers, but one is {dtype}. Compare it first, "
-                f"as in (A > 0) {symbol} (B > 0)."
-            )
-    return called(name, f"A {symbol} B", (lhs, rhs))
+    return called("bitwise_xor", "A ^ B", (lhs, rhs))
 
 
 @of_any_array("bitwise_invert", jnp.bitwise_invert)

@@ -166,9 +166,14 @@ def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
         >>> rows, columns = jsparse.nonzero(A)
 
     Each array has the shape (n,) and the dtype of the index arrays. Raises PatternError if the tensor is traced or
-    overflowed: the number n is only known outside jit.
+    overflowed: the number n is only known outside jit. Raises ShapeError for a tensor of rank 0, as jnp.nonzero does.
     """
     tensor = as_tensor(a, "nonzero")
+    if not tensor.ndim:
+        raise ShapeError(
+            f"Expected a tensor with dimensions for jsparse.nonzero, but got {tensor!r}, whose element has no "
+            f"coordinates. Write A.values != 0, or jsparse.expand_dims(A, 0) for a vector of it."
+        )
     if not is_known(tensor.values):
         raise PatternError(
             f"Expected known values, but {tensor!r} has traced ones, so the number of nonzeros is unknown. "
@@ -176,7 +181,7 @@ def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
         )
     coords, values = tensor.to_coords()
     coords = coords[:, np.asarray(values) != 0]
-    return tuple(coords[:, np.lexsort(coords[::-1])]) if len(coords) else ()
+    return tuple(coords[:, np.lexsort(coords[::-1])])
 
 
 def _ordered(tensor: SparseTensor, axis: int, what: str) -> int:
