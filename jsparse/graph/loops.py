@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
@@ -9,11 +11,13 @@ from jsparse.base.arrays import jax_array
 from jsparse.errors import ShapeError
 from jsparse.graph.graphs import Graph, as_graph, like, one_of
 from jsparse.ops.building.filled import eye
-from jsparse.ops.elementwise.binary import maximum
 from jsparse.ops.elementwise.bounded import add
+from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.surgery.prune import prune
 from jsparse.tensor.sparse_tensor import SparseTensor
+
+_GREATER_OF_EXISTING = "C[i,j] = where(P[i,j] * Q[i,j], max(A[i,j], B[i,j]), A[i,j] + B[i,j])"
 
 
 def add_self_loops(A: Graph, weight: ArrayLike = 1) -> SparseTensor:
@@ -65,8 +69,9 @@ def symmetrize(A: Graph, kind: str = "maximum") -> Graph:
 
     Args:
         A: the graph, of shape (nodes, nodes).
-        kind: the weight of an edge. "maximum": the greater weight of both directions, so that weights of one stay ones.
-            "mean": half of their sum. "sum": their sum. A missing edge has the weight 0.
+        kind: the weight of an edge. "maximum": the greater weight of both directions, so that weights of one stay ones,
+            and the weight that exists if there is one direction only, so that -1 stays -1. "mean": half of the sum of
+            both weights. "sum": their sum. In a mean or a sum, a missing edge has the weight 0.
 
     Returns a graph, a pattern for a pattern. A dynamic result has twice the capacity of A. The result is
     differentiable in the weights. Raises ShapeError if the graph is not square or the kind is invalid, DTypeError for
@@ -74,8 +79,12 @@ def symmetrize(A: Graph, kind: str = "maximum") -> Graph:
     """
     graph = as_graph(A, "symmetrize")
     one_of(kind, ("maximum", "mean", "sum"), "the kind of jsparse.graph.symmetrize")
-    other = graph.T
     if kind == "maximum":
-        return like(A, maximum(graph, other))
-    both = add(graph, other)
-    return like(A, both if kind == "sum" else both * 0.5)
+        other = graph.T
+        operands: dict[str, Any] = {"A": graph, "B": other, "P": graph.pattern, "Q": other.pattern}
+        found = evaluate(_GREATER_OF_EXISTING, **operands)
+        assert isinstance(found, SparseTensor)
+        return like(A, found)
+    if kind == "mean":
+        graph = graph * 0.5  # before the sum, which may be too large for the dtype of the weights
+    return like(A, add(graph, graph.T))

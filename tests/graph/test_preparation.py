@@ -85,16 +85,65 @@ def test_degree(kind, axis):
     np.testing.assert_allclose(graph.degree(jsparse.asarray(b), axis), b.sum(axis), rtol=1e-6)
 
 
+def greater_of_existing(a):
+    """The greater weight of both directions where both exist, and the weight of the existing one elsewhere."""
+    missing = np.where(a != 0, a, np.finfo(a.dtype).min if a.dtype.kind == "f" else np.iinfo(a.dtype).min)
+    return np.where((a != 0) | (a.T != 0), np.maximum(missing, missing.T), 0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_symmetrize(kind):
-    a = adjacency() - 0.7 * (adjacency(1) != 0)
+    a = adjacency() - np.float32(2.7) * (adjacency(1) != 0)
+    assert ((a < 0) & (a.T == 0)).any()
+    assert ((a < 0) & (a.T < 0)).any()
     A = variants(a)[kind]
-    wants = {"maximum": np.maximum(a, a.T), "mean": (a + a.T) / 2, "sum": a + a.T}
+    wants = {"maximum": greater_of_existing(a), "mean": (a + a.T) / 2, "sum": a + a.T}
     for name, want in wants.items():
         for found in in_and_outside(lambda A, name=name: graph.symmetrize(A, name), A):
             np.testing.assert_allclose(dense(found), want, rtol=1e-6)
             assert found.is_dynamic == A.is_dynamic
             assert int(found.nnz) == np.count_nonzero((a != 0) | (a.T != 0))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "float16", "bfloat16", "complex64"])
+def test_the_only_weight_of_two_directions_is_kept(dtype):
+    """A graph with the edges -1 and -100 in one direction, -2 and -3 in both, and a self-loop of -4."""
+    a = np.array([[-4, -1, 0], [0, 0, -2], [-100, -3, 0]])
+    want = [[-4, -1, -100], [-1, 0, -2], [-100, -2, 0]]
+    for A in variants(a.astype(np.int8)).values():
+        for found in in_and_outside(graph.symmetrize, A.astype(dtype)):
+            assert found.dtype == np.dtype(dtype)
+            np.testing.assert_array_equal(dense(found), want)
+
+
+def test_symmetric_weights_that_are_stored_zeros_infinite_or_nan():
+    """What exists counts, whatever its weight: a stored zero is greater than -1, a missing edge is not."""
+    coords = [[0, 1, 0, 0, 2, 1], [1, 0, 2, 3, 1, 3]]
+    A = jsparse.SparseTensor.from_coords(coords, np.float32([0, -1, -np.inf, np.nan, -5, 0]), (4, 4))
+    for found in in_and_outside(graph.symmetrize, A):
+        want = [[0, 0, -np.inf, np.nan], [0, 0, -5, 0], [-np.inf, -5, 0, 0], [np.nan, 0, 0, 0]]
+        np.testing.assert_array_equal(dense(found), want)
+        assert found.nse == 10
+    flags = jsparse.graph.symmetrize(A.map(jnp.isnan))
+    assert flags.dtype == bool
+    np.testing.assert_array_equal(dense(flags), np.isnan(want))
+
+
+def test_means_of_both_directions_do_not_overflow():
+    for dtype, weight in (("int8", 100), ("uint8", 200), ("float16", 60000)):
+        A = jsparse.asarray(np.array([[0, weight], [weight, 0]], dtype))
+        np.testing.assert_array_equal(dense(graph.symmetrize(A, "mean")), [[0, weight], [weight, 0]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_of_symmetrize(kind):
+    """A one-way edge has the gradient of both elements that it becomes, the lesser of two weights has none."""
+    a = np.float32([[0, -1, 3], [0, -2, -5], [-4, -6, 0]])
+    A, g = variants(a)[kind], jnp.arange(1.0, 10).reshape(3, 3)
+    want = [[0, 2 + 4, 3 + 7], [0, 5, 6 + 8], [0, 0, 0]]
+    for f in (jsparse.grad, lambda loss: jax.jit(jsparse.grad(loss))):
+        found = f(lambda A: (graph.symmetrize(A).todense() * g).sum())(A)
+        np.testing.assert_array_equal(dense(found), want)
 
 
 def test_symmetrize_patterns():
