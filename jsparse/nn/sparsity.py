@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
+from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import asarray
-from jsparse.errors import ShapeError
-from jsparse.formats import Format
+from jsparse.errors import ShapeError, represented
+from jsparse.formats import DynamicType, Format
+from jsparse.ops.surgery.largest import largest, magnitudes
+from jsparse.ops.surgery.selection import capacity_for, is_traced
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -45,28 +52,52 @@ def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Fo
         >>> W.nse
         8
 
-    N:M sparsity (Mishra et al., "Accelerating sparse deep neural networks", 2021).
+    N:M sparsity (Mishra et al., "Accelerating sparse deep neural networks", 2021). NaN is the largest magnitude, as in
+    `A.prune`. The result is differentiable in the weight.
 
     Args:
-        weight: a concrete array (in, out).
+        weight: an array (in, out) of any numbers or bools.
         n, m: n of m elements are kept; m divides the size of the axis.
         axis: the axis along which elements are consecutive; by default the axis of inputs.
+        format: the format of the result.
 
-    Returns a static SparseTensor with n / m of the elements.
+    Returns a SparseTensor of the dtype of `weight`, with n / m of the elements; in a format of blocks, the others in a
+    block are 0. It is static if the weight is known. If it is traced, as in jit, the result is dynamic, and one program
+    serves all weights.
 
-    Raises ShapeError if `weight` is no matrix, m does not divide the axis, or n is not from 1 to m.
+    Raises ShapeError if `weight` is no matrix, m does not divide the axis, or n is not from 1 to m, DTypeError if
+    `weight` does not hold numbers.
     """
-    if not all(isinstance(x, int) and x > 0 for x in (n, m)):
-        raise ShapeError(f"Expected positive integers n and m in n_of_m, but got {n!r} and {m!r}.")
-    w = jnp.asarray(weight)
-    if w.ndim != 2 or not 0 < n <= m or axis not in (0, 1, -1, -2) or w.shape[axis] % m:
-        raise ShapeError(
-            f"Expected a matrix whose axis {axis} is a multiple of m, and 0 < n <= m, in n_of_m, but got {w.shape}, "
-            f"n={n} and m={m}."
-        )
-    groups = jnp.moveaxis(w, axis, -1).reshape(-1, m)
-    kept = jnp.argsort(jnp.argsort(-jnp.abs(groups), axis=1, stable=True), axis=1) < n
-    mask = jnp.moveaxis(kept.reshape(jnp.moveaxis(w, axis, -1).shape), -1, axis)
-    marked = asarray(mask, format=format)
+    with jax.ensure_compile_time_eval():  # a known array of numpy stays known in jit
+        w = jax_array(weight, "the weight of n_of_m to be a matrix of numbers")
+    mask = n_of_m_mask(w, n, m, axis)
+    layout, kept = Format.of(format, 2), w.size // m * n
+    capacity = capacity_for(kept, DynamicType(w.shape, layout, kept))
+    nse = w.size if capacity is None else capacity
+    marked = asarray(mask, format=layout, dynamic=True, nse=nse) if is_traced(mask) else asarray(mask, format=layout)
     rows, columns = marked.coords
-    return SparseTensor(w[rows, columns], marked.pattern)
+    return SparseTensor(jnp.where(marked.values, w[rows, columns], jnp.zeros((), w.dtype)), marked.pattern)
+
+
+def n_of_m_mask(weight: jax.Array, n: int, m: int, axis: int) -> jax.Array:
+    """Return the mask of the elements that `n_of_m` keeps."""
+    if not all(isinstance(x, int | np.integer) and not isinstance(x, bool) and x > 0 for x in (n, m)):
+        raise ShapeError(
+            f"Expected positive integers n and m in n_of_m, but got {represented(n)} and {represented(m)}."
+        )
+    if weight.ndim != 2 or not n <= m or axis not in (0, 1, -1, -2) or weight.shape[axis] % m:
+        raise ShapeError(
+            f"Expected a matrix whose axis {axis} is a multiple of m, and 0 < n <= m, in n_of_m, but got "
+            f"{weight.shape}, n={n} and m={m}."
+        )
+    known = jax.lax.stop_gradient(weight) if is_traced(weight) else weight
+    with nullcontext() if is_traced(known) else jax.ensure_compile_time_eval():
+        return _largest_of_groups(known, n, m, axis)
+
+
+@partial(jax.jit, static_argnames=("n", "m", "axis"), inline=True)
+def _largest_of_groups(weight: jax.Array, n: int, m: int, axis: int) -> jax.Array:
+    lines = jnp.moveaxis(weight, axis, -1)
+    groups = magnitudes(lines.reshape(-1, m))
+    kept = jax.vmap(lambda group: largest(group, jnp.ones(m, bool), n))(groups)
+    return jnp.moveaxis(kept.reshape(lines.shape), -1, axis)

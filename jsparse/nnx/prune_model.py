@@ -20,6 +20,7 @@ from jsparse.nnx.dense_layers import refusal
 from jsparse.nnx.linear import SparseLinear, kept_count, parts_of
 from jsparse.nnx.param import SparseParam
 from jsparse.nnx.pruned import PrunedLinear
+from jsparse.ops.surgery.largest import largest, magnitudes
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 M = TypeVar("M")
@@ -187,14 +188,12 @@ def _across_layers(sources: dict[Path, Source], sparsity: Sparsity) -> dict[Path
             "Expected a number as the sparsity in prune_model with across_layers=True, but got a function."
         )
     kernels = [parts_of(layer, None, "prune_model").kernel for layer in sources.values()]
-    values = [np.abs(np.asarray(kernel.values if isinstance(kernel, SparseTensor) else kernel)) for kernel in kernels]
+    values = [np.asarray(kernel.values if isinstance(kernel, SparseTensor) else kernel) for kernel in kernels]
     found = [x.reshape(-1).astype(np.promote_types(x.dtype, np.float32)) for x in values]
-    magnitudes = np.concatenate([np.where(np.isnan(x), np.inf, x) for x in found])
+    keys = magnitudes(np.concatenate(found))
     sizes = [math.prod(kernel.shape) for kernel in kernels]
-    count = min(kept_count(sparsity, (sum(sizes),), "prune_model"), magnitudes.size)
-    least = np.partition(magnitudes, -count)[-count] if count else np.inf
-    kept = magnitudes > least
-    kept[np.flatnonzero(magnitudes == least)[: count - kept.sum()]] = True
+    count = min(kept_count(sparsity, (sum(sizes),), "prune_model"), keys.size)
+    kept = largest(keys, np.ones(keys.size, bool), count)
     counts = [int(part.sum()) for part in np.split(kept, np.cumsum([x.size for x in found])[:-1])]
     return {path: 1 - kept / size for path, kept, size in zip(sources, counts, sizes, strict=True)}
 

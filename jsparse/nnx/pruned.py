@@ -13,9 +13,10 @@ from jsparse.convert.creation import asarray
 from jsparse.errors import ShapeError, represented
 from jsparse.nn.layer import check_sizes
 from jsparse.nn.operands import sparse_or_dense
-from jsparse.nn.sparsity import n_of_m
+from jsparse.nn.sparsity import n_of_m_mask
 from jsparse.nnx.linear import SparseLinear
 from jsparse.nnx.shown import Shown
+from jsparse.ops.surgery.largest import largest, magnitudes
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
@@ -59,25 +60,24 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         return found if self.linear.bias is None else found + self.linear.bias[...].astype(found.dtype)
 
     def prune(self, zeros: float | np.number | jax.Array) -> None:
-        """Prune the weights of smallest magnitude: the fraction `zeros` of all weights. The fraction may be traced."""
+        """Prune the weights of smallest magnitude: the fraction `zeros` of all weights. The fraction may be traced.
+
+        Of equal magnitudes, the first stay. NaN is the largest magnitude, as in `A.prune`.
+        """
         is_number = isinstance(zeros, int | float | np.number | jax.Array) and not np.ndim(zeros)
         if not is_number or (not isinstance(zeros, jax.core.Tracer) and not 0 <= zeros <= 1):
             raise ShapeError(f"Expected a fraction from 0 to 1 in PrunedLinear.prune, but got {represented(zeros)}.")
-        magnitudes = jnp.abs(self.linear.kernel[...])
-        count = magnitudes.size
+        keys = magnitudes(self.linear.kernel[...])
+        count = keys.size
         kept = jnp.clip(jnp.round((1 - jnp.asarray(zeros)) * count), 0, count).astype(jnp.int32)
-        rank = jnp.argsort(jnp.argsort(-magnitudes.reshape(-1), stable=True)).reshape(magnitudes.shape)
-        self.mask[...] = rank < kept
+        self.mask[...] = jnp.asarray(largest(keys.reshape(-1), jnp.ones(count, bool), kept)).reshape(keys.shape)
 
     def prune_n_of_m(self, n: int, m: int) -> None:
         """Keep the n largest magnitudes of each m consecutive weights of an output (Mishra et al., 2021).
 
-        Raises ShapeError if m does not divide the number of inputs, and inside jit.
+        NaN is the largest magnitude. Raises ShapeError if m does not divide the number of inputs.
         """
-        if isinstance(self.linear.kernel[...], jax.core.Tracer):
-            raise ShapeError("Expected weights that are known in PrunedLinear.prune_n_of_m. Call it outside jit.")
-        kept = n_of_m(self.linear.kernel[...], n, m)
-        self.mask[...] = jnp.zeros(kept.shape, bool).at[tuple(kept.coords)].set(True)
+        self.mask[...] = n_of_m_mask(self.linear.kernel[...], n, m, axis=0)
 
     def to_sparse(self) -> SparseLinear:
         """Make a sparse layer of the kept weights. Raises ShapeError inside jit, where the mask is not known."""

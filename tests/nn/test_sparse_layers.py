@@ -151,14 +151,36 @@ def test_pruning():
     assert not moved[np.asarray(expected == 0)].any()
     layer.prune(0.0)
     assert np.asarray(layer.mask[...]).all()
-    layer.prune_n_of_m(1, 4)
-    assert (np.asarray(layer.mask[...]).reshape(4, 4, 10).sum(1) == 1).all()
+    for prune in (type(layer).prune_n_of_m, nnx.jit(type(layer).prune_n_of_m, static_argnums=(1, 2))):
+        layer.prune(0.0)
+        prune(layer, 1, 4)
+        groups = np.abs(np.asarray(layer.linear.kernel[...])).reshape(4, 4, 10)
+        mask = np.asarray(layer.mask[...]).reshape(4, 4, 10)
+        np.testing.assert_array_equal(mask, groups == groups.max(1, keepdims=True))
     with pytest.raises(ShapeError, match="outside jit"):
         nnx.jit(lambda layer: layer.to_sparse()(x))(layer)
-    with pytest.raises(ShapeError, match="outside jit"):
-        nnx.jit(lambda layer: layer.prune_n_of_m(1, 4))(layer)
     with pytest.raises(ShapeError, match="positive integers n and m"):
         layer.prune_n_of_m(1.5, 4)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
+def test_nan_is_the_largest_weight(dtype):
+    """Pruning does not hide a weight that is NaN, in a layer, by groups, nor across the layers of a model."""
+    layer = jsparse.nnx.PrunedLinear(8, 4, rngs=nnx.Rngs(0), param_dtype=dtype)
+    kernel = layer.linear.kernel[...].at[[3, 5], [1, 2]].set(jnp.nan).at[[0, 6], [1, 2]].set(-jnp.inf)
+    layer.linear.kernel[...] = kernel
+    for prune in (type(layer).prune, nnx.jit(type(layer).prune)):
+        layer.prune(0.0)
+        prune(layer, 1 - 3 / 32)
+        np.testing.assert_array_equal(np.argwhere(layer.mask[...]), [[0, 1], [3, 1], [5, 2]])
+    layer.prune_n_of_m(1, 8)
+    assert np.asarray(layer.mask[...])[[3, 5], [1, 2]].all()
+    model = nnx.Sequential(nnx.Linear(8, 4, rngs=nnx.Rngs(0), param_dtype=dtype), nnx.Linear(4, 8, rngs=nnx.Rngs(0)))
+    model.layers[0].kernel[...] = kernel
+    model.layers[1].kernel[...] = model.layers[1].kernel[...].at[0, 0].set(jnp.inf)
+    pruned, _ = jsparse.nnx.prune_model(model, 1 - 3 / 64, across_layers=True)
+    assert [layer.kernel.tensor.nse for layer in pruned.layers] == [3, 0]
+    np.testing.assert_array_equal(np.stack(pruned.layers[0].kernel.tensor.coords).T, [[0, 1], [3, 1], [5, 2]])
 
 
 def test_encoders():

@@ -62,7 +62,7 @@ def _inside(pattern: DynamicPattern) -> Any:
     return (coords < np.array(pattern.shape, pattern.index_dtype)[:, None]).all(axis=0)
 
 
-def capacity_for(entries: int, pattern: Pattern | DynamicPattern) -> int | None:
+def capacity_for(entries: int, pattern: Pattern | DynamicPattern | DynamicType) -> int | None:
     """Return a capacity that is enough for `entries` entries at any coordinates, in the format of a pattern.
 
     In a format of blocks each entry may need a separate block. The result is None for a format of runs: runs store the
