@@ -72,7 +72,7 @@ def _check_sums(expression: Expression, target: Access, products: Sequence[Produ
         outside = {v for factor in product.factors if not factor.is_call for v in factor.variables()}
         for factor in filter(lambda factor: factor.is_call, product.factors):
             name, _ = base_and_exponent(factor.tensor)
-            for v in factor.variables():
+            for v in () if name in expression.powers else factor.variables():
                 if v not in outside and v not in target.variables():
                     what = f"Expected '{v}', which is summed, in a factor outside of {shortened(name, 60)} too"
                     why = "'=' does not say whether its values or its arguments are summed"

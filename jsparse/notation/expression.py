@@ -10,7 +10,7 @@
 A power of a tensor is taken element by element. Outside of calls, products are distributed over sums. Four kinds of
 expression are not distributed. Each becomes one factor, which is represented as a call: a sum to a power that is not a
 positive integer, a divisor that is a sum, a comparison, and a function with its arguments. In the arguments of calls no
-product is distributed.
+product is distributed. The power 0 of a factor is the call pow(factor, 0).
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Expression:
         self.ranks: dict[str, int] = {}
         self.carried: set[IndexVar] = set()  # the index variables of all terms
         self.calls: dict[str, tuple[Call, Token]] = {}
+        self.powers: set[str] = set()  # the calls that stand for powers of tensors, which '=' sums as it sums tensors
         self.nesting = 0
         self.depth = 0  # of arguments
 
@@ -150,7 +151,16 @@ class Expression:
             number = float("inf")
         if isinstance(number, complex):
             raise self.reader.error(token, "Expected no root of a negative number")
-        return [(self.checked(number, token), tuple(raised(access, exponent) for access in factors))]
+        powers = tuple(raised(access, exponent) if exponent else self.ones(access, start) for access in factors)
+        return [(self.checked(number, token), powers)]
+
+    def ones(self, access: Access, token: Token) -> Access:
+        """Return the power 0 of a factor: a call, since it is 1 where the factor is 0 and where it is not stored."""
+        base: Terms = [(Fraction(1), (access,))]
+        ((_, (power,)),) = self.called("pow", (base, [(Fraction(0), ())]), token)
+        if not access.is_call:
+            self.powers.add(power.tensor)
+        return power
 
     def multiplied_out(self, terms: Terms, exponent: int, token: Token) -> Terms:
         self.limit(exponent, MAX_FACTORS, "factors in a term", token)

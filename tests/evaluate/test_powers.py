@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse.errors import NotYetSupportedError, SubscriptError
+from jsparse.errors import NotYetSupportedError, PatternError, SubscriptError
 
 RNG = np.random.default_rng(0)
 X = (RNG.integers(1, 5, (4, 5)) * (RNG.random((4, 5)) < 0.6)).astype(np.float32)
@@ -55,6 +55,50 @@ def test_values(text, format):
         found = run(text, **operands)
         found = found.todense() if isinstance(found, jsparse.SparseTensor) else found
         np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+SUMS_OF_ONES = {
+    "C[i,j] = X[i,j] ** 0": lambda a, x: np.ones_like(x),
+    "y[i] = X[i,j] ** 0": lambda a, x: np.full(4, 5),
+    "y[i] = (X[i,j] * t[k]) ** 0": lambda a, x: np.full(4, 25),
+    "y[i] = A[i,j] * t[j] ** 0": lambda a, x: a.sum(1),
+    "y[i] = A[i,j] ** 0 * A[i,j]": lambda a, x: a.sum(1),
+    "C[i,j] = P[i,j] * A[i,j] ** 0": lambda a, x: x != 0,
+    "C[i,j] = A[i,j] ** 0 * X[i,j]": lambda a, x: x,
+    "C[i,j] = A[i,j] + X[i,j] ** 0": lambda a, x: a + 1,
+    "C[i,j] = X[i,j] * exp(A[i,j] ** 0)": lambda a, x: x * np.exp(1),
+    "C[i,j] = A[i,j] * (s[i] - s[i]) ** 0.0": lambda a, x: a,
+}
+
+
+@pytest.mark.parametrize("text", SUMS_OF_ONES)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_power_0_is_1_also_of_zeros_that_are_not_stored(text, dynamic):
+    other = np.roll(X, 1, axis=1)
+    A = jsparse.asarray(X, dynamic=dynamic)
+    operands = given(text, A=A, X=other, s=S, t=T, P=jsparse.asarray(other).pattern)
+    for run in (jsparse.evaluate, jax.jit(jsparse.evaluate, static_argnums=0)):
+        found = run(text, **operands)
+        found = found.todense() if isinstance(found, jsparse.SparseTensor) else found
+        np.testing.assert_allclose(found, SUMS_OF_ONES[text](X, other), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "C[i,j] = A[i,j] ** 0", "C[i,j] = A[i,j] ** -0.0", "y[i] = A[i,j] ** 0", "y[i] = A[i,j] ** 0 * t[j]",
+        "C[i,j] = (A[i,j] * t[j]) ** 0", "C[i,j] = abs(A[i,j]) ** 0", "C[i,j] = sin(A[i,j] ** 0)",
+        "C[i,j] = (A[i,j] + A[i,j]) ** 0", "C[i,j] = (A[i,j] ** 0) ** 2", "C[i,j] = 1 / A[i,j] ** 0",
+    ],
+)  # fmt: skip
+def test_the_power_0_of_a_tensor_alone_would_be_dense(text):
+    for A in (jsparse.asarray(X), jsparse.asarray(X, dynamic=True), jsparse.asarray(X).pattern):
+        for run in (jsparse.evaluate, jax.jit(jsparse.evaluate, static_argnums=0)):
+            with pytest.raises(PatternError, match=r"pow\(.* in '.* 0 where nothing is stored, but it is"):
+                run(text, **given(text, A=A, t=T))
+    pattern = jsparse.asarray(X).pattern
+    found = jsparse.evaluate("C[i,j] = A[i,j] ** 0", A=jsparse.asarray(X), out_format=pattern)
+    np.testing.assert_array_equal(found.todense(), X != 0)
 
 
 def test_gradients():

@@ -126,13 +126,49 @@ def test_powers_and_absolute_values(dense):
     np.testing.assert_array_equal((A**2).todense(), dense**2)
     np.testing.assert_array_equal(abs(-A).todense(), dense)
     stored = np.where(dense, dense, 1)
-    for exponent in (0, -1, 0.5, jnp.float32(2)):  # of stored entries, for any exponent
+    for exponent in (-1, 0.5, jnp.float32(2)):  # of stored entries where the exponent is negative
         np.testing.assert_array_equal((A**exponent).todense(), np.where(dense, stored**exponent, 0))
     np.testing.assert_array_equal((A**A).todense(), np.where(dense, stored**stored, 0))
     with pytest.raises(PatternError, match=r"A \*\* p.* shape \(7,\) is not known"):
         A ** np.ones(7)
     with pytest.raises(PatternError, match="same stored entries"):
         A ** A.asformat("csc")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.complex64, bool])
+@pytest.mark.parametrize(
+    "exponent", [0, 0.0, -0.0, False, 0j, np.nan, np.int32(0), np.array(0.0), jnp.zeros((), int), np.zeros((1, 1))]
+)
+def test_the_power_0_is_refused_as_it_is_1_everywhere(dense, dtype, exponent):
+    """In all languages, for static and for dynamic tensors, eager and in jit."""
+    static = asarray(dense.astype(dtype))
+    powers = [
+        lambda A: A**exponent,
+        lambda A: jsparse.pow(A, exponent),
+        lambda A: A.power(exponent),
+        jsparse.fuse(lambda A: A**exponent),
+    ]
+    if not np.ndim(exponent) and not isinstance(exponent, complex):
+        powers += [jsparse.sparsify(lambda A: jnp.power(A, exponent)), jsparse.sparsify(lambda A: A**exponent)]
+    for A in (static, static.dynamic(30), static.asformat("coo")):
+        for power in powers:
+            for run in (power, jax.jit(power)):
+                with pytest.raises(PatternError, match="0 where nothing is stored, but it"):
+                    run(A)
+
+
+@pytest.mark.parametrize("exponent", [0, 2, -1, 0.5])
+def test_traced_exponents_may_be_0(dense, exponent):
+    for A in (asarray(dense), asarray(dense, dynamic=True, nse=30)):
+        for power in (lambda A, p: A**p, jsparse.sparsify(lambda A, p: A**p)):
+            with pytest.raises(PatternError, match="0 where nothing is stored, but it may differ"):
+                jax.jit(power)(A, exponent)
+        found = jax.jit(lambda A, p: A.map(jnp.power, p))(A, jnp.float32(exponent))
+        stored = np.where(dense, dense, 1)
+        np.testing.assert_allclose(found.todense(), np.where(dense, stored ** np.float32(exponent), 0), rtol=1e-6)
+    # An array with as many elements is the whole result.
+    whole = np.full(dense.shape, exponent if exponent >= 0 else 0, np.float32)
+    np.testing.assert_allclose(jax.jit(lambda A, p: A**p)(A, whole), dense**whole, rtol=1e-6)
 
 
 def test_conjugates(dense):

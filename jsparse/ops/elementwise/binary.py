@@ -11,7 +11,7 @@ import numpy as np
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
-from jsparse.ops.elementwise.called import called
+from jsparse.ops.elementwise.called import called, known_number
 from jsparse.ops.elementwise.map import value_operands
 from jsparse.ops.elementwise.operators import as_operand
 from jsparse.tensor.entrywise import compiled, mapped
@@ -98,26 +98,25 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
 
 
 def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
-    """Compute `A ** p` for the stored entries. Where nothing is stored the result stores nothing, for any p.
+    """Compute `A ** p` on the pattern of A: the power of the dense array for p > 0, and of stored entries for p < 0.
 
     Args:
-        exponent: a number, a scalar array, or a SparseTensor with the entries of A. With an array of the shape of A the
-            result is an array.
+        exponent: a number, a scalar array that is known, or a SparseTensor with the entries of A, for powers of stored
+            entries. With an array of the shape of A the result is an array.
 
         >>> A**2
         >>> A**-0.5  # of stored entries only, as in the normalization of an adjacency matrix
 
-    For p > 0 the result is the power of the dense array. Raises PatternError if the exponent is a tensor with other
-    entries, or an array that is smaller than the result.
-
-    Dtypes promote as in jnp.
+    Dtypes promote as in jnp. Raises PatternError for p = 0, since 0 ** 0 is 1 and the result would be dense, for NaN,
+    and for a traced p, which may be 0: for stored entries only write `A.map(jnp.power, p)`. Raises PatternError, too,
+    if the exponent is a tensor with other entries, or an array that is smaller than the result.
     """
     if not isinstance(tensor, SparseTensor):
         tensor = as_sparse_operand(tensor, "the operator **")
         if not isinstance(tensor, SparseTensor):
             return called("pow", "x ** A", (tensor, exponent))
     exponent = as_sparse_operand(exponent, "the operator **")
-    if not isinstance(exponent, SparseTensor) and np.shape(exponent):
+    if not isinstance(exponent, SparseTensor) and (np.shape(exponent) or not _has_sign(exponent)):
         return called("pow", "A ** p", (tensor, exponent))
     if not isinstance(exponent, int | float | np.number):
         values = value_operands("A ** p", tensor, exponent)
@@ -126,6 +125,14 @@ def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
     # Not compiled: XLA computes some powers (roots) differently when it compiles them, and jnp's results are expected.
     raised = mapped(lambda values: values**exponent, tensor.pattern, tensor.values)
     return SparseTensor._unchecked(raised, tensor.pattern)
+
+
+def _has_sign(exponent: TensorLike) -> bool:
+    """Whether an exponent is known to be positive, so that 0 stays 0, or negative, so that it is of stored entries."""
+    if not isinstance(exponent, int | float | np.number | np.ndarray | jax.Array):
+        return False
+    number = known_number(exponent)
+    return isinstance(number, int | float) and (number > 0 or number < 0)
 
 
 def _array(x: Any) -> jax.Array:
