@@ -113,6 +113,7 @@ from jsparse.ops.reductions.reductions import mean as mean
 from jsparse.ops.reductions.reductions import min as min
 from jsparse.ops.reductions.reductions import prod as prod
 from jsparse.ops.reductions.reductions import sum as sum
+from jsparse.ops.reductions.softmax import log_softmax as log_softmax
 from jsparse.ops.reductions.softmax import logsumexp as logsumexp
 from jsparse.ops.reductions.softmax import softmax as softmax
 from jsparse.ops.shaping.axes import expand_dims as expand_dims
@@ -698,6 +699,7 @@ __all__ = [
     "log2",
     "log10",
     "log_sigmoid",
+    "log_softmax",
     "logaddexp",
     "logaddexp2",
     "logical_and",

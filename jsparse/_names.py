@@ -48,7 +48,7 @@ KINDS: dict[str, dict[str, str]] = {
         "ops.reductions.moments": "std var",
         "ops.reductions.nan": "nanmax nanmean nanmin nanprod nansum",
         "ops.reductions.reductions": "all any count_nonzero max mean min prod sum",
-        "ops.reductions.softmax": "logsumexp softmax",
+        "ops.reductions.softmax": "log_softmax logsumexp softmax",
         "ops.shaping.norm": "norm",
     },
     "Comparisons": {

@@ -1,4 +1,4 @@
-"""softmax and logsumexp over stored entries."""
+"""softmax, log_softmax and logsumexp over stored entries."""
 
 import jax
 import jax.numpy as jnp
@@ -197,6 +197,93 @@ def test_long_dimensions(dynamic):
     np.testing.assert_allclose(gradient, np.zeros(A.nse), atol=1e-6)
 
 
+def log_reference(values, coords, shape, axis):
+    """jax.nn.log_softmax of the dense array that is -inf where nothing is stored, at the entries."""
+    x = jnp.full(shape, -jnp.inf).at[tuple(coords)].set(values)
+    return jax.nn.log_softmax(jnp.where(x.max(axis, keepdims=True) == -jnp.inf, 0, x), axis)[tuple(coords)]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("format", "dynamic"), CASES)
+def test_logarithms_of_softmaxes_and_their_gradients(format, dynamic):
+    A = example(format, dynamic)
+    coords = np.asarray(A.static().to_coords()[0])
+    count = coords.shape[1]
+    weights = np.random.default_rng(0).random(A.nse).astype(np.float32)
+    assert jsparse.log_softmax(A, 0).pattern is A.pattern
+    for axis in AXES:
+        sparse = lambda v, axis=axis: jsparse.log_softmax(A.with_values(v), axis).values  # noqa: E731
+        dense = lambda v, axis=axis: log_reference(v, coords, A.shape, axis)  # noqa: E731
+        exact = dense(A.values[:count])
+        want = jax.grad(lambda v, f=dense: (f(v) * weights[:count]).sum())(A.values[:count])
+        for f in (sparse, jax.jit(sparse), jax.jit(jsparse.fuse(sparse))):
+            np.testing.assert_allclose(f(A.values)[:count], exact, rtol=1e-5, atol=1e-6)
+            found = jax.jit(jax.grad(lambda v, f=f: (f(v) * weights).sum()))(A.values)
+            np.testing.assert_allclose(found[:count], want, rtol=1e-4, atol=1e-5)
+            np.testing.assert_array_equal(found[count:], 0)
+        several = jnp.stack([A.values, -A.values])
+        want = jnp.stack([sparse(v) for v in several])
+        np.testing.assert_allclose(jax.jit(jax.vmap(sparse))(several), want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_logarithms_keep_the_digits_of_large_entries(dtype):
+    """In float64 they are exact; x - logsumexp(x) is off by 0.4 near -1e7 in float32."""
+    high = 6e4 if dtype == "float16" else 1e7
+    x = np.array([[-high, -high, 0, -high], [high, 0, -high, high], [1, 2, 3, 0], [0, 0, 0, -high]]).astype(dtype)
+    A = jsparse.asarray(x)
+    coords = np.nonzero(x)
+    exact = np.where(x != 0, x.astype(np.float64), -np.inf)
+    exact = exact - exact.max(1, keepdims=True)
+    exact = (exact - np.log(np.exp(exact).sum(1, keepdims=True)))[coords]
+    gradient = np.exp(exact)
+    for f in (jsparse.log_softmax, jax.jit(jsparse.log_softmax)):
+        found = f(A)
+        assert found.dtype == np.dtype(dtype)
+        with np.errstate(over="ignore"):  # -120000 in float16
+            rounded = exact.astype(dtype).astype(np.float32)
+        np.testing.assert_allclose(found.values.astype(np.float32), rounded, rtol=3e-7)
+    slopes = jax.grad(lambda v: jsparse.log_softmax(A.with_values(v)).values[0].astype(jnp.float32))(A.values)
+    row = (coords[0] == 0) * gradient
+    np.testing.assert_allclose(slopes.astype(np.float32), (np.arange(A.nse) == 0) - row, atol=2e-3)
+
+
+def test_logarithms_of_rows_that_are_infinite_or_undefined():
+    mask = SPECIAL != 0
+    A = jsparse.SparseTensor.from_coords(np.array(np.nonzero(mask)), SPECIAL[mask], SPECIAL.shape)
+    whole = np.where(mask, SPECIAL, -INF)
+    want = np.where(whole.max(1, keepdims=True) == -INF, -INF, jax.nn.log_softmax(whole, 1))[mask]
+    for B in (A, A.dynamic(A.nse + 3)):
+        for f in (jsparse.log_softmax, jax.jit(jsparse.log_softmax)):
+            np.testing.assert_allclose(f(B).values[: A.nse], want, rtol=1e-6)
+    slopes = jax.grad(lambda v: jsparse.log_softmax(A.with_values(v)).values[-1])(A.values)
+    row = np.nonzero(mask)[0] == np.nonzero(mask)[0][-1]
+    np.testing.assert_allclose(
+        slopes[row], [*(-jax.nn.softmax(jnp.array([1, -INF, 2, 3]))[:3]), 1 - 0.6652409], rtol=1e-5
+    )
+
+
+def test_second_derivatives_of_logarithms():
+    A = example("csr", False)
+    coords = A.to_coords()[0]
+    dense = jax.jit(jax.hessian(lambda v: (log_reference(v, coords, A.shape, 1) ** 3).sum()))(A.values)
+    sparse = jax.jit(jax.hessian(lambda v: (jsparse.log_softmax(A.with_values(v), 1).values ** 3).sum()))(A.values)
+    np.testing.assert_allclose(sparse, dense, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_logarithms_along_long_dimensions(dynamic, dtype):
+    coords = [[5, 5, 10**9 - 1], [7, 10**8, 3]]
+    A = jsparse.SparseTensor.from_coords(coords, np.array([1, 2, 3]).astype(dtype), (10**9, 10**9), "dcsr")
+    A = A.dynamic(5) if dynamic else A
+    weights = jax.nn.softmax(jnp.array([1.0, 2.0]))
+    np.testing.assert_allclose(jsparse.log_softmax(A, 1).values[:3], [*jnp.log(weights), 0], rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(jsparse.softmax(A, 1).values[:3], [*weights, 1], rtol=1e-3)
+    gradient = jax.grad(lambda v: jsparse.log_softmax(A.with_values(v), 1).values[0])(A.values)
+    np.testing.assert_allclose(gradient[:3], [1 - weights[0], -weights[1], 0], rtol=1e-3)
+
+
 def test_operations_of_their_own():
     A = example("csr", False)
     text = str(jax.make_jaxpr(lambda v: jsparse.softmax(A.with_values(v)).map(jnp.sin).values)(A.values))
@@ -207,9 +294,13 @@ def test_operations_of_their_own():
 def test_arrays_and_refusals():
     x = jnp.arange(6.0).reshape(2, 3)
     np.testing.assert_array_equal(jsparse.softmax(x), jax.nn.softmax(x))
+    np.testing.assert_array_equal(jsparse.log_softmax(x), jax.nn.log_softmax(x))
     np.testing.assert_array_equal(jsparse.logsumexp(x, 1), jax.nn.logsumexp(x, 1))
     A = example("csr", False)
     with pytest.raises(DTypeError, match="Expected real entries"):
         jsparse.softmax(A.astype(np.complex64))
-    with pytest.raises(ShapeError, match="different axes"):
-        jsparse.softmax(A, 2)
+    with pytest.raises(DTypeError, match=r"jsparse\.log_softmax, but they are complex64"):
+        jsparse.log_softmax(A.astype(np.complex64))
+    for f in (jsparse.softmax, jsparse.log_softmax):
+        with pytest.raises(ShapeError, match="different axes"):
+            f(A, 2)

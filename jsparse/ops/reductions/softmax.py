@@ -1,4 +1,4 @@
-"""`softmax` and `logsumexp` over the stored entries of a tensor."""
+"""`softmax`, `log_softmax` and `logsumexp` over the stored entries of a tensor."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse._compat import same_varying, with_checkpoint_name
+from jsparse.compiler.dtypes import unrounded
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
 from jsparse.formats import Pattern
@@ -24,6 +25,34 @@ from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
 SPARE = 1 << 20  # a row statistic may have this many elements, or 4 for each slot
+
+
+@overload
+def log_softmax(A: SparseTensor, axis: Axis = -1) -> SparseTensor: ...
+@overload
+def log_softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array: ...
+def log_softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
+    """Compute the logarithm of the softmax of the stored entries along `axis`: x - log Σ exp(x), on the pattern of A.
+
+        >>> jsparse.log_softmax(scores, axis=1).map(jnp.exp)  # softmax(scores, axis=1)
+
+    The maximum m of a row is subtracted before the sum: (x - m) - log Σ exp(x - m). So large entries keep the digits
+    that x - logsumexp(x) loses.
+
+    Elements that are not stored count as -inf. They contribute nothing, and the result does not store them, although
+    it would be -inf there. A row with +inf or NaN is NaN. A row in which all entries are -inf stays -inf.
+
+    See `softmax` for the arguments, dtypes, errors and the paper; an array is passed to jax.nn.log_softmax.
+    """
+    A = as_sparse_operand(A, "jsparse.log_softmax")
+    if not isinstance(A, SparseTensor):
+        return jax.nn.log_softmax(A, axis)
+    A, over = _of_floats("log_softmax", A, axis)
+    if not A.ndim:
+        return A.map(jnp.zeros_like)
+    shifted, sums = _shifted(_wide(A), over)
+    found = shifted.map(lambda x, s: jnp.where(s == 0, -jnp.inf, x - jnp.log(jnp.where(s == 0, 1, s))), sums)
+    return found.astype(A.dtype)
 
 
 @overload
@@ -57,7 +86,9 @@ def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
         return A.map(jnp.ones_like)
     operands, spec = _spec(A)
     if _is_large(spec, over, A):
-        return _by_sparse_sums(A, over)
+        shifted, sums = _shifted(_wide(A), over)
+        weights = shifted.map(lambda x, s: jnp.where(s == 0, 0, jnp.exp(x) / jnp.where(s == 0, 1, s)), sums)
+        return weights.astype(A.dtype)
     values = softmax_p.bind(*same_varying(operands), spec=spec, over=over, are_slopes=False).reshape(A.values.shape)
     return SparseTensor._unchecked(with_checkpoint_name(values, CHECKPOINT_NAME), A.pattern)
 
@@ -97,6 +128,12 @@ def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTenso
     return tensor, tuple(inner[at] for at in reduced_axes(axis, tensor.ndim))
 
 
+def _wide(tensor: SparseTensor) -> SparseTensor:
+    """Convert narrow floats to the dtype in which they are summed."""
+    dtype = unrounded(tensor.dtype.name)
+    return tensor if tensor.dtype == dtype else tensor.astype(dtype)
+
+
 def _spec(tensor: SparseTensor) -> tuple[tuple[jax.Array, ...], Spec]:
     """Return the operands and the spec of the identity einsum, which maps the values to themselves."""
     inner, order = letters_of(tensor.ndim), tensor.format.order
@@ -119,23 +156,30 @@ def _is_large(spec: Spec, over: tuple[str, ...], tensor: SparseTensor) -> bool:
     return prod(sizes[v] for v in kept_variables(spec, over)) > max(SPARE, 4 * tensor.nse)
 
 
-def _by_sparse_sums(tensor: SparseTensor, over: tuple[str, ...]) -> SparseTensor:
-    """Compute the softmax of a tensor with mostly empty rows, storing maxima and sums of rows as sparse tensors."""
+def _shifted(tensor: SparseTensor, over: tuple[str, ...]) -> tuple[SparseTensor, SparseTensor | jax.Array]:
+    """Subtract the maximum m of its row from each entry x. Also return the sums of exp(x - m), for `map`.
+
+    m is 0 in rows of -inf. If most rows are empty, maxima and sums of rows are stored as sparse tensors.
+    """
     inner = letters_of(tensor.ndim)
     kept = "".join(v for v in inner if v not in over)
-    nse = tensor.nse if tensor.is_dynamic else None
+    summed = [n for n, v in enumerate(inner) if v in over]
+    is_large = _is_large(_spec(tensor)[1], over, tensor)
     levels = ", ".join(f"{v} : compressed" for v in kept)
-    rows = f"({', '.join(kept)}) -> ({levels})"
+    format = f"({', '.join(kept)}) -> ({levels})" if is_large else "dense"
+    nse = tensor.nse if is_large and tensor.is_dynamic else None
     ones = tensor.map(jnp.ones_like)
 
-    def at_entries(statistic: SparseTensor | jax.Array) -> SparseTensor:
-        return _sparse(einsum(f"{inner},{kept}->{inner}", ones, statistic)).restrict(tensor)
+    def of_rows(entries: SparseTensor, semiring: str) -> SparseTensor | jax.Array:
+        found = einsum(f"{inner}->{kept}", entries, semiring=semiring, out_format=format, nse=nse)
+        if isinstance(found, SparseTensor):
+            return _sparse(einsum(f"{inner},{kept}->{inner}", ones, found)).restrict(tensor)
+        return with_kept_axes(found, summed, tensor.ndim, True)
 
-    maxima = _sparse(einsum(f"{inner}->{kept}", tensor, semiring="max_plus", out_format=rows, nse=nse))
-    shift = maxima.map(lambda v: jnp.where(v != -jnp.inf, v, 0))
-    powers = tensor.map(lambda x, m: jnp.exp(x - m), at_entries(shift))
-    sums = einsum(f"{inner}->{kept}", powers, out_format=rows, nse=nse)
-    return powers.map(lambda p, s: jnp.where(s == 0, 0, p / jnp.where(s == 0, 1, s)), at_entries(sums))
+    # The result does not depend on m, so no derivative passes through it.
+    maxima = of_rows(tensor.with_values(jax.lax.stop_gradient(tensor.values)), "max_plus")
+    shifted = tensor.map(lambda x, m: x - jnp.where(m != -jnp.inf, m, 0), maxima)
+    return shifted, of_rows(shifted.map(jnp.exp), "plus_times")
 
 
 def _sparse(x: SparseTensor | jax.Array) -> SparseTensor:
