@@ -1,11 +1,6 @@
 #include "sort/packing.h"
 
-// Loops over whole blocks are also compiled for wide vectors. The loader chooses one version.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define JSPARSE_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define JSPARSE_CLONES
-#endif
+#include "sort/clones.h"
 
 namespace jsparse {
 namespace {
