@@ -13,12 +13,12 @@ import numpy as np
 from jsparse._compat import same_varying
 from jsparse.base.arrays import Array, cast, device_array, narrowed
 from jsparse.base.limits import check_bytes
-from jsparse.compiler.dtypes import unrounded
 from jsparse.formats import DynamicType, Format
 from jsparse.formats.build import sum_dtype
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.routine import Assembled
+from jsparse.primitives.rows import row_sums
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
 NUMBERS = "an array of numbers to make a SparseTensor from"
@@ -73,12 +73,9 @@ def scatter_sums(
     if values.dtype != dtype:
         return converted(scatter_sums(_widened(values, dtype), coordinates, shape), dtype)
     values = converted(values, dtype)
-    if values.dtype.name != unrounded(values.dtype.name):
-        return scatter_sums(values.astype(unrounded(values.dtype.name)), coordinates, shape).astype(values.dtype)
-    zeros = jnp.zeros(whole, values.dtype)
-    if not zeros.size or not len(values):
-        return zeros
-    return (zeros.at[coordinates].max if values.dtype == np.bool_ else zeros.at[coordinates].add)(values, mode="drop")
+    if values.dtype == np.bool_ and len(values):
+        return jnp.zeros(whole, values.dtype).at[tuple(coordinates)].max(values, mode="drop")
+    return row_sums(values, coordinates, shape)
 
 
 def _scattered(values: np.ndarray, coordinates: Sequence[Array], shape: tuple[int, ...]) -> np.ndarray:

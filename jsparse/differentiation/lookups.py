@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Never
+from typing import Any, Never
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from jsparse.differentiation.table import Reader, Table, Value
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import pad
 from jsparse.primitives.elementwise_function import ELEMENTWISE
+from jsparse.primitives.rows import rows_at
 from jsparse.primitives.spec import PatternAccess, Spec
 from jsparse.sparsification.equation import Equation
 
@@ -43,14 +44,55 @@ def gathered(equation: Equation, reader: Reader, table: Value, indices: Value) -
     column, is_clipped = numbers.start_index_map.index(0), params["mode"] in (modes.CLIP, modes.PROMISE_IN_BOUNDS)
     ids = jnp.asarray(indices)[..., column]
     places = reader.places(table, ids, is_clipped=is_clipped)
-    columns = [places if n == column else indices[..., n].astype(places.dtype) for n in range(indices.shape[-1])]
-    mode = modes.PROMISE_IN_BOUNDS if is_clipped else modes.FILL_OR_DROP
-    bound = equation.source.primitive.bind(table.rows, jnp.stack(columns, -1), **(params | {"mode": mode}))
-    found = bound.astype(table.dtype)
+    starts = [places if n == column else indices[..., n] for n in range(indices.shape[-1])]
+    found = _windows(equation, table.rows, starts, is_clipped).astype(table.dtype)
     if params["mode"] == modes.PROMISE_IN_BOUNDS:  # JAX reads the nearest row where that is broken, and drops its slope
         is_kept = jnp.expand_dims((ids >= 0) & (ids < table.size), numbers.offset_dims)
         found = jnp.where(is_kept, found, jax.lax.stop_gradient(found))
     return found
+
+
+def _windows(equation: Equation, array: jax.Array, starts: Sequence[jax.Array], is_clipped: bool) -> jax.Array:
+    """Gather windows of an array as the equation says, at `starts`, one array for each dimension of its start indices.
+
+    The derivative adds up the cotangents of a repeated row as accurately as all sums of this package. XLA's scatter,
+    which is the derivative of its gather, adds them one after the other.
+    """
+    numbers, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
+    of_batch = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
+    located = sorted((*numbers.start_index_map, *of_batch))
+    others = [dim for dim in range(array.ndim) if dim not in located]
+    batch, windows = starts[0].shape, [sizes[dim] for dim in located]
+    inside, columns = jnp.ones(batch, bool), list[jax.Array]()
+    for n, dim in enumerate(located):
+        if dim in of_batch:
+            start = jax.lax.broadcasted_iota(jnp.int32, batch, of_batch[dim])
+        else:
+            start, last = starts[numbers.start_index_map.index(dim)], array.shape[dim] - sizes[dim]
+            start = jnp.clip(start, 0, last) if is_clipped else start
+            inside &= (start >= 0) & (start <= last)
+        within = jax.lax.broadcasted_iota(start.dtype, (*batch, *windows), len(batch) + n)
+        columns.append(jnp.expand_dims(start, range(len(batch), len(batch) + len(windows))) + within)
+    kept = jnp.broadcast_to(jnp.expand_dims(inside, range(len(batch), len(batch) + len(windows))), (*batch, *windows))
+    flat = [jnp.where(kept, column, -1).reshape(-1) for column in columns]
+    first = jax.lax.slice(array, [0] * array.ndim, [n if d in located else sizes[d] for d, n in enumerate(array.shape)])
+    found = rows_at(jnp.transpose(first, (*located, *others)), flat)
+    found = found.reshape(*batch, *windows, *(sizes[dim] for dim in others))
+    if not is_clipped:
+        kept = jnp.expand_dims(inside, range(len(batch), found.ndim))
+        found = jnp.where(kept, found, equation.fill_value(array.dtype))
+    return _in_order(found, [*located, *others], numbers)
+
+
+def _in_order(found: jax.Array, dims: Sequence[int], numbers: Any) -> jax.Array:
+    """Order the axes of windows as a gather does. `found` has the axes of the batch, then one for each of `dims`."""
+    outer = found.ndim - len(dims)
+    dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    windows = iter(outer + dims.index(dim) for dim in range(len(dims)) if dim not in dropped)
+    batch, rank = iter(range(outer)), found.ndim - len(dropped)
+    order = [next(windows) if axis in numbers.offset_dims else next(batch) for axis in range(rank)]
+    ones = [outer + dims.index(dim) for dim in dropped]
+    return jnp.squeeze(jnp.transpose(found, (*order, *ones)), tuple(range(rank, found.ndim)))
 
 
 def sliced_at(equation: Equation, reader: Reader, table: Value, *starts: Value) -> jax.Array:
@@ -74,7 +116,7 @@ def sliced(equation: Equation, reader: Reader, table: Table) -> Table | jax.Arra
     if numbers == range(table.size):
         return table.with_rows(parts.astype(table.dtype))
     places = reader.places(table, np.asarray(numbers))
-    return parts.at[places].get(mode="promise_in_bounds").astype(table.dtype)
+    return rows_at(parts, [places]).astype(table.dtype)
 
 
 def of_each_row(equation: Equation, _: Reader, *inputs: Value) -> Table:

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array, id_array, wide
+from jsparse.primitives.rows import row_sums
 from jsparse.tensor.sparse_tensor import TensorLike
 
 
@@ -36,7 +37,7 @@ def pool(x: TensorLike, graph_of: ArrayLike, size: int, reduction: str = "sum") 
     counts = counts.reshape(size, *(1,) * (x.ndim - 1))
     if reduction == "max":
         return jnp.where(counts > 0, jax.ops.segment_max(x, graph_of, size), 0)
-    sums = jax.ops.segment_sum(wide(x), graph_of, size)
+    sums = row_sums(wide(x), [graph_of], (size,))
     found = sums if reduction == "sum" else sums / jnp.maximum(counts, 1).astype(sums.dtype)
     return found.astype(x.dtype)
 
@@ -73,8 +74,8 @@ def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: i
     is_node = (owner >= 0) & (owner < size)
     shifted = jnp.where(is_node, given - most.at[owner].get(mode="fill", fill_value=0), 0)
     weights = jnp.where(is_node, jnp.exp(shifted), 0)
-    sums = jax.ops.segment_sum(weights, owner, size)
-    found = jax.ops.segment_sum(weights[:, None] * rows, owner, size)
+    sums = row_sums(weights, [owner], (size,))
+    found = row_sums(weights[:, None] * rows, [owner], (size,))
     return (found / jnp.where(sums == 0, 1, sums)[:, None]).astype(dtype)
 
 

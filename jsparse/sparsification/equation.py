@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
@@ -70,6 +71,11 @@ class Equation:
     def dtype(self) -> np.dtype:
         """The dtype of the first result."""
         return self.out_avals[0].dtype
+
+    def fill_value(self, dtype: np.dtype) -> jax.Array:
+        """Return what this gather reads where an index is out of range, for an array of this dtype."""
+        outside = jnp.asarray([1])
+        return jnp.zeros(1, dtype).at[outside].get(mode="fill", fill_value=self.params["fill_value"])[0]
 
     def interpret(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         """Evaluate a closed jaxpr among the parameters, by the rules for sparse values."""

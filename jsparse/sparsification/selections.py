@@ -123,8 +123,7 @@ def _elements(equation: Equation, x: SparseValue, points: Array) -> jax.Array:
         found = jnp.where(stored != 0, found, background[repeats])
     if outside is None:
         return found
-    fill = jnp.zeros(0, x.dtype).at[0].get(mode="fill", fill_value=equation.params["fill_value"])
-    return jnp.where(outside, fill, found)
+    return jnp.where(outside, equation.fill_value(x.dtype), found)
 
 
 def _index(equation: Equation, shape: tuple[int, ...], points: Array) -> tuple[tuple[Array, ...], Array | None]:

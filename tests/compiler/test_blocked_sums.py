@@ -178,8 +178,9 @@ def test_each_lane_of_a_run_has_as_many_terms():
     assert run.size == 8 * BLOCK
 
 
+@pytest.mark.parametrize("block", [0, 64, 3])
 @pytest.mark.parametrize("lanes", [0, 8])
-def test_sums_in_memory_are_added_up_in_a_wider_copy(lanes):
+def test_sums_in_memory_are_added_up_in_a_wider_copy(lanes, block):
     """Every row adds UP, then DOWN, to all columns."""
     matrix = np.repeat(np.array([[UP], [DOWN]], np.float32), 100, axis=0) * ones(1, 20)
     pattern = jsparse.asarray(matrix).pattern
@@ -189,8 +190,8 @@ def test_sums_in_memory_are_added_up_in_a_wider_copy(lanes):
     tensors += (TensorType("X", "float32", dense),) if lanes else ()
     sizes = (("i", 200), ("j", 20), *([("k", 8)] if lanes else []))
     problem = problem_of_product(Assignment(Access("C", indices), factors), tensors, (pattern_type(pattern),), sizes)
-    schedule = Schedule().split("k", lanes).vectorize("k").widen() if lanes else Schedule().widen()
-    assert str(build_loops(problem, schedule)).splitlines()[-1].endswith("in float32")
+    schedule = Schedule().split("k", lanes).vectorize("k").widen(block) if lanes else Schedule().widen(block)
+    assert "in float32" in str(build_loops(problem, schedule)).splitlines()[-1]
     arrays = {"A": matrix.reshape(-1), "X": ones(200, 8)}
     run = HostRun(problem, schedule, arrays, (pattern.arrays,), (20, 8) if lanes else (20,))
     for got in (run.by_loops(), run.by_kernel(False), run.by_kernel(True), run.by_code(1), run.by_code(3)):

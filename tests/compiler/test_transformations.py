@@ -50,6 +50,7 @@ EXAMPLES = {
     "parallelize-reduced": (("ij,i,j->", A, dense(40), dense(30)), "promote\nparallelize i reduced 10"),
     "prefetch": (PRODUCT, "prefetch j 8"),
     "widen": (PRODUCT, "reorder j i k\nwiden"),
+    "widen-blocks": (PRODUCT, "reorder j i k\nwiden 64"),
 }
 
 
@@ -160,6 +161,7 @@ REFUSED = {
     "prefetch k 4": (PRODUCT, "k is no index of a sparse pattern"),
     "prefetch j 0": (PRODUCT, "entries are requested 1 to"),
     "reorder i k j\npromote\nwiden": (PRODUCT, "no sum is added up in memory"),
+    "reorder j i k\nwiden 65": (PRODUCT, "blocks have 1 to 64 terms, not 65"),
 }
 
 

@@ -94,7 +94,7 @@ _DRAWN: dict[str, Draw] = {
     "specialize": _specialize,
     "parallelize": _parallelize,
     "prefetch": lambda nest, rng: Prefetch(_loop(nest, rng), int(rng.choice([1, 4]))),
-    "widen": lambda nest, rng: Widen(),
+    "widen": lambda nest, rng: Widen(int(rng.choice([0, 2, 64]))),
 }
 KEYWORDS = tuple(_DRAWN)
 _STRUCTURE = ("reorder", "split", "pos", "fuse", "vectorize", "split", "vectorize")

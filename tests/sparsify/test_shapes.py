@@ -58,3 +58,15 @@ def test_traced_row():
     row = jax.jit(jsparse.sparsify(lambda A, i: A[i]))
     for i in (0, 3, -1):
         np.testing.assert_array_equal(row(tensor(), i).todense(), DENSE[i])
+
+
+@pytest.mark.parametrize("fill_value", [None, 7.0])
+def test_elements_out_of_range_are_filled(fill_value):
+    rows, columns = np.array([0, 5, 2]), np.array([1, 0, 9])
+    x = np.array([[0, 2, 0], [1, 0, 0], [0, 0, 3]], np.float32)
+
+    def read(A):
+        return A.at[rows, columns].get(mode="fill", fill_value=fill_value)
+
+    found = jsparse.sparsify(read)(jsparse.asarray(x))
+    np.testing.assert_array_equal(found, read(jnp.asarray(x)))

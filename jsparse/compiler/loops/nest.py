@@ -178,11 +178,17 @@ class Clear:
 @dataclass(frozen=True, slots=True)
 class Widened:
     """Run the body on a float64 copy of the target. The copy is zero at first, and is narrowed into the target at the
-    end."""
+    end.
+
+    Attributes:
+        block: 0, or the number of terms of an element that are added up in the target itself. Their sum is then added
+            to the element of the copy, which is not touched before. So the copy takes no time where sums are short.
+    """
 
     target: Access
     dtype: str
     body: Stmt
+    block: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,7 +439,8 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
         case Assign() | Clear() | AppendCoord() | ReserveUpperBound():
             yield indent + str(stmt)
         case Widened(target=target, dtype=dtype, body=body):
-            yield f"{indent}{target} = 0 (float64)"
+            of_blocks = f" of blocks of {stmt.block}" if stmt.block else ""
+            yield f"{indent}{target} = 0 (float64{of_blocks})"
             yield from _lines(body, indent, problem)
             yield f"{indent}{target} in {dtype}"
         case Pack(body=body) | Scatter(body=body):

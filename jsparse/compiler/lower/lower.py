@@ -62,6 +62,7 @@ from jsparse.compiler.lower.position_lanes import position_lanes
 from jsparse.compiler.lower.prefetch import prefetches
 from jsparse.compiler.lower.row_split import split_loop
 from jsparse.compiler.lower.scalars import lowered_scalar
+from jsparse.compiler.lower.scattered_blocks import added_in_block, in_blocks, stores_alike
 from jsparse.compiler.lower.scope import Scope, added_flag
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.lower.targets import CLEAR_GRAIN, cleared, with_own_sums
@@ -107,6 +108,8 @@ class _Lowerer:
 
     def widened(self, stmt: Widened, scope: Scope) -> ir.Stmt:
         """Run the body on a copy of the target in borrowed memory, which is zero at first. Then narrow the copy."""
+        if stmt.block and stores_alike(stmt):
+            return in_blocks(stmt, scope, self.stmt)
         storage, name = scope.storage, stmt.target.tensor
         size, target = storage.size_of(stmt.target), storage.by_name[name]
         copy = ir.Buffer(scope.fresh(f"{name} in float64").name, Type("float64"), -1, True)
@@ -349,6 +352,8 @@ class _Lowerer:
             buffer = scope.storage.by_name[assign.target.tensor]
             address, same = self.address(assign.target, scope), buffer.type.dtype == value.type.dtype
             address = address.first if isinstance(address, ir.Ramp) else address
+            if scope.blocks is not None and assign.accumulate and assign.target.tensor == scope.blocks.target:
+                return added_in_block(scope.blocks, address, cast(value, buffer.type.dtype), scope)
             if not same and assign.accumulate and assign.target.tensor in scope.storage.copies:
                 return ir.Store(buffer, address, cast(value, buffer.type.dtype), True, operation)
             if same or not assign.accumulate:

@@ -168,6 +168,26 @@ class Run:
     left: Var | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The borrowed memory of a target's sums that are formed in blocks.
+
+    Attributes:
+        target: the name of the target. The present block of each element is added up in the target itself.
+        size: the number of terms of a block.
+        totals: the sums of the earlier blocks, an element for each of the target's, undefined where there are none.
+        counts: a byte for each `grain` elements: the number of terms in the present block of all elements that are
+            stored together, and the sign if they have totals.
+        grain: a divisor of the numbers of elements that are stored together, and of the first one's address.
+    """
+
+    target: str
+    size: int
+    totals: Buffer
+    counts: Buffer
+    grain: int
+
+
 @dataclass(frozen=True)
 class Scope:
     """The immutable scope of a statement. Each loop derives the scope of its body from its own scope."""
@@ -187,6 +207,7 @@ class Scope:
         default_factory=dict
     )  # of positions in a level
     carry_in: CarryIn | None = None
+    blocks: Blocks | None = None  # of the target, if its sums are formed in blocks in memory
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
     bounds: Mapping[IndexVar, Bounds] = field(default_factory=dict)  # of the panels of a sparse level
     packs: Mapping[str, Buffer] = field(default_factory=dict)

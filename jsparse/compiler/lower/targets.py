@@ -16,7 +16,7 @@ from dataclasses import replace
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import Type, accumulator
 from jsparse.compiler.kernel.algebra import add, block, cast, const, mul, sub
-from jsparse.compiler.kernel.nodes import Borrow, Buffer, Const, Expr, For, Load, Stmt, Store
+from jsparse.compiler.kernel.nodes import Borrow, Buffer, Const, Expr, For, Load, Stmt, Store, Var
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import MAX_CHUNKS, Assign, Clear, Forall, assignments
 from jsparse.compiler.lower.chunks import Partials, in_chunks
@@ -41,9 +41,14 @@ def cleared(clear: Clear, scope: Scope) -> Stmt:
 
 def _zeros(clear: Clear, scope: Scope, start: Expr, stop: Expr) -> Stmt:
     """Set the elements from `start` to `stop` to zero."""
-    buffer, n = scope.storage.by_name[clear.target.tensor], scope.fresh("n")
-    zero = cast(Const(clear.monoid.zero, Type(accumulator(buffer.type.dtype))), buffer.type.dtype)
-    return For(n, start, stop, Store(buffer, n, zero))
+    buffer = scope.storage.by_name[clear.target.tensor]
+    return cleared_elements(buffer, scope.fresh("n"), start, stop, clear.monoid.zero)
+
+
+def cleared_elements(buffer: Buffer, n: Var, start: Expr, stop: Expr, zero: float = 0) -> Stmt:
+    """Set the elements `n` of a buffer from `start` to `stop` to the zero of sums."""
+    value = cast(Const(zero, Type(accumulator(buffer.type.dtype))), buffer.type.dtype)
+    return For(n, start, stop, Store(buffer, n, value))
 
 
 def _unused(clear: Clear, scope: Scope) -> Stmt:

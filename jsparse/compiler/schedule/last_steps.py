@@ -30,7 +30,7 @@ from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
-from jsparse.compiler.schedule.transformations.widen import Widen
+from jsparse.compiler.schedule.transformations.widen import MOST_TERMS, Widen
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
@@ -158,7 +158,9 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
     scattered = in_memory and not nest.panel and _scatters_many(nest.problem, patterns)
     # A float32 sum in memory is rounded with each term, or with each panel: if these are many, it is made in float64.
     if alone and (scattered or nest.position_panel):
-        nest = _with(nest, [Widen()])
+        # A copy that does not fit the cache costs more time than the sums.
+        is_small = nest.position_panel or 8 * _elements(nest.problem, patterns) <= CACHED_BYTES
+        nest = _with(nest, [Widen(0 if is_small else MOST_TERMS)])
     if alone:
         nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
     nest = _with(nest, prefetching(nest, patterns, alone))
@@ -273,13 +275,12 @@ def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[i
 
 
 def _scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
-    """Whether an element of the target may sum more than `SHORT` terms, and a float64 copy of the target is small.
+    """Whether an element of the target may sum more than `SHORT` terms.
 
     If exactly one level of a static pattern has an index variable of the target, the pattern's index arrays bound the
     number of terms. Any other summed index may add a term for each of its coordinates.
     """
-    # A copy that does not fit the cache costs more time than the sums.
-    if not _sums_floats(problem) or 8 * _elements(problem, patterns) > CACHED_BYTES:
+    if not _sums_floats(problem):
         return False
     free_vars = problem.free_vars
     outside = [v for v in problem.assignment.variables() if v not in free_vars]

@@ -173,9 +173,9 @@ class Schedule:
         """
         return self.then(Prefetch(loop, distance))
 
-    def widen(self) -> Schedule:
-        """Accumulate long sums in float64 if they are scattered into memory."""
-        return self.then(Widen())
+    def widen(self, block: int = 0) -> Schedule:
+        """Accumulate sums that are scattered into memory in float64: each term, or each sum of `block` terms."""
+        return self.then(Widen(block))
 
 
 def _names(loops: str | Iterable[str]) -> tuple[str, ...]:

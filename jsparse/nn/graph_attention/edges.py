@@ -22,6 +22,7 @@ from jsparse.ops.patterns.bands import window
 from jsparse.ops.reductions.softmax import softmax
 from jsparse.ops.surgery.prune import prune
 from jsparse.ops.surgery.restrict import restrict
+from jsparse.primitives.rows import row_sums, rows_at
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -119,12 +120,12 @@ def _with_means(
     nodes, width = pattern.shape[0], features.shape[1]
     rows, columns, *_ = coords(of_ones(pattern))
     target = jnp.where(rows == columns, nodes, rows)  # out of range: neither counted nor added
-    sums = jax.ops.segment_sum(wide(features), target, nodes)
+    sums = row_sums(wide(features), [target], (nodes,))
     number = jax.ops.segment_sum(jnp.ones(len(target), jnp.int32), target, nodes)
-    means = (sums / jnp.maximum(number, 1).astype(sums.dtype)[:, None]).astype(features.dtype)
+    means = sums / jnp.maximum(number, 1).astype(sums.dtype)[:, None]
     spread = restrict(found, whole.extended([width]))
     rows, columns, *_ = coords(of_ones(whole))
-    own = means.at[rows].get(mode="clip")
+    own = rows_at(means, [rows]).astype(features.dtype)  # what it adds up for the derivative is rounded once
     joint = jnp.where((rows == columns)[:, None], own, spread.values.reshape(-1, width))
     return SparseTensor(joint.reshape(-1), whole.extended([width]))
 

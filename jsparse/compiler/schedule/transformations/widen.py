@@ -7,29 +7,40 @@ from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.nest import LoopNest, Widened
+from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of
+
+MOST_TERMS = 64  # terms of a block; a byte counts them
 
 
 @dataclass(frozen=True, slots=True)
 class Widen(Transformation):
-    """Accumulate long scattered sums in a float64 copy of the target, and round each sum once."""
+    """Accumulate long scattered sums in a float64 copy of the target, and round each sum once.
 
+    Attributes:
+        block: 0, or the number of terms of an element after which their sum is added to the copy. Until then they are
+            added up in the target, in float32.
+    """
+
+    block: int = 0
     keyword: ClassVar[str] = "widen"
     keeps_loops = True
 
     def __str__(self) -> str:
-        return self.keyword
+        return line(self.keyword, self.block) if self.block else self.keyword
 
     @staticmethod
     def parse(words: list[str]) -> Widen:
         """Read the step from the words that follow its keyword in a line."""
-        return Widen(*words)
+        return Widen(*map(int, words))
 
     def check(self, nest: Summary) -> str | None:
         """Why the step is illegal; None if it is legal."""
         if nest.first("widen") is not None:
             return "the target is added up in float64 already"
+        if not 0 <= self.block <= MOST_TERMS:
+            return f"blocks have 1 to {MOST_TERMS} terms, not {self.block}"
         if nest.problem.is_assembly or nest.problem.monoid_of(nest.statement).add != "+":
             return "only sums in memory are added up in a copy"
         if nest.problem.accumulator_of(nest.statement) != "float32":
@@ -41,4 +52,5 @@ class Widen(Transformation):
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step."""
         target = nest.statement.target
-        return replace(nest, body=Widened(target, nest.problem.type_of[target.tensor].dtype, loops_of(nest)))
+        dtype, loops = nest.problem.type_of[target.tensor].dtype, loops_of(nest)
+        return replace(nest, body=Widened(target, dtype, loops, self.block))
