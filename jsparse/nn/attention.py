@@ -61,7 +61,7 @@ def multi_head_attention(
         query, key, value: projections (in, heads, dim). Keys and values may have fewer heads, if their number divides
             the queries' number of heads (grouped queries; Ainslie et al., 2023).
         out: a projection (heads, dim of values, out).
-        bias: biases of the scores, (nse,) or (heads, nse), as `relative_bias` gives them.
+        bias: biases of the scores, (nse,) or (heads, nse), as `relative_bias` gives them, or (n, m), or (heads, n, m).
         dropout_rate, dropout_key: the dropout rate of the stored attention weights, and a key of random numbers.
 
     Returns an array (..., n, out).

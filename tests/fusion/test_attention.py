@@ -86,6 +86,67 @@ def test_agrees_with_dense_attention(number: int) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=2e-5)
 
 
+BIASES = {
+    "all heads": (9, 7), "each head": (4, 9, 7), "one axis more": (1, 9, 7), "each sequence": (2, 4, 9, 7),
+    "each sequence, all heads": (2, 1, 9, 7),
+}  # fmt: skip
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("shape", BIASES.values(), ids=list(BIASES))
+@pytest.mark.parametrize("kind", ["static", "dynamic", "each head's"])
+def test_dense_biases_and_their_gradients(shape: tuple[int, ...], kind: str) -> None:
+    """They are read where the mask has entries, and have a gradient there; with grouped queries, and infinite ones."""
+    pattern, mask = _square(9, 7)
+    allowed: Any = mask
+    given: Any = SparseTensor(np.ones(pattern.nse, np.float32), pattern).dynamic() if kind == "dynamic" else pattern
+    if kind == "each head's":
+        allowed = np.random.default_rng(5).random((4, 9, 7)) < 0.5
+        given, _ = Pattern.from_coordinates(np.stack(np.nonzero(allowed)), allowed.shape, "csf")
+    shared = 4 if kind == "each head's" else 2
+    q, k, v, bias = _arrays((2, 4, 9, 3), (2, shared, 7, 3), (2, shared, 7, 5), shape)
+    bias[..., 2, :3] = -np.inf
+    arrays = (q, k, v, bias)
+    ours = lambda q, k, v, bias: jsparse.sparse_attention(q, k, v, given, bias=bias)  # noqa: E731
+    theirs = lambda q, k, v, bias: dense_attention(q, k, v, allowed, bias, 3**-0.5)  # noqa: E731
+    out, pull = jax.vjp(jax.jit(ours), *arrays)
+    wanted, pull_wanted = jax.vjp(theirs, *arrays)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(ours(*arrays), wanted, rtol=1e-5, atol=1e-6)
+    weight = np.random.default_rng(1).standard_normal(out.shape).astype(np.float32)
+    for found, exact in zip(pull(weight), pull_wanted(jnp.asarray(weight)), strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)
+    slopes = pull(weight)[-1]
+    assert slopes.shape == shape
+    unread = ~(allowed if shape[-3:-2] == (4,) and allowed.ndim == 3 else allowed.reshape(-1, 9, 7).any(0))
+    assert unread.any()
+    np.testing.assert_array_equal(slopes[..., unread], 0)
+
+
+def test_biases_of_entries_come_before_dense_ones_of_that_shape() -> None:
+    pattern = jsparse.pattern.window(4, 0)  # 4 entries, for 4 heads of length 4
+    q, k, v, bias = _arrays((4, 4, 3), (4, 4, 3), (4, 4, 5), (4, 4))
+    bias[0, :3] = -np.inf
+    of_entries = jsparse.sparse_attention(q, k, v, pattern, bias=bias)
+    np.testing.assert_allclose(of_entries, np.where(np.isinf(bias)[..., None], 0, v), rtol=1e-6)
+    dense = jsparse.sparse_attention(q, k, v, pattern, bias=bias[None])
+    v[:, 0] = 0  # query 0 sees key 0 alone, whose bias is -inf
+    np.testing.assert_allclose(dense, v, rtol=1e-6)
+
+
+def test_dense_biases_without_heads_and_of_narrow_floats() -> None:
+    pattern, mask = _square(9, 7)
+    q, k, v, bias = _arrays((9, 3), (7, 3), (7, 5), (9, 7))
+    wanted = dense_attention(q[None], k[None], v[None], mask, bias, 3**-0.5)[0]
+    np.testing.assert_allclose(jsparse.sparse_attention(q, k, v, pattern, bias=bias), wanted, rtol=1e-5, atol=1e-6)
+    narrow = [jnp.asarray(x, jnp.bfloat16) for x in (q, k, v, bias)]
+    found = jsparse.sparse_attention(*narrow[:3], pattern, bias=narrow[3])
+    wide = [np.asarray(x, np.float32) for x in narrow]
+    wanted = dense_attention(*(x[None] for x in wide[:3]), mask, wide[3], 3**-0.5)[0]
+    assert found.dtype == jnp.bfloat16
+    np.testing.assert_allclose(np.asarray(found, np.float32), wanted, rtol=2**-8, atol=2**-8)
+
+
 def _square(n: int, m: int, density: float = 0.4) -> tuple[Pattern, np.ndarray]:
     mask = np.random.default_rng(3).random((n, m)) < density
     return Pattern.from_coordinates(np.stack(np.nonzero(mask)), (n, m), "csr")[0], mask

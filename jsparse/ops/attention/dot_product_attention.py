@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array
@@ -119,23 +118,8 @@ def over_lengths(
             )
         added.append(Extra(bias.values, (False,) * (query.ndim - 2)))
     elif bias is not None:
-        added.append(_dense(jnp.asarray(bias), shape, "bias"))
+        added.append(Extra.of_dense(jnp.asarray(bias), shape, "bias"))
     if dense_mask is not None:
         out = jnp.where(jnp.asarray(dense_mask) != 0, 0, jnp.asarray(-jnp.inf, wide_float(query.dtype)))
-        added.append(_dense(out, shape, "mask"))
+        added.append(Extra.of_dense(out, shape, "mask"))
     return attended(query, key, value, pattern, scale, added, kept, lengths_first=True, is_causal=is_causal)
-
-
-def _dense(x: jax.Array, shape: tuple[int, ...], name: str) -> Extra:
-    """Return an array without its axes of size 1, as an `Extra`. Raises ShapeError unless it broadcasts to `shape`."""
-    try:
-        fits = np.broadcast_shapes(x.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ShapeError(
-            f"Expected a {name} that broadcasts to {shape}, which is (..., heads, T, S), but got {x.shape}."
-        )
-    sizes = (1,) * (len(shape) - x.ndim) + x.shape
-    *axes, rows, columns = (size != 1 for size in sizes)
-    return Extra(x.reshape([size for size in sizes if size != 1]), tuple(axes), (rows, columns))

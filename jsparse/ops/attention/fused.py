@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
-from jsparse.errors import NotYetSupportedError
+from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern
 from jsparse.ops.einsum import einsum
 from jsparse.ops.evaluate import evaluate
@@ -37,6 +38,21 @@ class Extra:
     array: Any
     axes: tuple[bool, ...]
     dense: tuple[bool, bool] | None = None
+
+    @staticmethod
+    def of_dense(x: jax.Array, shape: tuple[int, ...], name: str) -> Extra:
+        """Make an extra of an array that broadcasts to (..., heads, T, S). Raises ShapeError if it does not."""
+        try:
+            fits = np.broadcast_shapes(x.shape, shape) == shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ShapeError(
+                f"Expected a {name} that broadcasts to {shape}, which is (..., heads, T, S), but got {x.shape}."
+            )
+        sizes = (1,) * (len(shape) - x.ndim) + x.shape
+        *axes, rows, columns = (size != 1 for size in sizes)
+        return Extra(x.reshape([size for size in sizes if size != 1]), tuple(axes), (rows, columns))
 
     @property
     def kind(self) -> _Kind:

@@ -45,7 +45,8 @@ def sparse_attention(
         mask: a Pattern or a SparseTensor, whose values play no part, of shape (n, m), or (heads, n, m) with a pattern
             for each head; static or dynamic.
         bias: added to the scores: a SparseTensor on the mask's pattern, or an array of its values, (nse,) or
-            (heads, nse).
+            (heads, nse), or an array (n, m), (heads, n, m) or (..., heads, n, m) that is read at the mask's entries.
+            If (n, m) and (heads, nse) are one shape, the array is of values; (1, n, m) is not.
         scale: the factor of the scores; by default dim ** -0.5.
         dropout_rate: the probability with which a weight becomes 0. The others are divided by 1 - rate.
         dropout_key: a key of `jax.random`, for dropout.
@@ -65,12 +66,27 @@ def sparse_attention(
     assert pattern is not None
     if pattern.ndim == 3 and k.shape[-3] != q.shape[-3]:  # heads that share keys have different entries
         k, v = (jnp.repeat(x, q.shape[-3] // k.shape[-3], axis=-3) for x in (k, v))
-    given = bias.values if isinstance(bias, SparseTensor) else None if bias is None else jnp.asarray(bias)
-    _check_bias(bias, given, pattern, q)
-    axes = q.ndim - 2
-    added = [] if given is None else [Extra(given, (False,) * (axes - given.ndim + 1) + (True,) * (given.ndim - 1))]
+    added = [] if bias is None else [_added(bias, pattern, q)]
     kept = _kept(q, pattern, dropout_rate, dropout_key)
     return attended(q, k, v, pattern, scale, added, kept)
+
+
+def _added(bias: SparseTensor | ArrayLike, pattern: Pattern | DynamicPattern, q: jax.Array) -> Extra:
+    """Return the biases, as values of the pattern's entries or as a dense array that is read there."""
+    if isinstance(bias, SparseTensor) and not _may_agree(bias.pattern, pattern):
+        raise PatternError(
+            f"Expected biases on the mask's pattern {pattern!r}, but they are on {bias.pattern!r}. "
+            f"Convert one of them by asformat, or pass the values."
+        )
+    given = bias.values if isinstance(bias, SparseTensor) else jnp.asarray(bias)
+    of_values = [(pattern.nse,), *([(q.shape[-3], pattern.nse)] if pattern.ndim == 2 and q.ndim > 2 else [])]
+    if given.shape in of_values:
+        return Extra(given, (False,) * (q.ndim - 2 - given.ndim + 1) + (True,) * (given.ndim - 1))
+    lengths = tuple(pattern.shape[-2:])
+    if isinstance(bias, SparseTensor) or given.ndim > q.ndim or given.shape[-2:] != lengths:
+        shapes = [*of_values, lengths, *([(*q.shape[:-2], *lengths)] if q.ndim > 2 else [])]
+        raise ShapeError(f"Expected biases of shape {' or '.join(map(str, shapes))}, but got {given.shape}.")
+    return Extra.of_dense(given, (*q.shape[:-2], *lengths), "bias")
 
 
 def _kept(q: jax.Array, pattern: Pattern | DynamicPattern, rate: float, key: jax.Array | None) -> Extra | None:
@@ -98,22 +114,6 @@ def _check(
         raise ShapeError(f"Expected the number of key heads to divide the number of query heads, but got {shapes}.")
     if mask.ndim == 3 and (q.ndim < 3 or mask.shape[0] != q.shape[-3]):
         raise ShapeError(f"Expected a head of queries for each pattern of the mask, but got {shapes}.")
-
-
-def _check_bias(
-    bias: SparseTensor | ArrayLike | None, values: Any, pattern: Pattern | DynamicPattern, q: jax.Array
-) -> None:
-    """Raise an error unless there is a bias for each stored entry, or for each head and each stored entry."""
-    if bias is None:
-        return
-    if isinstance(bias, SparseTensor) and not _may_agree(bias.pattern, pattern):
-        raise PatternError(
-            f"Expected biases on the mask's pattern {pattern!r}, but they are on {bias.pattern!r}. "
-            f"Convert one of them by asformat, or pass the values."
-        )
-    shapes = [(pattern.nse,), *([(q.shape[-3], pattern.nse)] if pattern.ndim == 2 and q.ndim > 2 else [])]
-    if values.shape not in shapes:
-        raise ShapeError(f"Expected biases of shape {' or '.join(map(str, shapes))}, but got {values.shape}.")
 
 
 def _may_agree(a: Any, b: Any) -> bool:
