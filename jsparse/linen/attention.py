@@ -36,7 +36,8 @@ class SparseAttention(linen.Module):
     names and shapes that they have in `jsparse.nnx.SparseAttention`.
 
     With `decode=True`, as in `linen.MultiHeadDotProductAttention`, `init` with x of full length makes a KV cache, and
-    each call computes the next position: x has the length 1, the mask is causal, and there is no dropout.
+    each call computes the next positions: x is one position, or several such as a prompt, the mask is causal, and there
+    is no dropout. For shorter sequences than the mask is made for, its leading part is the mask.
 
         >>> layer = jsparse.linen.SparseAttention(jsparse.pattern.causal(128, before=16), 8, decode=True)
         >>> variables = layer.init(jax.random.key(0), x)
@@ -53,7 +54,7 @@ class SparseAttention(linen.Module):
         max_distance: if given, a trained bias is added for each head and each distance j - i, clipped to ±max_distance.
         dropout_rate: the dropout rate of the stored weights, applied if there is a stream "dropout" of random numbers.
         use_bias: whether projections have biases.
-        decode: whether calls compute the next position with a KV cache.
+        decode: whether calls compute the next positions with a KV cache.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
         kernel_init, bias_init: initializers of the projections.

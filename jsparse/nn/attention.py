@@ -15,6 +15,7 @@ from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.nn.layer import Initializer, check_sizes
 from jsparse.nn.operands import dense_array, wide
+from jsparse.ops.attention.decoding import leading_part
 from jsparse.ops.attention.sparse_attention import sparse_attention
 from jsparse.planning.signature import pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -242,6 +243,8 @@ class MultiHead:
     ) -> jax.Array:
         """Attend from x (..., n, inputs) to the context (..., m, context); see `multi_head_attention`.
 
+        For shorter sequences than the mask is made for, its leading part is the mask.
+
         Args:
             parameters: for each projection a "kernel" and, if it has one, a "bias".
             relative: biases by relative position, or None.
@@ -249,9 +252,16 @@ class MultiHead:
         """
 
         cast, made = caster(dtype), projections_of(parameters, dtype)
+        x, context = (
+            cast(dense_array(given, "SparseAttention", expected))
+            for given, expected in ((x, "x (..., n, in)"), (context, "context (..., m, in)"))
+        )
+        mask = mask_pattern(mask)
+        if x.ndim > 1 and context.ndim > 1:
+            mask = leading_part(mask, x.shape[-2], context.shape[-2])
         return multi_head_attention(
-            cast(dense_array(x, "SparseAttention", "x (..., n, in)")),
-            cast(dense_array(context, "SparseAttention", "context (..., m, in)")),
+            x,
+            context,
             mask,
             **made,
             bias=None if relative is None else relative_bias(cast(relative), mask),

@@ -1,4 +1,4 @@
-"""Decoding: causal attention for one position at a time, with a cache of keys and values."""
+"""Decoding: causal attention from the next positions, one or a whole prompt, with a cache of keys and values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.nn.attention import Projection, caster, mask_pattern, plus, projections_of, relative_bias
 from jsparse.nn.operands import dense_array
-from jsparse.ops.attention.decoding import check_causal, row_of
+from jsparse.ops.attention.decoding import check_causal, rows_of
 from jsparse.ops.attention.dot_product_attention import checked_pattern
 from jsparse.ops.attention.fused import Extra, attended
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -57,7 +57,7 @@ def attention_step(
     out: Projection,
     relative: ArrayLike | None = None,
 ) -> tuple[jax.Array, KVCache]:
-    """Compute causal self-attention at the next position, with a KV cache. The result is as in `multi_head_attention`.
+    """Compute causal self-attention at the next positions, with a KV cache. The result is as in `multi_head_attention`.
 
         >>> rng = np.random.default_rng(0)
         >>> qkv = [jsparse.nn.Projection(rng.normal(size=(16, 4, 8)) / 4) for _ in range(3)]
@@ -68,22 +68,24 @@ def attention_step(
         >>> y.shape, int(cache.index)
         ((2, 1, 16), 1)
 
-    Only the cached keys and values in one row of the mask are read. The cache is written in place if a loop carries it,
-    or if it is donated to the compiled step.
+    A prompt is processed by one call, too: x of shape (2, 20, 16) adds 20 positions to the cache.
+
+    Only the cached keys and values in the rows of the mask for these positions are read. The cache is written in place
+    if a loop carries it, or if it is donated to the compiled step.
 
     Args:
-        x: the next position, (..., 1, in).
+        x: the next n positions, (..., n, in): one, or several such as a prompt.
         cache: the keys and values of the earlier positions. Its length is the length of the mask.
         mask: a causal Pattern or SparseTensor (n, n) or (heads, n, n), static or dynamic.
         query, key, value, out: projections as in `multi_head_attention`.
         relative: a table of biases by distance, (heads, 2 d + 1), as in `relative_bias`.
 
-    Returns an array (..., 1, out), and the cache with one more position. If the cache is full already, the
+    Returns an array (..., n, out), and the cache with n more positions. If the cache has no room for them, the
     array is NaN if `cache.index` is traced, and ShapeError is raised if it is known.
 
     Raises ShapeError for shapes that do not fit, and PatternError for a mask in which a query sees a later key.
     """
-    x, pattern = dense_array(x, "attention_step", "x (..., 1, in)"), mask_pattern(mask)
+    x, pattern = dense_array(x, "attention_step", "x (..., n, in)"), mask_pattern(mask)
     check_causal(pattern, "attention_step")
     q, k, v = (_by_length(x, projection) for projection in (query, key, value))
     _check_step(x, k, cache, pattern)
@@ -91,16 +93,17 @@ def attention_step(
         jax.lax.dynamic_update_slice_in_dim(held, new.astype(held.dtype), cache.index, axis=-3)
         for held, new in ((cache.key, k), (cache.value, v))
     )
-    row = row_of(pattern, cache.index)
+    count = x.shape[-2]
+    rows = rows_of(pattern, cache.index, count)
     added = []
     if relative is not None:
-        bias = relative_bias(relative, row, first=cache.index)
+        bias = relative_bias(relative, rows, first=cache.index)
         added.append(Extra(bias, (*(False,) * (q.ndim - 3), True)))
     read = _for_pattern(q, keys, values, pattern)
-    found = attended(q, *read, checked_pattern(row, q, *read), None, added, lengths_first=True)
-    found = jnp.where(cache.index < pattern.shape[-1], found, jnp.nan)
+    found = attended(q, *read, checked_pattern(rows, q, *read), None, added, lengths_first=True)
+    found = jnp.where(cache.index + count <= pattern.shape[-1], found, jnp.nan)
     done = plus(jnp.einsum("...nhd,hdo->...no", found, out.kernel), out.bias)
-    return done, KVCache(keys, values, cache.index + 1)
+    return done, KVCache(keys, values, cache.index + count)
 
 
 def layer_step(
@@ -112,9 +115,9 @@ def layer_step(
     *,
     dtype: DTypeLike | None,
 ) -> tuple[jax.Array, KVCache]:
-    """Attend from one position x (..., 1, inputs) to the cache; see `attention_step` and `MultiHead.apply`."""
+    """Attend from the next positions x (..., n, inputs) to the cache; see `attention_step` and `MultiHead.apply`."""
     cast = caster(dtype)
-    x = cast(dense_array(x, "SparseAttention", "x (..., 1, in)"))
+    x = cast(dense_array(x, "SparseAttention", "x (..., n, in)"))
     table = None if relative is None else cast(relative)
     return attention_step(x, cache, mask, **projections_of(parameters, dtype), relative=table)
 
@@ -136,18 +139,21 @@ def _for_pattern(
 
 
 def _check_step(x: jax.Array, k: jax.Array, cache: KVCache, pattern: Pattern | DynamicPattern) -> None:
-    """Raise ShapeError if a cache does not fit the next position or the mask, or if the cache is known to be full."""
+    """Raise ShapeError if a cache does not fit the next positions or the mask, or is known to have no room for them."""
     length = pattern.shape[-1]
-    if x.ndim < 2 or x.shape[-2] != 1:
-        raise ShapeError(f"Expected x (..., 1, in), one position, in a step of a decoder, but got {x.shape}.")
+    if x.ndim < 2 or not 1 <= x.shape[-2] <= length:
+        raise ShapeError(
+            f"Expected x (..., n, in), 1 to {length} positions, in a step of a decoder, but got {x.shape}."
+        )
     wanted = (*k.shape[:-3], length, *k.shape[-2:])
     if cache.key.shape != wanted or cache.value.shape != wanted:
         raise ShapeError(
             f"Expected a KV cache of shape {wanted} for x {x.shape} and a mask of shape {pattern.shape}, but got keys "
             f"{cache.key.shape} and values {cache.value.shape}."
         )
-    if not isinstance(cache.index, jax.core.Tracer) and int(cache.index) >= length:
+    if not isinstance(cache.index, jax.core.Tracer) and int(cache.index) + x.shape[-2] > length:
         raise ShapeError(
             f"Expected at most {length} steps for a KV cache of length {length}, but {int(cache.index)} positions are "
-            f"written already. Begin with an empty cache, or make mask and cache longer."
+            f"written already, and x {x.shape} has {x.shape[-2]}. Begin with an empty cache, or make mask and cache "
+            f"longer."
         )

@@ -37,14 +37,17 @@ class SparseAttention(nnx.Module, metaclass=Shown):
     Without a context the layer computes self-attention. `layer(x, context)` computes cross-attention, with a mask
     (length of x, length of the context).
 
-    With `decode=True`, in the constructor or in a call, a call computes the next position with a KV cache, as
-    `nnx.MultiHeadAttention` does: x has the length 1, the mask is causal, there is no dropout, and `init_cache` has to
-    be called first.
+    For shorter sequences than the mask is made for, its leading part is the mask.
+
+    With `decode=True`, in the constructor or in a call, a call computes the next positions with a KV cache: x is one
+    position, as in `nnx.MultiHeadAttention`, or several such as a prompt. The mask is causal, there is no dropout, and
+    `init_cache` has to be called first.
 
         >>> layer = jsparse.nnx.SparseAttention(jsparse.pattern.causal(128, before=16), 8, 64, rngs=nnx.Rngs(0))
         >>> layer.init_cache((2, 128, 64))
-        >>> layer(jnp.ones((2, 1, 64)), decode=True).shape
-        (2, 1, 64)
+        >>> prompt, following = layer(jnp.ones((2, 20, 64)), decode=True), layer(jnp.ones((2, 1, 64)), decode=True)
+        >>> prompt.shape, following.shape
+        ((2, 20, 64), (2, 1, 64))
 
     Args:
         mask: a Pattern or SparseTensor (n, m) or (heads, n, m). A call may pass another one, static or dynamic.
@@ -57,7 +60,7 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         max_distance: if given, a trained bias is added for each head and each distance j - i, clipped to ±max_distance.
         dropout_rate: the dropout rate of the stored weights in training. The stream "dropout" of `rngs` gives the keys.
         use_bias: whether projections have biases.
-        decode: whether calls compute the next position with a KV cache.
+        decode: whether calls compute the next positions with a KV cache.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
         kernel_init, bias_init: initializers of the projections.
@@ -125,8 +128,8 @@ class SparseAttention(nnx.Module, metaclass=Shown):
     ) -> jax.Array:
         """Attend from x (..., n, in_features) to the context (..., m, in_kv_features), by default x itself.
 
-        There is no dropout if `deterministic`, or after `layer.eval()`. With `decode`, x (..., 1, in_features) is the
-        next position, which attends to the positions in the cache.
+        There is no dropout if `deterministic`, or after `layer.eval()`. With `decode`, x has the next positions, one or
+        several, which attend to the positions in the cache and to those of x before them.
         """
         if mask is None:
             mask = self.mask if isinstance(self.mask, Pattern) else self.mask.get_value()
@@ -181,7 +184,7 @@ class TransformerBlock(nnx.Module, metaclass=Shown):
         >>> block(jnp.ones((2, 64, 32))).shape
         (2, 64, 32)
 
-    With `decode=True`, a call computes the next position with a KV cache, as `SparseAttention` does.
+    With `decode=True`, a call computes the next positions with a KV cache, as `SparseAttention` does.
 
     Xiong et al., "On layer normalization in the transformer architecture", ICML 2020.
 
@@ -254,7 +257,7 @@ class TransformerEncoder(nnx.Module, metaclass=Shown):
         >>> encoder(jnp.ones((2, 64, 32))).shape
         (2, 64, 32)
 
-    With `decode=True` and a causal mask, a call computes the next position with a KV cache, as `SparseAttention` does.
+    With `decode=True` and a causal mask, a call computes the next positions with a KV cache, as `SparseAttention` does.
 
     Args:
         mask: as in `SparseAttention`, for all blocks.

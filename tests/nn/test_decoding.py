@@ -1,5 +1,7 @@
 """Decoding token by token gives what one call for the whole sequence does: our layers, Flax's, and the functions."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import jsparse
 from jsparse import PatternError, ShapeError, SparseTensor
 from jsparse.nn import KVCache, Projection, attention_step, multi_head_attention
+from jsparse.ops.attention import decoding
 
 nnx = pytest.importorskip("flax.nnx")
 linen = pytest.importorskip("flax.linen")
@@ -45,6 +48,88 @@ def test_encoders_of_nnx(mask, options):
     close(decoded(step, encoder, X), wanted)
     encoder.init_cache(X.shape)  # from the start again
     close(decoded(step, encoder, X[:, :7]), wanted[:, :7])
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("mask", [MASK, RUNS], ids=["global", "runs"])
+@pytest.mark.parametrize("options", [{}, {"num_kv_heads": 2, "max_distance": 3}], ids=str)
+@pytest.mark.parametrize("lengths", [(7, 1, 1), (1, 12, 7), (20,)], ids=str)
+def test_a_prompt_in_one_call(mask, options, lengths):
+    """Parts of any lengths, one after the other, are positions of the whole sequence, eager and in jit."""
+    encoder = jsparse.nnx.TransformerEncoder(mask, 2, HEADS, FEATURES, rngs=nnx.Rngs(0), **options)
+    wanted = encoder(X)
+    for call in (step, type(encoder).__call__) if len(lengths) == 1 else (step,):
+        encoder.init_cache(X.shape)
+        first = 0
+        for length in lengths:
+            part = slice(first, first + length)
+            found = call(encoder, X[:, part]) if call is step else encoder(X[:, part], decode=True)
+            close(found, wanted[:, part])
+            first += length
+        assert int(encoder.blocks[0].attention.cache_index[...]) == first
+
+
+@pytest.mark.parametrize("heads", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_prompts_on_masks_of_all_kinds(heads, dynamic):
+    shape = (HEADS, N, N) if heads else (N, N)
+    pattern = jsparse.pattern.from_mask(np.tril(np.random.default_rng(0).random(shape) < 0.5))
+    given = projections(HEADS)
+    wanted = multi_head_attention(X, X, pattern, **given)
+    mask = SparseTensor(jnp.ones(pattern.nse), pattern).dynamic(pattern.nse + 5).pattern if dynamic else pattern
+    run = jax.jit(lambda x, cache, mask=mask: attention_step(x, cache, mask, **given))
+    found, cache = run(X[:, :13], KVCache.empty((BATCH,), N, HEADS, 4))
+    close(found, wanted[:, :13])
+    found, cache = run(X[:, 13:], cache)
+    close(found, wanted[:, 13:])
+    assert int(cache.index) == N
+
+
+def test_a_prompt_that_is_padded():
+    """Later keys are not seen: with the index set back, a step writes over the padding."""
+    given, cache = projections(HEADS), KVCache.empty((BATCH,), N, HEADS, 4)
+    wanted = multi_head_attention(X, X, MASK, **given)
+    padded = X[:, :16].at[:, 10:].set(1e3)
+    found, cache = attention_step(padded, cache, MASK, **given)
+    close(found[:, :10], wanted[:, :10])
+    found, _ = attention_step(X[:, 10:11], dataclasses.replace(cache, index=jnp.asarray(10)), MASK, **given)
+    close(found, wanted[:, 10:11])
+
+
+def test_the_rows_of_a_prompt_have_room_for_their_entries_alone():
+    """The capacity follows from the mask's rows, not from its longest one: the mask has a row of all keys."""
+    mask = jsparse.pattern.causal(400, before=3) | (jsparse.pattern.global_(400, [399]) & jsparse.pattern.causal(400))
+    rows = jax.eval_shape(lambda t: decoding.rows_of(mask, t, 100), jnp.asarray(0))
+    longest = max(np.convolve(np.bincount(mask.rows()[0], minlength=400), np.ones(100, int), "valid"))
+    assert (rows.shape, rows.nse) == ((100, 400), longest)
+
+
+@pytest.mark.parametrize("mask", [MASK, RUNS], ids=["global", "runs"])
+@pytest.mark.parametrize("options", [{}, {"num_kv_heads": 2, "max_distance": 3}], ids=str)
+def test_sequences_that_are_shorter_than_the_mask(mask, options):
+    """The leading part of a causal mask gives the first positions of the whole sequence, with gradients."""
+    layer = jsparse.nnx.SparseAttention(mask, HEADS, FEATURES, rngs=nnx.Rngs(0), **options)
+    other = jsparse.nnx.SparseAttention(mask[:9, :9], HEADS, FEATURES, rngs=nnx.Rngs(0), **options)
+    wanted = layer(X)[:, :9]
+    for call in (layer, nnx.jit(lambda x: layer(x))):
+        close(call(X[:, :9]), wanted)
+    slopes = [jax.grad(lambda x, of=of: (of(x) ** 2).sum())(X[:, :9]) for of in (layer, other)]
+    close(*slopes)
+    dynamic = SparseTensor(jnp.ones(mask.nse), mask).dynamic(mask.nse + 5)
+    close(nnx.jit(lambda layer, x, mask: layer(x, mask=mask))(layer, X[:, :9], dynamic), wanted)
+    of_linen = jsparse.linen.SparseAttention(mask, HEADS, **options)
+    variables = of_linen.init(jax.random.key(0), X)
+    close(of_linen.apply(variables, X[:, :9]), of_linen.apply(variables, X)[:, :9])
+    with pytest.raises(ShapeError, match="Expected keys like queries"):
+        layer(jnp.concatenate([X, X[:, :1]], axis=1))
+
+
+def test_shorter_queries_and_shorter_contexts():
+    mask = jsparse.pattern.from_mask(np.random.default_rng(0).random((HEADS, N, 15)) < 0.7)
+    layer = jsparse.nnx.SparseAttention(mask, HEADS, FEATURES, rngs=nnx.Rngs(0))
+    close(layer(X[:, :6], X[:, :15]), layer(X, X[:, :15])[:, :6])
+    part = jsparse.nnx.SparseAttention(mask[:, :, :11], HEADS, FEATURES, rngs=nnx.Rngs(0))
+    close(layer(X, X[:, :11]), part(X, X[:, :11]))
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
@@ -190,8 +275,15 @@ def test_wrong_input():
     with pytest.raises(ShapeError, match="KV cache of shape"):
         layer(X[:, :1])
     layer.init_cache(X.shape)
-    with pytest.raises(ShapeError, match="one position"):
+    with pytest.raises(ShapeError, match="1 to 20 positions"):
+        layer(X[:, :0])
+    with pytest.raises(ShapeError, match="1 to 20 positions"):
+        layer(jnp.concatenate([X, X], axis=1))
+    layer(X[:, :19])
+    with pytest.raises(ShapeError, match=r"19 positions are written already, and x \(2, 2, 16\) has 2"):
         layer(X[:, :2])
+    assert jnp.isnan(step(layer, X[:, :2])).all()
+    layer.init_cache(X.shape)
     with pytest.raises(ShapeError, match="got a context"):
         layer(X[:, :1], X)
     for mask in (jsparse.pattern.window(N, 2), jsparse.pattern.causal(N - 1, N)):

@@ -13,7 +13,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern
-from jsparse.ops.attention.decoding import row_of
+from jsparse.ops.attention.decoding import rows_of
 from jsparse.ops.attention.dot_product_attention import checked_pattern, over_lengths
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra
@@ -60,7 +60,7 @@ class AttentionFn:
         query, key, value = (jnp.asarray(x, dtype) for x in (query, key, value))
         sparse, dense = self._masks(mask)
         if _is_step(query, key, sparse, dense):
-            sparse = row_of(sparse, _last_shown(dense))
+            sparse = rows_of(sparse, _last_shown(dense))
         pattern = checked_pattern(sparse, query, key, value)
         kept = None
         if dropout_rate and not deterministic:

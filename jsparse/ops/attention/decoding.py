@@ -1,9 +1,14 @@
-"""One row of a mask, for a step of a decoder: the keys that the query at a position sees."""
+"""Parts of masks: rows for the steps of a decoder, and the leading part for sequences shorter than the mask."""
 
 from __future__ import annotations
 
-import jax
+from functools import partial
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.memo import remembered
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
 from jsparse.ops.patterns.bands import causal
@@ -12,21 +17,49 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 
 
-def row_of(mask: PatternLike, row: jax.Array) -> DynamicPattern:
-    """Return row `row` of a mask (n, m) or (heads, n, m), as a pattern of shape (1, m) or (heads, 1, m).
+def rows_of(mask: PatternLike, first: jax.Array, count: int = 1) -> DynamicPattern:
+    """Return `count` rows of a mask (n, m) or (heads, n, m), as a pattern of shape (count, m) or (heads, count, m).
 
-    The pattern is dynamic even if `row` is known, so that all steps of a decoder share a program. A row out of range
-    has no entries.
+    The pattern is dynamic even if `first` is known, so that all steps of a decoder share a program. Rows out of range
+    have no entries.
     """
     pattern = pattern_of(mask)
     assert pattern is not None
-    found: DynamicPattern = _row(IndexRelation(pattern), row)
+    nse = None if count == 1 else _most_in_rows(pattern, count) if isinstance(pattern, Pattern) else pattern.nse
+    found: DynamicPattern = _rows(IndexRelation(pattern), first, count, nse)
     return found
 
 
-@jax.jit
-def _row(held: IndexRelation, row: jax.Array) -> DynamicPattern:
-    found: DynamicPattern = held.pattern.take(row[None], held.pattern.ndim - 2)
+@partial(jax.jit, static_argnames=("count", "nse"))
+def _rows(held: IndexRelation, first: jax.Array, count: int, nse: int | None) -> DynamicPattern:
+    rows = first + jnp.arange(count, dtype=first.dtype)
+    found: DynamicPattern = held.pattern.take(rows, held.pattern.ndim - 2, nse=nse)
+    return found
+
+
+@remembered(maxsize=256)
+def _most_in_rows(pattern: Pattern, count: int) -> int:
+    """Return the largest number of entries in `count` consecutive rows of a mask, in all heads together."""
+    lengths = np.bincount(pattern.rows()[-2], minlength=pattern.shape[-2])
+    before = np.append(0, np.cumsum(lengths))
+    return int((before[count:] - before[:-count]).max(initial=0)) if count < len(before) else pattern.nse
+
+
+@remembered(maxsize=256)
+def _static_part(pattern: Pattern, n: int, m: int) -> Pattern:
+    found: Pattern = pattern[..., :n, :m]
+    return found
+
+
+def leading_part(pattern: Pattern | DynamicPattern, n: int, m: int) -> Pattern | DynamicPattern:
+    """Return the first n rows and m columns of a mask. A mask that has no more is returned as it is."""
+    rows, columns = pattern.shape[-2:]
+    if n >= rows and m >= columns:
+        return pattern
+    part = (min(n, rows), min(m, columns))
+    if isinstance(pattern, Pattern):
+        return _static_part(pattern, *part)
+    found: DynamicPattern = pattern[..., : part[0], : part[1]]
     return found
 
 
