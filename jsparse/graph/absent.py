@@ -156,6 +156,8 @@ def absent(
     """
     begin, count = pointers[row], pointers[row + 1] - pointers[row]
     rank = rank.astype(columns.dtype)
+    if not len(columns):  # JAX gathers nothing from an empty array
+        return (first + rank).astype(np.int32), rank < size
 
     def halved(bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = bounds

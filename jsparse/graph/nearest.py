@@ -59,8 +59,8 @@ def knn_graph(
     one_of(metric, ("euclidean", "cosine"), "the metric of jsparse.graph.knn_graph")
     n, count = points.shape[0], as_integer(k, "the k of jsparse.graph.knn_graph")
     loop = bool(loop if include_self is None else include_self)
-    graph_of, most = _graph_of(batch, n, "knn_graph"), n if loop else n - 1
-    if count < 1 or (graph_of is None and count > most):
+    graph_of, most = _graph_of(batch, n, "knn_graph"), n if loop else max(n - 1, 0)
+    if count < 1 or (graph_of is None and count > most and n):
         raise ShapeError(
             f"Expected the k of jsparse.graph.knn_graph to be from 1 to {most}, the number of neighbours that each of "
             f"{n} points has, but got {count}."

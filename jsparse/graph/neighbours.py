@@ -75,6 +75,7 @@ def _placed(x: np.ndarray, graph_of: np.ndarray | None, metric: str) -> tuple[np
     same graph. Division by a power of two keeps coordinates exact, and their squares in range. The result is None for
     cosines if a point is 0: it has no direction, so no position in a tree.
     """
+    x = x if x.shape[1] else np.zeros((len(x), 1))  # a tree has a dimension, and points without any are equal
     if metric == "cosine":
         length = np.linalg.norm(x, axis=1, keepdims=True)
         if not (np.isfinite(length) & (length > 0)).all():

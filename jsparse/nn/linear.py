@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import jax
 from jax.typing import ArrayLike, DTypeLike
 
@@ -34,7 +36,7 @@ def linear(
         raise ShapeError(
             f"Expected x (..., in) and a weight (in, out) in linear, but got x {x.shape} and a weight {weight.shape}."
         )
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
     found = plus_bias(unrounded_sums("bi,io->bo", rows, weight), bias, "linear")
     return rounded(found, x, weight, bias).reshape(*x.shape[:-1], weight.shape[1])
 
@@ -66,8 +68,9 @@ def block_linear(
             f"weight {weight.shape}."
         )
     out = weight.shape[1] * weight.shape[3]
-    rows = x.reshape(-1, weight.shape[0], weight.shape[2])
-    found = plus_bias(unrounded_sums("nik,ijkl->njl", rows, weight).reshape(-1, out), bias, "block_linear")
+    rows = x.reshape(prod(x.shape[:-1]), weight.shape[0], weight.shape[2])
+    found = unrounded_sums("nik,ijkl->njl", rows, weight).reshape(rows.shape[0], out)
+    found = plus_bias(found, bias, "block_linear")
     return rounded(found, x, weight, bias).reshape(*x.shape[:-1], out)
 
 

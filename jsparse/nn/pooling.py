@@ -69,6 +69,8 @@ def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: i
             f"Expected features (nodes, features) and a score for each node in attention_pool, but got "
             f"{shortened(rows.shape)} and {shortened(given.shape)}."
         )
+    if not size:  # JAX gathers nothing from an empty array
+        return jnp.zeros((0, rows.shape[1]), dtype)
     most = jax.lax.stop_gradient(jax.ops.segment_max(given, owner, size))
     most = jnp.where(jnp.isfinite(most), most, 0)  # of a graph without nodes, or whose scores are all -inf
     is_node = (owner >= 0) & (owner < size)
