@@ -1,10 +1,10 @@
 import jax
 import numpy as np
 import pytest
-from relocations import BLOCKS, MATRICES, agree, made
+from relocations import BLOCKS, CUBES, MATRICES, agree, made
 
 import jsparse
-from jsparse.errors import ShapeError
+from jsparse.errors import PatternError, ShapeError
 
 
 @pytest.mark.parametrize("repeats, axis", [(2, 0), (3, 1), (2, None), (0, 0), (1, 1)], ids=str)
@@ -16,6 +16,49 @@ def test_repeat(dense, repeats, axis):
         formats=MATRICES,
         jit=repeats in (0, 2),
     )
+
+
+COUNTS = [([2, 0, 1, 3, 1], 0), ([0, 1, 4, 0, 2, 1], 1), ([0] * 5, 0), ([3], 1), ([1] * 6, -1), (range(30), None)]
+
+
+@pytest.mark.parametrize("repeats, axis", COUNTS, ids=str)
+def test_repeat_by_counts(dense, repeats, axis):
+    for given in (list(repeats), np.array(repeats, np.uint8), jax.numpy.asarray(repeats)):
+        agree(
+            lambda A, given=given: jsparse.repeat(A, given, axis),
+            lambda x: np.repeat(x, repeats, axis),
+            dense,
+            formats=MATRICES if isinstance(given, list) else ["csr"],
+            jit=isinstance(given, list) and repeats in ([2, 0, 1, 3, 1], [0, 1, 4, 0, 2, 1]),
+        )
+
+
+def test_repeat_by_counts_of_other_ranks_and_of_no_elements(cube):
+    for counts, axis in (([1, 0, 2], 0), ([2, 0, 0, 1], 1), ([0, 3, 1, 1, 0], 2)):
+        agree(
+            lambda A, counts=counts, axis=axis: jsparse.repeat(A, counts, axis),
+            lambda x, counts=counts, axis=axis: np.repeat(x, counts, axis),
+            cube,
+            formats=CUBES,
+            jit=False,
+        )
+    assert jsparse.repeat(jsparse.zeros((0, 4)), np.zeros(0, int), 0).shape == (0, 4)
+    np.testing.assert_array_equal(jsparse.repeat(jsparse.asarray([4.0, 0, 5]), [1, 2, 3]).todense(), [4, 0, 0, 5, 5, 5])
+
+
+def test_capacities_of_elements_that_are_repeated_by_counts(dense):
+    counts = np.array([2, 0, 1, 3, 1])
+    exact = int(((dense != 0).sum(1) * counts).sum())
+    A = jsparse.asarray(dense)
+    assert jsparse.repeat(A, counts, 0).nse == exact
+    assert jsparse.repeat(A.dynamic(), counts, 0).nse == 3 * A.nse
+    found = jsparse.repeat(A.dynamic(), counts, 0, nse=exact)
+    assert found.nse == exact
+    np.testing.assert_array_equal(found.todense(), np.repeat(dense, counts, 0))
+    assert jsparse.repeat(A.dynamic(), 2, 0, nse=2 * A.nse + 3).nse == 2 * A.nse + 3
+    for repeats in (counts, 2):
+        with pytest.raises(PatternError):
+            jsparse.repeat(A, repeats, 0, nse=exact // 2)
 
 
 @pytest.mark.parametrize("reps", [2, (2, 3), (1, 2), (2, 1, 3), (3, 1, 1), (0, 2)], ids=str)
@@ -60,6 +103,9 @@ def test_derivatives(dense):
         np.testing.assert_array_equal(found.todense(), np.where(dense, weights[:5] + weights[5:], 0))
         found = jsparse.grad(lambda A: (jsparse.broadcast_to(A, (2, 5, 6)).todense() ** 2).sum())(A)
         np.testing.assert_array_equal(found.todense(), 4 * dense)
+        found = jsparse.grad(lambda A: (jsparse.repeat(A, [2, 0, 1, 4, 3], 0).todense() * weights).sum())(A)
+        sums = np.add.reduceat(weights, [0, 2, 3, 7]) * np.ones((4, 1))
+        np.testing.assert_array_equal(found.todense(), np.where(dense, np.insert(sums, 1, 0, axis=0), 0))
         batch = jax.numpy.stack([A.values, 3 * A.values])
         both = jax.vmap(lambda v, A=A: jsparse.repeat(A.with_values(v), 2, 1).todense())(batch)
         np.testing.assert_array_equal(both, [np.repeat(dense, 2, 1), 3 * np.repeat(dense, 2, 1)])
@@ -77,8 +123,16 @@ def test_refusals(dense):
     A = jsparse.asarray(dense)
     with pytest.raises(ShapeError, match="repeats >= 0"):
         jsparse.repeat(A, -1, 0)
-    with pytest.raises(ShapeError, match="the repeats of jsparse.repeat to be a known integer"):
-        jsparse.repeat(A, [1, 2, 3, 4, 5], 0)
+    for repeats in (1.5, "2", jax.numpy.float32(2)):
+        with pytest.raises(ShapeError, match="the repeats of jsparse.repeat to be a known integer"):
+            jsparse.repeat(A, repeats, 0)
+    for repeats in ([1, 2, 3, 4], [[1, 2, 3, 4, 5]], [1.0, 2, 3, 4, 5], []):
+        with pytest.raises(ShapeError, match=r"integers of shape \(5,\), one for each element"):
+            jsparse.repeat(A, repeats, 0)
+    with pytest.raises(ShapeError, match="repeats >= 0 for jsparse.repeat, but got -2 among them"):
+        jsparse.repeat(A, [1, -2, 3, 4, 5], 0)
+    with pytest.raises(ShapeError, match="repeats of jsparse.repeat to be known, since the shape"):
+        jax.jit(lambda n: jsparse.repeat(A, n, 0))(np.ones(5, int))
     with pytest.raises(ShapeError, match="reps >= 0"):
         jsparse.tile(A, (1, -2))
     for shape in [(5, 7), (6,), (2, 5, 7), -1]:

@@ -7,12 +7,14 @@ from math import prod
 from types import ModuleType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from jsparse.base.arrays import Array
+from jsparse.base.arrays import Array, host_array, is_integer
 from jsparse.base.dataclass import dataclass
-from jsparse.base.limits import check_bytes
+from jsparse.base.limits import check_bytes, checked_nse
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Pattern
 from jsparse.formats.set_operations import without_ranges
@@ -26,26 +28,59 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
 
-def repeat(a: SparseLike, repeats: int, axis: int | None = None) -> SparseTensor:
+def repeat(a: SparseLike, repeats: int | ArrayLike, axis: int | None = None, *, nse: int | None = None) -> SparseTensor:
     """Repeat each element along `axis`, as jnp.repeat does. Without an axis, repeat the elements of `ravel(a)`.
 
     The result stores every repeated entry.
 
         >>> jsparse.repeat(A, 2, axis=0)  # each row twice
+        >>> jsparse.repeat(A[:3], [2, 0, 1], axis=0)  # row 0 twice, row 1 never, and row 2 once
 
     Args:
-        repeats: a known integer, the same for all elements.
+        repeats: known integers: one for all elements, or an array (n,) of counts, one for each of the n elements.
+        nse: the capacity of a result with a dynamic pattern, by default the capacity of `a` times the largest count.
+            For a static result `nse` is an upper bound, which is checked.
 
-    The dtype stays. Raises ShapeError if `repeats` is negative or no known integer, and for an axis out of range.
+    The dtype stays. Raises ShapeError if `repeats` has negative numbers, is no known integers or has another shape,
+    and for an axis out of range; PatternError for more entries than `nse`.
     """
     tensor = as_tensor(a, "repeat")
-    count = as_integer(repeats, "the repeats of jsparse.repeat")
-    if count < 0:
-        raise ShapeError(f"Expected repeats >= 0 for jsparse.repeat, but got {count}.")
     if axis is None:
         tensor = ravel(tensor)
     at = as_axis(0 if axis is None else axis, tensor.ndim, "repeat")
-    return _copied(tensor, [count if dim == at else 1 for dim in range(tensor.ndim)], neighbours=True)
+    nse = checked_nse(nse, "repeat")
+    counts = _counts(repeats, tensor.shape[at])
+    if isinstance(counts, int):
+        repeated = _copied(tensor, [counts if dim == at else 1 for dim in range(tensor.ndim)], neighbours=True)
+        return repeated if nse is None else repeated.asformat(repeated.format, nse=nse)
+    if tensor.is_dynamic and nse is None:
+        nse = tensor.nse * int(counts.max(initial=0))
+    found: SparseTensor = tensor.take(np.repeat(np.arange(len(counts)), counts), at, nse=nse)
+    return found
+
+
+def _counts(repeats: Any, size: int) -> int | np.ndarray:
+    """Return how often the elements of a dimension are repeated: one number for all, or an array (size,)."""
+    if np.ndim(repeats) == 0:
+        count = as_integer(repeats, "the repeats of jsparse.repeat")
+        if count < 0:
+            raise ShapeError(f"Expected repeats >= 0 for jsparse.repeat, but got {count}.")
+        return count
+    if isinstance(repeats, jax.core.Tracer):
+        raise ShapeError(
+            f"Expected the repeats of jsparse.repeat to be known, since the shape of the result follows from them, but "
+            f"got {represented(repeats)}. Write A.take(rows, axis, nse=) with rows = jnp.repeat(jnp.arange(n), counts, "
+            f"total_repeat_length=)."
+        )
+    counts = host_array(repeats, "the repeats of jsparse.repeat to be integers")
+    if counts.shape not in ((1,), (size,)) or (counts.size and not is_integer(counts.dtype)):
+        raise ShapeError(
+            f"Expected the repeats of jsparse.repeat to be an integer, or integers of shape ({size},), one for each "
+            f"element, but got {counts.dtype} of shape {counts.shape}."
+        )
+    if (counts < 0).any():
+        raise ShapeError(f"Expected repeats >= 0 for jsparse.repeat, but got {counts.min()} among them.")
+    return int(counts[0]) if counts.size == 1 else counts.astype(np.int64)
 
 
 def tile(a: SparseLike, reps: int | Sequence[int]) -> SparseTensor:
