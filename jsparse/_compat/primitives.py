@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from functools import cache
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax._src.core import (
     Primitive,
     set_current_trace,
@@ -25,23 +28,78 @@ EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are ke
 LOWERINGS = "jsparse.primitives.lowerings"
 """The module of all lowerings. It imports the compiler, so its import waits until a primitive is first applied."""
 
+CHECKS = "jsparse.primitives.checks"
+"""The module that makes our primitives known to `jax.experimental.checkify`, whose import takes long."""
+
 Zero = ad.Zero
 
 is_undefined = ad.is_undefined_primal
 
 
-def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_results: bool = False) -> Primitive:
-    """Make a primitive. Outside of any transformation, each call runs as a separate compiled program."""
+class _Primitive(Primitive):
+    """A primitive that checkify knows at the first call after checkify was imported."""
+
+    is_known = False
+
+    def bind(self, *operands: Any, **params: Any) -> Any:
+        if not _Primitive.is_known and "jax._src.checkify" in sys.modules:
+            _Primitive.is_known = True
+            import_module(CHECKS).register()
+        return super().bind(*operands, **params)
+
+
+def make_primitive(
+    name: str,
+    abstract_eval: Callable[..., Any],
+    multiple_results: bool = False,
+    empty: Callable[..., Sequence[float]] | None = None,
+) -> Primitive:
+    """Make a primitive. Outside of any transformation, each call runs as a separate compiled program.
+
+    Args:
+        empty: maps the parameters to the value that each result has where nothing is reduced to an element, such as
+            -inf for a maximum. `jax.debug_infs` finds no fault with that value. It is a step on the way to a result,
+            and JAX searches each step that it runs outside of a program.
+    """
 
     def abstract_value(*operands: object, **params: object) -> object:
         import_module(LOWERINGS)
         return abstract_eval(*operands, **params)
 
-    primitive = Primitive(name)
+    primitive = _Primitive(name)
     primitive.multiple_results = multiple_results
     primitive.def_abstract_eval(abstract_value)
-    primitive.def_impl(_compiled(primitive))
+    run = _compiled(primitive)
+    primitive.def_impl(run if empty is None else _searched(primitive, run, empty))
     return primitive
+
+
+def _searched(
+    primitive: Primitive, run: Callable[..., Any], empty: Callable[..., Sequence[float]]
+) -> Callable[..., Any]:
+    """Make a function that runs a primitive, and under `jax.debug_infs` allows no infinity but that of `empty`."""
+
+    def checked(*operands: Any, **params: Any) -> Any:
+        if not finds_infinities():
+            return run(*operands, **params)
+        with intended_infinities():
+            found = run(*operands, **params)
+            for x, value in zip(found if primitive.multiple_results else [found], empty(**params), strict=True):
+                if jnp.issubdtype(x.dtype, jnp.inexact) and bool((jnp.isinf(x) & (x != value)).any()):
+                    raise FloatingPointError(f"invalid value (inf) encountered in {primitive.name}")
+        return found
+
+    return checked
+
+
+def finds_infinities() -> bool:
+    """Whether JAX raises FloatingPointError for an infinite result of an operation: `jax.debug_infs` is on."""
+    return bool(jax.config.jax_debug_infs)  # type: ignore[attr-defined]
+
+
+def intended_infinities() -> AbstractContextManager[None]:
+    """Allow infinite results of operations inside a block, even under `jax.debug_infs`."""
+    return jax.debug_infs(False) if finds_infinities() else nullcontext()
 
 
 _once: dict[Primitive, Callable[..., Any]] = {}
@@ -197,3 +255,30 @@ def add_tangents(tangents: Sequence[Any], primal: Any) -> Any:
     for tangent in tangents[1:]:
         total = ad.add_jaxvals(total, tangent)
     return total
+
+
+def register_search_for_nan(primitive: Primitive) -> None:
+    """Let `checkify.float_checks` report NaN in the results of a primitive."""
+    checkify = import_module("jax._src.checkify")
+
+    def rule(error: Any, enabled: Any, *operands: Any, **params: Any) -> tuple[Any, Any]:
+        found = primitive.bind(*operands, **params)
+        results = found if primitive.multiple_results else [found]
+        searched = [x for x in results if jnp.issubdtype(x.dtype, jnp.inexact)]
+        if searched:
+            error = checkify.check_nans(primitive, error, enabled, searched if primitive.multiple_results else found)
+        return error, found
+
+    checkify.error_checks[primitive] = rule
+
+
+def register_checked_as(primitive: Primitive, compute: Callable[..., Any]) -> None:
+    """Let checkify take `compute(*operands, **params)`, which consists of other primitives, in place of a primitive."""
+    checkify = import_module("jax._src.checkify")
+
+    def rule(error: Any, enabled: Any, *operands: Any, **params: Any) -> tuple[Any, Any]:
+        closed = jax.make_jaxpr(partial(compute, **params))(*operands)
+        error, found = checkify.checkify_jaxpr(closed, enabled, error, *operands)
+        return error, found if primitive.multiple_results else found[0]
+
+    checkify.error_checks[primitive] = rule

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from jsparse._compat import intended_infinities
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array, id_array, wide
@@ -36,7 +37,9 @@ def pool(x: TensorLike, graph_of: ArrayLike, size: int, reduction: str = "sum") 
     counts = jax.ops.segment_sum(jnp.ones(len(graph_of), jnp.int32), graph_of, size)
     counts = counts.reshape(size, *(1,) * (x.ndim - 1))
     if reduction == "max":
-        return jnp.where(counts > 0, jax.ops.segment_max(x, graph_of, size), 0)
+        with intended_infinities():  # of graphs without nodes
+            greatest = jax.ops.segment_max(x, graph_of, size)
+        return jnp.where(counts > 0, greatest, 0)
     sums = row_sums(wide(x), [graph_of], (size,))
     found = sums if reduction == "sum" else sums / jnp.maximum(counts, 1).astype(sums.dtype)
     return found.astype(x.dtype)
@@ -71,7 +74,8 @@ def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: i
         )
     if not size:  # JAX gathers nothing from an empty array
         return jnp.zeros((0, rows.shape[1]), dtype)
-    most = jax.lax.stop_gradient(jax.ops.segment_max(given, owner, size))
+    with intended_infinities():  # of graphs without nodes
+        most = jax.lax.stop_gradient(jax.ops.segment_max(given, owner, size))
     most = jnp.where(jnp.isfinite(most), most, 0)  # of a graph without nodes, or whose scores are all -inf
     is_node = (owner >= 0) & (owner < size)
     shifted = jnp.where(is_node, given - most.at[owner].get(mode="fill", fill_value=0), 0)

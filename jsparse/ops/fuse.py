@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 
 from jsparse import _compat
 from jsparse.primitives.fused import run_fused
@@ -49,4 +50,17 @@ def fuse(function: F) -> F:
         results = run_fused(_compat.without_constants(closed), [*leaves, *closed.consts])
         return jax.tree.unflatten(out_tree[-1], results)
 
-    return jax.jit(fused)  # type: ignore[return-value]
+    program = jax.jit(fused)
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not _compat.finds_infinities():
+            return program(*args, **kwargs)
+        # For a derivative, the program also returns statistics of rows, such as the maximum of an empty row.
+        with _compat.intended_infinities():
+            found = program(*args, **kwargs)
+        return jax.tree.map(lambda x: x * 1 if jnp.issubdtype(x.dtype, jnp.inexact) else x, found)  # JAX searches it
+
+    for name in ("lower", "trace", "eval_shape", "clear_cache"):
+        setattr(called, name, getattr(program, name))
+    return called  # type: ignore[return-value]

@@ -223,7 +223,13 @@ def _batched(closed: Any, axes: tuple[int | None, ...], size: int) -> Any:
     return _compat.without_constants(jax.make_jaxpr(function)(*avals))
 
 
-fused_p = _compat.make_primitive("jsparse_fused", _abstract, multiple_results=True)
+def _empty(*, closed: Any) -> list[float]:
+    """For each result, the value of an empty reduction: statistics of rows may be maxima."""
+    zeros = {e.outvars[0]: e.params["spec"].semiring.zero("float32") for e in closed.jaxpr.eqns if _reduces(e)}
+    return [0 if isinstance(v, _compat.Literal) else zeros.get(v, 0) for v in closed.jaxpr.outvars]
+
+
+fused_p = _compat.make_primitive("jsparse_fused", _abstract, multiple_results=True, empty=_empty)
 _compat.register_jvp(fused_p, _jvp)
 _compat.register_transpose(fused_p, _transpose)
 _compat.register_batching(fused_p, _batch)

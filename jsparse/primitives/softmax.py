@@ -181,7 +181,7 @@ def _batch(primitive: Any, operands: Sequence[Any], axes: Sequence[int | None], 
 
 
 softmax_p = _compat.make_primitive("jsparse_softmax", _abstract)
-logsumexp_p = _compat.make_primitive("jsparse_logsumexp", _abstract)
+logsumexp_p = _compat.make_primitive("jsparse_logsumexp", _abstract, empty=lambda **_: [-jnp.inf])
 _compat.register_jvp(softmax_p, _softmax_jvp)
 _compat.register_jvp(logsumexp_p, _logsumexp_jvp)
 _compat.register_batching(softmax_p, partial(_batch, softmax_p))

@@ -1,5 +1,8 @@
 """JAX's execution and debugging modes, numbers of compilations, and concurrent threads."""
 
+import subprocess
+import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -7,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import checkify
 
 import jsparse
 from jsparse import SparseTensor
@@ -59,6 +63,104 @@ def test_debug_nans(A):
         np.testing.assert_array_equal(thin @ bad, DENSE[1:2] @ X)
         with pytest.raises(FloatingPointError, match="nan"):
             jsparse.grad(lambda A: jnp.sqrt((A @ X) * 0 - 1).sum())(A)
+
+
+EMPTY_ROW = np.array([[1, 0, 2, 0], [0, 0, 0, 0], [0, 3, 0, 4], [1, 0, 0, 0]], np.float32)
+ONES = jnp.ones((4, 2))
+FINITE = {
+    "max": lambda A: A.max(1),
+    "min": lambda A: A.min(0),
+    "nanmax": lambda A: jsparse.nanmax(A, 1),
+    "logsumexp": lambda A: jnp.exp(jsparse.logsumexp(A, 1)),
+    "softmax": lambda A: jsparse.softmax(A).values,
+    "semiring": lambda A: jnp.where(EMPTY_ROW.any(1), jsparse.einsum("ij,j->i", A, X, semiring="max_times"), 0),
+    "aggregate": lambda A: jsparse.nn.aggregate(A, ONES, "max") + jsparse.nn.aggregate(A, ONES, "min"),
+    "pool": lambda A: jsparse.nn.pool((A @ X)[:, None], jnp.array([0, 0, 2, 2]), 4, "max"),
+    "attention_pool": lambda A: jsparse.nn.attention_pool(ONES, A @ X, jnp.array([0, 0, 2, 2]), 4),
+    "attention": lambda A: jsparse.sparse_attention(ONES * A.sum(), ONES, ONES, A),
+    "gat": lambda A: jsparse.nn.gat_conv(A, ONES * A.sum(), jnp.ones((2, 2, 3)), jnp.ones((2, 3)), jnp.ones((2, 3))),
+    "fused": lambda A: jsparse.fuse(lambda A: jsparse.softmax(A * 2, axis=1) @ X)(A),
+}
+
+
+@pytest.mark.parametrize("name", FINITE)
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_debug_infs_allows_maxima_of_nothing_on_the_way_to_finite_results(name, dynamic):
+    A, f = jsparse.asarray(EMPTY_ROW, dynamic=dynamic), FINITE[name]
+    gradient = jsparse.grad(lambda A: (f(A) * 1.5).sum())
+    expected = jax.jit(f)(A), jax.jit(gradient)(A).values
+    with jax.debug_infs(True):
+        np.testing.assert_allclose(f(A), expected[0], rtol=1e-6)
+        np.testing.assert_allclose(gradient(A).values, expected[1], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(jax.jit(gradient)(A).values, expected[1], rtol=1e-5, atol=1e-6)
+
+
+def test_debug_infs_finds_other_infinities(A):
+    with jax.debug_infs(True):
+        for f in (
+            lambda A: A @ jnp.full(4, 3e38),
+            lambda A: A * 3e38,
+            lambda A: (A * 3e38).max(1),
+            lambda A: jsparse.einsum("ij,j->i", A, jnp.full(4, jnp.finfo("float32").max), semiring="max_times"),
+            lambda A: jsparse.fuse(lambda A: jsparse.softmax(A) @ jnp.full(4, 3e38) * 9)(A),
+        ):
+            for wrapped in (f, jax.jit(f)):
+                with pytest.raises(FloatingPointError, match="inf"):
+                    wrapped(A)
+        with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+            jsparse.einsum("ij,j->i", A, X.at[0].set(jnp.nan), semiring="max_times")
+
+
+NAN = jnp.full(4, jnp.nan)
+FOUND = {
+    "divided by a number": ("division by zero", lambda A: A / 0.0),
+    "divided by entries": ("division by zero", lambda A: A / A.with_values(A.values * 0)),
+    "mapped": ("division by zero", lambda A: A.map(lambda v: 1 / (v - 1))),
+    "statement": ("division by zero", lambda A: jsparse.evaluate("y[i] = A[i,j] * x[j] / z", A=A, x=X, z=0.0)),
+    "fused": ("division by zero", lambda A: jsparse.fuse(lambda A: (A / 0.0) @ X)(A)),
+    "product": ("nan", lambda A: A @ NAN),
+    "maximum": ("nan", lambda A: jsparse.einsum("ij,j->i", A, NAN, semiring="max_times")),
+    "logarithm": ("nan", lambda A: A.map(jnp.log)),
+    "softmax": ("nan", lambda A: jsparse.softmax(A * jnp.inf)),
+    "logsumexp": ("nan", lambda A: jsparse.logsumexp(A.map(lambda v: jnp.inf * v) - A * jnp.inf, 1)),
+    "overflow": ("nan", lambda A: jsparse.einsum("ij,kj->ik", A.dynamic(nse=8), A, nse=1)),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_checkify_finds_nan_and_divisions_by_zero(A, name):
+    what, f = FOUND[name]
+    for wrapped in (f, jax.jit(f)):
+        error, _ = checkify.checkify(wrapped, errors=checkify.float_checks)(A)
+        assert what in error.get()
+        assert checkify.checkify(wrapped, errors=checkify.user_checks)(A)[0].get() is None
+
+
+def test_checkify_finds_nothing_in_sound_programs(A):
+    """Padding has the value 0, by which nothing is divided."""
+
+    def f(A, x):
+        inverse = A.map(lambda v: 1 / v)
+        greatest = jsparse.nn.aggregate(A, jnp.ones((4, 2)), "max")
+        return (A / inverse) @ x, jsparse.softmax(A).values, A.max(1), A.mean(0, stored=True), greatest, operations(A)
+
+    error, found = checkify.checkify(jax.jit(f), errors=checkify.float_checks)(A, X)
+    assert error.get() is None
+    np.testing.assert_allclose(found[0], DENSE**2 @ X, rtol=1e-6)
+
+
+def test_checkify_may_be_imported_late():
+    """Importing it takes long, so we do not. Our primitives become known to it at their next use."""
+    program = """
+        import jax, jax.numpy as jnp, numpy as np, sys, jsparse
+        A, f = jsparse.asarray(np.eye(3, dtype=np.float32)), jax.jit(lambda A: A @ jnp.full(3, jnp.nan))
+        f(A)
+        assert "jax._src.checkify" not in sys.modules
+        from jax.experimental import checkify
+        assert "nan" in checkify.checkify(lambda A: f(A) + A @ jnp.ones(3), errors=checkify.float_checks)(A)[0].get()
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_no_tracer_leaks(A):
