@@ -262,7 +262,7 @@ def plan_einsum(
         as_operand(x, partial("operand {} of '{}'".format, n, subscripts), subscripts) for n, x in enumerate(operands)
     ]
     given, requested = signatures(subscripts, taken, out_format)
-    request = Request(requested, nse, preferred, None, schedules, _has_kernels())
+    request = Request(requested, nse, preferred, None, schedules, _has_kernels(), jax.config.read("jax_enable_x64"))
     names = [f"operand {n}" for n in range(len(taken))]
     return Planned(_of_einsum, (subscripts, given, request, semiring), names, taken, out_format)
 
@@ -299,7 +299,7 @@ def plan_statement(
     every = {**tensors, **more}
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     given, requested = signatures(text, operands, out_format)
-    request = Request(requested, nse, preferred, shape, schedules, _has_kernels())
+    request = Request(requested, nse, preferred, shape, schedules, _has_kernels(), jax.config.read("jax_enable_x64"))
     return Planned(_of_statement, (text, statement, given, request, semiring), names, operands, out_format)
 
 

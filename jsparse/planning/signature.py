@@ -175,6 +175,7 @@ class Request:
         schedules: the prescribed steps of kernels: one schedule for a single kernel, or a schedule or None for each
             term. Empty if the scheduler decides everything.
         has_kernels: whether the program runs kernels, whose loops may take less time after an operand is sorted.
+        x64: whether JAX keeps 64-bit dtypes, which decides to what dtype operands and numbers promote.
     """
 
     output: OutputRequest = None
@@ -183,6 +184,7 @@ class Request:
     shape: tuple[int, ...] | None = None
     schedules: tuple[Schedule | None, ...] = ()
     has_kernels: bool = True
+    x64: bool = False
 
 
 @dataclass(frozen=True, eq=False)

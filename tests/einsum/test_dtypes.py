@@ -1,6 +1,7 @@
 """All dtypes: promotion of operands, errors of sums, and the arithmetic of integers and bools."""
 
 import itertools
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -271,3 +272,23 @@ def test_explain_takes_the_preferred_dtype():
     ):
         (part,) = shown.parts
         assert [tensor.dtype for tensor in part.plan.problem.tensors] == ["int32", "int8", "int8"]
+
+
+def test_a_plan_made_without_64_bits_is_not_used_with_them():
+    """Plans and kernels are remembered by what operands are; outside of `enable_x64` they are planned in 32 bits."""
+    with jax.enable_x64(True):
+        near_one = 1 + 1e-12
+        tensors = [jsparse.asarray(np.eye(n) * near_one) for n in (3, 4)]
+        x = jnp.ones(3)
+    for wide in (False, True):
+        with jax.enable_x64(wide), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # JAX warns of dtypes that it narrows
+            found = [
+                jsparse.einsum("ij,j->i", tensors[0], x),
+                jsparse.evaluate("y[i] = A[i,j] * x[j] + A[i,j] * x[i]", A=tensors[0], x=x) / 2,
+                *(jsparse.einsum("ij,jk->ik", A, A).values for A in tensors),
+            ]
+    for y in found[:2]:
+        np.testing.assert_array_equal(y, np.full(3, near_one), strict=True)
+    for y in found[2:]:
+        np.testing.assert_array_equal(y, np.full(len(y), near_one * near_one), strict=True)

@@ -111,12 +111,13 @@ class _Stages:
         self.stage = "plan of the program"
         with jax.enable_x64(program.needs_x64), unoptimised():
             planned, drawn = program.planned(jax.device_put)
-        work = planned.plan.result
+            plan = planned.plan
+        work = plan.result
         specs = [term.spec for term in work.terms]
         if through_jax:
             self.stage = "evaluate"
             check_result(program, program.run())
-        if None in specs or len(planned.plan.instructions) > 1:
+        if None in specs or len(plan.instructions) > 1:
             return
         arrays = [_arrays(drawn, term, planned.operands) for term in work.terms]
         self.stage = "problem"
@@ -134,8 +135,9 @@ class _Stages:
         with jax.enable_x64(program.needs_x64), unoptimised():
             operands, out = program.arguments(jax.device_put)
             planned = plan_einsum(program.subscripts, operands, out, semiring=program.ring)
-        work = planned.plan.result
-        spec = work.terms[0].spec if len(planned.plan.instructions) == 1 else None
+            plan = planned.plan
+        work = plan.result
+        spec = work.terms[0].spec if len(plan.instructions) == 1 else None
         if through_jax or spec is None:
             self.stage = "einsum"
             check_result(program, program.run())

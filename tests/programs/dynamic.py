@@ -166,7 +166,10 @@ def function_of(programs: list[Program | Evaluation], how: Dynamic):
 
 
 def _is_new(program: Program | Evaluation) -> bool:
-    return program.has_new_pattern if isinstance(program, Program) else program.is_sparse
+    """Whether the result may have a new pattern: by default, or because a format is requested."""
+    if isinstance(program, Program):
+        return program.has_new_pattern
+    return program.is_sparse or (isinstance(program.out_format, str) and program.out_format != "dense")
 
 
 def _filled(program: Program | Evaluation) -> np.ndarray:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def main() -> int:
     stop = options.start + options.count
     blocks = [range(first, min(first + BLOCK, stop)) for first in range(options.start, stop, BLOCK)]
     failures = 0
+    print(f"programs {options.start:,} to {stop - 1:,} of seed {options.seed}")
     with tqdm(total=options.count, unit="program", mininterval=1, dynamic_ncols=True) as bar:
         for first in range(0, len(blocks), BLOCKS_EACH * options.jobs):
             for done, messages in _results(options, blocks[first : first + BLOCKS_EACH * options.jobs]):
@@ -62,7 +64,7 @@ def main() -> int:
                     bar.write(message)
                 bar.update(done)
                 bar.set_postfix(failures=failures, refresh=False)
-    print(f"{bar.n:,} programs, {failures:,} failures")
+    print(f"{bar.n:,} programs of seed {options.seed}, {failures:,} failures")
     return 1 if failures else 0
 
 
@@ -87,7 +89,8 @@ def _results(options: argparse.Namespace, blocks: list[range]) -> Iterator[tuple
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000, help="the number of programs")
-    parser.add_argument("--seed", type=int, default=0, help="the seed of all programs")
+    today = int(date.today().strftime("%Y%m%d"))
+    parser.add_argument("--seed", type=int, default=today, help="the seed of all programs, by default today's date")
     parser.add_argument("--start", type=int, default=0, help="the number of the first program")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--thorough", action="store_true", help="run each program in several ways, like the tests")

@@ -78,8 +78,11 @@ class _Product(Draw):
         self.largest = LARGER if operands <= 2 and is_narrow else LARGEST[operands]
 
     def term(self, letters: Sequence[str], shared: int) -> str:
-        """The indices of a sparse operand, mostly from the first `shared` letters, so that operands share indices."""
-        order = self.choice((1, 2, 3, 4, 5, 6), (0.2, 0.45, 0.2, 0.08, 0.04, 0.03))
+        """The indices of a sparse operand, mostly from the first `shared` letters, so that operands share indices.
+
+        A scalar has none.
+        """
+        order = self.choice((1, 2, 3, 4, 5, 6, 0), (0.2, 0.45, 0.2, 0.08, 0.03, 0.02, 0.02))
         left = list(self.rng.permutation(list(letters[: max(shared, order)])))
         found: list[str] = []
         for _ in range(order):

@@ -56,6 +56,8 @@ class SparseOperand:
     def array(self) -> np.ndarray:
         """The dense array of the same entries."""
         dense = np.zeros(self.shape, exact_dtype(self.dtype))
+        if not self.shape:
+            return np.asarray(dense + sum(self.values))
         np.add.at(dense, tuple(np.array(row, int) for row in self.coords), np.array(self.values, dense.dtype))
         return dense
 
@@ -68,7 +70,7 @@ class SparseOperand:
 
     def tensor(self) -> jsparse.SparseTensor:
         """The operand."""
-        coords = np.array(self.coords, np.int64).reshape(len(self.shape), -1)
+        coords = np.array(self.coords, np.int64).reshape(len(self.shape), len(self.values))
         return jsparse.SparseTensor.from_coords(coords, np.array(self.values, self.dtype), self.shape, self.format)
 
     def taken(self, tensor: jsparse.SparseTensor) -> object:

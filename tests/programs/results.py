@@ -55,7 +55,7 @@ def check_assembled(got: jsparse.SparseTensor, want: np.ndarray, requested: str 
         numbers = np.ravel_multi_index(tuple(rows[order]), [want.shape[d] for d in order]) if want.size else rows[0]
         assert (np.diff(numbers) > 0).all(), "coordinates repeat or are out of order"
     np.testing.assert_array_equal(np.asarray(values), want[tuple(rows)])
-    left = want != empty
+    left = np.asarray(want != empty)
     left[tuple(rows)] = False
     assert not left.any(), f"not stored: {np.argwhere(left)[:5].tolist()}"
 

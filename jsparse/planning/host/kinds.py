@@ -74,7 +74,7 @@ def kind_of(signatures: Sequence[Signature], request: Request, stored: Sequence[
     )  # fmt: skip
     dense = tuple((x.shape, x.dtype, x.weak, x.is_bare, x.is_relation, x.same) for x in signatures)
     output = None if isinstance(request.output, PatternRef) else request.output
-    return patterns, dense, output, request.dtype, request.shape
+    return patterns, dense, output, request.dtype, request.shape, request.x64
 
 
 def run_by_kind(
