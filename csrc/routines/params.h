@@ -3,10 +3,10 @@
 //   [0] version     1
 //   [1] flags       1: index arrays are int64 (else int32)
 //                   2: order, starts, slots and positions are int64 (else int32)
-//                   4: the coordinates given are int64 (else int32)
+//                   4: the coordinates given, and what is drawn or numbered, are int64 (else int32)
 //                   8: every buffer but this has a leading batch axis
 //   [2] batch       number of members of the batch; 1 if there is no batch axis
-//   [3] inputs      number of inputs of each member (assemble), else 0
+//   [3] inputs      number of inputs of each member (assemble, number), else 0
 //   [4] nse         number of slots
 //   [5] bytes       size of a component of an element: 1, 2, 4 or 8 (nonzero, swap), else 0
 //   [6] kind        type of the elements: 0 integers or booleans, 1 floating, 2 complex (nonzero, swap), else 0
@@ -18,6 +18,8 @@
 //   assemble   coords [ndim, inputs]; arrays..., order [inputs], starts [nse + 1], slots [inputs]
 //   expand     arrays...; coords [ndim, nse]
 //   nonzero    elements [...]; arrays..., positions [nse]
+//   draw       key [2] uint32, sizes [rows]; numbers [rows, count]: the dimensions have the sizes rows, count
+//   number     leading [...], numbers [inputs]; slots [inputs], kept [nse]: the dimension has the size of the range
 //   swap       elements [..., rows, columns]; elements [..., columns, rows]
 //   validate   arrays...; faults [] int32
 //   check      arrays...; faults [] int32, arrays...: fails if there is a fault other than overflow; copies the arrays

@@ -1,14 +1,17 @@
 // Conversions inside XLA programs, on index arrays that only exist at run time. params.h lists their buffers.
+#include <array>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "arrays/number.h"
 #include "arrays/swap_axes.h"
 #include "assembly/assemble.h"
 #include "levels/expand.h"
 #include "levels/validate.h"
+#include "random/draw.h"
 #include "routines/batch.h"
 #include "routines/ordered_assembly.h"
 #include "routines/unordered_assembly.h"
@@ -157,6 +160,31 @@ void swap_one(Context* ctx, const Call& call, int64_t member) {
   swap_axes(ctx, call.at(1, member, bytes), call.at(2, member, bytes), batch, sizes[0], sizes[1], p.element.size());
 }
 
+// Returns the sizes of the first two dimensions, 0 for those that a layout lacks.
+std::array<int64_t, 2> first_sizes(const Layout& layout) {
+  std::array<int64_t, 2> sizes = {0, 0};
+  for (const LevelOf& level : layout.levels) {
+    if (level.dim < 2) sizes[static_cast<size_t>(level.dim)] = level.size;
+  }
+  return sizes;
+}
+
+void draw_one(Context* ctx, const Call& call, int64_t member) {
+  const bool wide = call.params.wide_coordinates;
+  const int64_t bytes = wide ? 8 : 4;
+  const auto [rows, count] = first_sizes(call.params.layout);
+  const auto* const key = reinterpret_cast<const uint32_t*>(call.at(1, member, 8));
+  draw(ctx, {key, wide, call.at(2, member, rows * bytes), call.at(3, member, rows * count * bytes), rows, count});
+}
+
+void number_one(Context*, const Call& call, int64_t member) {
+  const Params& p = call.params;
+  const int64_t bytes = p.wide_coordinates ? 8 : 4, leading = call.length(1), input_bytes = p.inputs * bytes;
+  number({p.wide_coordinates, first_sizes(p.layout)[0], call.at(1, member, leading * bytes), leading,
+          call.at(2, member, input_bytes), p.inputs, call.at(3, member, input_bytes), call.at(4, member, p.nse * bytes),
+          p.nse});
+}
+
 using One = void (*)(Context*, const Call&, int64_t member);
 
 template <One one, bool only_read, bool dense_input = false>
@@ -225,6 +253,8 @@ Kernel find_routine(const char* name) {
   if (std::strcmp(name, "assemble") == 0) return routine<assemble_one, false>;
   if (std::strcmp(name, "expand") == 0) return routine<expand_one, true>;
   if (std::strcmp(name, "nonzero") == 0) return routine<nonzero_one, false, true>;
+  if (std::strcmp(name, "draw") == 0) return routine<draw_one, true>;
+  if (std::strcmp(name, "number") == 0) return routine<number_one, true>;
   if (std::strcmp(name, "swap") == 0) return routine<swap_one, true, true>;
   if (std::strcmp(name, "check") == 0) return check;
   if (std::strcmp(name, "validate") == 0) return routine<validate_one, true>;

@@ -11,13 +11,13 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import host_array
-from jsparse.convert.coordinate_creation import from_coords
 from jsparse.convert.dynamic_creation import index_like
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.graph.graphs import Graph, as_graph, index_arrays, like
 from jsparse.ops.relocation.operands import as_integer
-from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.primitives.routine import assemble, drawn, numbered
+from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 CSR = Format.of("csr", 2)
@@ -101,59 +101,36 @@ def _seeds(seeds: Any, nodes: int) -> jax.Array:
     return jnp.where((numbers >= 0) & (numbers < nodes), numbers, nodes)
 
 
+def _key_words(key: Any) -> jax.Array:
+    """The two words of a key. For a key of another generator than Threefry, they are random bits.
+
+    Raises the errors of jax.random for anything else than one key.
+    """
+    words = jax.random.key_data(key)
+    return words if words.shape == (2,) else jax.random.bits(key, (2,), np.uint32)
+
+
 @partial(jax.jit, static_argnames="fanout")
 def _sampled(
     key: jax.Array, pointers: jax.Array, columns: jax.Array, values: jax.Array, seeds: jax.Array, *, fanout: int
 ) -> NeighborSample:
-    nodes, count = pointers.shape[0] - 1, seeds.shape[0]
-    if not columns.shape[0]:  # there is nothing to gather from
-        columns, values = jnp.full(1, nodes, columns.dtype), jnp.zeros(1, values.dtype)
-    row = jnp.minimum(seeds, max(nodes - 1, 0))
-    start = pointers[row]
-    degrees = jnp.where(seeds < nodes, pointers[row + 1] - start, 0) if nodes else jnp.zeros_like(start)
-    chosen = _distinct(key, degrees, fanout)
-    position = start[:, None] + chosen
-    exists = (chosen < degrees[:, None]) & (position < columns.shape[0])
-    source = columns.at[position].get(mode="fill", fill_value=nodes)
-    source = jnp.where(exists, source, nodes).reshape(-1)
-    slots, numbers = _numbered(seeds, source, nodes, count + min(count * fanout, nodes))
-    target = jnp.repeat(jnp.arange(count, dtype=slots.dtype), fanout, total_repeat_length=count * fanout)
-    weights = values.at[position.reshape(-1)].get(mode="fill", fill_value=0)
-    coords = jnp.stack([target, slots])
-    graph = from_coords(coords, weights, (count, numbers.shape[0]), CSR, nse=count * fanout)
-    return NeighborSample(graph, numbers)
+    """Sample entries of some rows. Routines draw and number, since XLA takes long to compile random bits and sorts."""
+    nodes, count, edges = pointers.shape[0] - 1, seeds.shape[0], columns.shape[0]
+    start, end = (jnp.minimum(pointers.at[seeds + n].get(mode="clip"), edges) for n in range(2))
+    sizes = end - start  # 0 out of range, where both are the last pointer
+    chosen = drawn(_key_words(key), sizes, fanout)
+    position = jnp.where(chosen < sizes[:, None], start[:, None] + chosen, edges).reshape(-1)
+    source = _entries(columns, position, nodes)
+    slots, numbers = numbered(seeds.astype(source.dtype), source, nodes, count + min(count * fanout, nodes))
+    target = jax.lax.broadcasted_iota(slots.dtype, (count, fanout), 0).reshape(-1)
+    type_ = dynamic_type((count, numbers.shape[0]), CSR, count * fanout)
+    made = assemble(jnp.stack([target, slots]), type_)  # entries without a slot come last
+    weights = _entries(values, position[made.order], 0)
+    return NeighborSample(SparseTensor._unchecked(weights, DynamicPattern(type_, made.arrays)), numbers)
 
 
-def _distinct(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
-    """Draw `count` distinct numbers below each of the `sizes` (n,). Where a size is at most `count`, take 0, 1, ….
-
-    For j = 0, …, count - 1, a random number t from 0 to u = size - count + j joins the set. If t is in the
-    set already, u joins the set instead.
-    """
-
-    def draw(j: jax.Array, chosen: jax.Array) -> jax.Array:
-        most = jnp.maximum(sizes - count + j, 0).astype(sizes.dtype)
-        number = jax.random.randint(jax.random.fold_in(key, j), sizes.shape, 0, most + 1, sizes.dtype)
-        repeated = (chosen == number[:, None]).any(axis=1)
-        return chosen.at[:, j].set(jnp.where(repeated, most, number))
-
-    chosen = jax.lax.fori_loop(0, count, draw, jnp.full((*sizes.shape, count), -1, sizes.dtype))
-    return jnp.where(sizes[:, None] > count, chosen, jnp.arange(count, dtype=sizes.dtype))
-
-
-def _numbered(seeds: jax.Array, source: jax.Array, nodes: int, slots: int) -> tuple[jax.Array, jax.Array]:
-    """Number the seeds, then each other source once. Returns each source's slot (-1 in padding), each slot's node."""
-    both = jnp.concatenate([seeds.astype(source.dtype), source])
-    own = jnp.arange(both.shape[0])
-    # Of equal nodes the first one in a stable order stands for all of them.
-    order = jnp.argsort(both, stable=True)
-    ascending = both[order]
-    begins = jnp.concatenate([jnp.ones(min(1, len(own)), bool), ascending[1:] != ascending[:-1]])
-    first = order[jax.lax.cummax(jnp.where(begins, own, 0))]
-    stands = jnp.zeros_like(own).at[order].set(first)
-    is_new = (stands == own) & (own >= seeds.shape[0]) & (both < nodes)
-    place = jnp.where(is_new, seeds.shape[0] + jnp.cumsum(is_new) - 1, own)
-    numbers = jnp.full(slots, nodes, source.dtype).at[: seeds.shape[0]].set(both[: seeds.shape[0]])
-    numbers = numbers.at[jnp.where(is_new, place, slots)].set(both, mode="drop")
-    own_slots = jnp.where(both < nodes, place[stands], -1)[seeds.shape[0] :]
-    return own_slots.astype(source.dtype), numbers
+def _entries(x: jax.Array, at: jax.Array, other: int) -> jax.Array:
+    """Read elements of `x`, or `other` where `at` is its length."""
+    if not x.shape[0]:
+        return jnp.full(at.shape, other, x.dtype)
+    return x.at[at].get(mode="fill", fill_value=other, wrap_negative_indices=False)

@@ -21,7 +21,7 @@ from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.signature import element_code, encoded
 from jsparse.errors import DTypeError, LeafError, LinearityError
-from jsparse.formats import DynamicType
+from jsparse.formats import DynamicType, Format, default_format
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.free_transposes import after_transposes, transposed
 from jsparse.primitives.host import is_on_host, run_routine
@@ -29,6 +29,7 @@ from jsparse.primitives.kernel import custom_call, run_call
 from jsparse.settings import config
 
 Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
+DENSE, VECTOR = Format.dense(2), default_format(1)
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,37 @@ def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:
     x = jax.lax.stop_gradient(x)
     results = (*array_results(type_), ((type_.nse,), slots_dtype(type_, x.size)))
     return tuple(_bind("nonzero", parameters(type_, element=np.dtype(x.dtype)), (x,), results)[:-1])
+
+
+def drawn(key: Any, sizes: Any, count: int) -> Any:
+    """Draw `count` distinct random numbers below each of the `sizes` (n,). Sizes up to `count` give 0, 1, …, count - 1.
+
+    Every set is equally likely. The numbers depend on the key and on the row alone, and not on the platform.
+
+    Args:
+        key: (2,) the words of a key, uint32.
+    """
+    type_ = DynamicType((sizes.shape[0], count), DENSE, sizes.shape[0] * count)
+    dtype = np.dtype(sizes.dtype)
+    return _bind("draw", parameters(type_, coordinates=dtype), (key, sizes), ((type_.shape, dtype),))[0]
+
+
+def numbered(leading: Any, numbers: Any, size: int, room: int) -> tuple[Any, Any]:
+    """Give each distinct number in [0, size) a slot, in the order in which they occur.
+
+    Args:
+        leading: (k,) the numbers of the first k slots, which may be repeated. Other slots have distinct numbers.
+        numbers: (n,) further numbers, of the same dtype.
+        room: the number of slots, at least k.
+
+    Returns:
+        slots: (n,) the first slot of each of the `numbers`, -1 where it is out of range or there is no room.
+        kept: (room,) the number in each slot, `size` where there is none.
+    """
+    inputs, dtype = numbers.shape[0], np.dtype(numbers.dtype)
+    params = parameters(DynamicType((size,), VECTOR, room), inputs=inputs, coordinates=dtype)
+    slots, kept = _bind("number", params, (leading, numbers), (((inputs,), dtype), ((room,), dtype)))
+    return slots, kept
 
 
 def swapped(x: Any) -> Any:

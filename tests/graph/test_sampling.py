@@ -81,6 +81,34 @@ def test_rows_are_independent():
     assert abs(share - 1 / 6) < 0.03
 
 
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_keys_of_each_generator(impl):
+    A = jsparse.asarray(adjacency(nodes=12, density=0.6)).dynamic()
+    first, second = jax.random.split(jax.random.key(3, impl=impl))
+    found = [sampled(key, A, np.arange(3), 3).graph.todense() for key in (first, first, second)]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert (found[0] != found[2]).any()
+
+
+def test_a_key_of_numbers_is_the_same_key():
+    A = jsparse.asarray(adjacency(nodes=12, density=0.6)).dynamic()
+    old, new = (graph.sample_neighbors(key, A, [3, 4], 2) for key in (jax.random.PRNGKey(5), jax.random.key(5)))
+    np.testing.assert_array_equal(old.nodes, new.nodes)
+    with pytest.raises((TypeError, ValueError), match="single key"):
+        graph.sample_neighbors(jax.random.split(KEY), A, [3, 4], 2)
+
+
+@pytest.mark.parametrize("backend", ["xla", "interpret"])
+def test_samples_do_not_depend_on_the_backend(backend):
+    A = jsparse.asarray(adjacency(nodes=12, density=0.6)).dynamic(150)
+    seeds = np.array([2, 5, 5, 12, 0], np.int32)
+    want = sampled(KEY, A, seeds, 3)
+    with jsparse.config(backend=backend):
+        found = sampled(KEY, A, seeds, 3)
+    np.testing.assert_array_equal(found.nodes, want.nodes)
+    np.testing.assert_array_equal(dense(found.graph), dense(want.graph))
+
+
 def test_gradients():
     a = adjacency(nodes=12, density=0.6)
     for A in (jsparse.asarray(a), jsparse.asarray(a).dynamic(150)):

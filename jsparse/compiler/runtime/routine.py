@@ -15,19 +15,21 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.signature import BufferType, fixed
+from jsparse.compiler.signature import BufferType, Length, fixed
 from jsparse.errors import JsparseError
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.formats.levels import DENSE, kind_of_code
 
-RoutineName: TypeAlias = Literal["assemble", "check", "expand", "nonzero", "swap", "validate"]
+RoutineName: TypeAlias = Literal["assemble", "check", "draw", "expand", "nonzero", "number", "swap", "validate"]
 
 TITLES: dict[RoutineName, str] = {
     "assemble": "coordinates become index arrays",
     "check": "index arrays are checked",
+    "draw": "distinct random numbers are drawn",
     "expand": "index arrays become coordinates",
     "nonzero": "the nonzeros of an array become index arrays",
+    "number": "numbers are replaced by numbers from 0 on",
     "swap": "two dimensions of an array are exchanged",
     "validate": "faults of index arrays are found",
 }
@@ -112,9 +114,9 @@ def parameters(
     """Encode the parameters of a routine on patterns of a type.
 
     Args:
-        inputs: the number of coordinate tuples to assemble.
+        inputs: how many coordinate tuples are assembled, or how many integers are numbered.
         element: the dtype of a dense array's elements.
-        coordinates: the dtype of the coordinates.
+        coordinates: the dtype of the coordinates, or of the integers that are drawn or numbered.
     """
     flags = WIDE_INDEX * (type_.index_dtype.itemsize == 8) | WIDE_SLOTS * (slots_dtype(type_, inputs).itemsize == 8)
     flags |= WIDE_COORDINATES * (coordinates is not None and coordinates.itemsize == 8)
@@ -141,7 +143,7 @@ class Parameters:
     Attributes:
         flags: the widths of index arrays, slots and coordinates, and whether there is a batch axis.
         batch: the size of the batch.
-        inputs: the number of coordinate tuples to assemble.
+        inputs: how many coordinate tuples are assembled, or how many integers are numbered.
         type: the type of the pattern.
         element_bytes: the size in bytes of the elements of a dense array.
     """
@@ -190,6 +192,12 @@ class Parameters:
             case "assemble":
                 found = [fixed(slots, self.inputs), fixed(slots, nse + 1), fixed(slots, self.inputs)]
                 return [fixed(given, ndim, self.inputs)], [*arrays, *found]
+            case "draw":
+                shape = self.type.shape[:2]
+                return [fixed("uint32", 2), fixed(given, *shape[:1])], [fixed(given, *shape)]
+            case "number":
+                leading = BufferType(given, (Length(0, "leading"),))
+                return [leading, fixed(given, self.inputs)], [fixed(given, self.inputs), fixed(given, nse)]
             case "expand":
                 return arrays, [fixed(self.index_dtype, ndim, nse)]
             case "nonzero":

@@ -16,7 +16,8 @@ from jsparse.compiler.runtime.routine import Parameters, Routine
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
-from jsparse.primitives.portable.assembly import Assembly, assembled, sorted_distinct
+from jsparse.primitives.portable.assembly import Assembly, assembled, differs, sorted_distinct
+from jsparse.primitives.portable.drawn import draw
 from jsparse.primitives.portable.expand import expand
 from jsparse.primitives.portable.faults import find_faults
 
@@ -38,6 +39,10 @@ def run_portable(
         match routine.name:
             case "assemble":
                 return _assemble(operands[0], type_)
+            case "draw":
+                return (draw(operands[0], operands[1], type_.shape[1]),)
+            case "number":
+                return _number(operands[0], operands[1], type_)
             case "expand":
                 return (_expand(operands, type_),)
             case "nonzero":
@@ -136,3 +141,24 @@ def _is_nonzero(x: jax.Array) -> jax.Array:
         return x != 0
     bits = lax.bitcast_convert_type(x, np.dtype(f"uint{8 * x.dtype.itemsize}"))
     return bits << 1 != 0
+
+
+def _number(leading: jax.Array, numbers: jax.Array, type_: DynamicType) -> tuple[jax.Array, jax.Array]:
+    """Number the integers below the size of the type: the slot of each of the `numbers`, and the number in each slot.
+
+    The leading numbers have the first slots. Of equal numbers the first one in a stable order stands for all of them.
+    """
+    (size,), first = type_.shape, leading.shape[0]
+    both = jnp.concatenate([leading, numbers])
+    inputs = lax.iota(np.int32, both.shape[0])
+    both = jnp.where((both >= 0) & (both < size), both, size)
+    if not both.shape[0]:
+        return numbers, jnp.full(type_.nse, size, both.dtype)
+    ascending, order = lax.sort((both, inputs), num_keys=1, is_stable=True)
+    begins = (inputs == 0) | differs([ascending])
+    stands = jnp.zeros_like(inputs).at[order].set(order[lax.cummax(jnp.where(begins, inputs, 0))])
+    is_new = (stands == inputs) & (inputs >= first) & (both < size)
+    slot = jnp.where(is_new, first + lax.cumsum(is_new.astype(inputs.dtype)) - 1, inputs)
+    kept = jnp.full(type_.nse, size, both.dtype).at[jnp.where(is_new | (inputs < first), slot, type_.nse)]
+    slots = jnp.where((both < size) & (slot[stands] < type_.nse), slot[stands], -1)
+    return slots[first:].astype(numbers.dtype), kept.set(both, mode="drop")
