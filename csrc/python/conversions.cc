@@ -17,6 +17,7 @@
 #include "execution/host_executor.h"
 #include "levels/expand.h"
 #include "levels/level_reader.h"
+#include "levels/locate.h"
 #include "levels/positions.h"
 #include "levels/validate.h"
 #include "python/host_arrays.h"
@@ -253,6 +254,25 @@ py::list expand_arrays(const std::vector<py::array>& arrays, const std::vector<L
   return out;
 }
 
+// Returns the slot of each point as int64 if there are too many slots for int32.
+py::array locate_points(const std::vector<py::array>& arrays, const std::vector<LevelTuple>& levels, int64_t nse,
+                        const std::vector<py::array>& points) {
+  const Layout layout = layout_of(levels, true);
+  const IndexArrays given = given_arrays(layout, arrays);
+  std::vector<Key> by_dim(points.size());
+  const std::vector<Key> by_level = keys_of(points, layout);
+  for (size_t l = 0; l < by_level.size(); ++l) by_dim[static_cast<size_t>(layout.levels[l].dim)] = by_level[l];
+  const int64_t count = points[0].shape(0);
+  const bool wide = nse > kNarrow;
+  const py::array slots = make_array(index_type(wide), count);
+  void* to = const_cast<void*>(slots.data());
+  {
+    py::gil_scoped_release nogil;
+    on_host([&](Context* ctx) { locate(ctx, layout, given, nse, by_dim, count, to, wide); });
+  }
+  return slots;
+}
+
 int32_t faults(const std::vector<py::array>& arrays, const std::vector<LevelTuple>& levels, int64_t slots) {
   const Layout layout = layout_of(levels, true);
   const IndexArrays given = given_arrays(layout, arrays);
@@ -276,6 +296,7 @@ void define_conversions(py::module_& m) {
   m.def("assemble", &assemble, py::arg("rows"), py::arg("levels"), py::arg("sorted_suffix") = 0);
   m.def("accumulate", &accumulate, py::arg("rows"), py::arg("levels"), py::arg("values"));
   m.def("expand", &expand_arrays, py::arg("arrays"), py::arg("levels"), py::arg("nse"), py::arg("wanted"), py::arg("wide"));
+  m.def("locate", &locate_points, py::arg("arrays"), py::arg("levels"), py::arg("nse"), py::arg("points"));
   m.def("faults", &faults, py::arg("arrays"), py::arg("levels"), py::arg("slots") = kUnknown);
   m.def("transpose", &transpose, py::arg("keys"), py::arg("size"), py::arg("rows"), py::arg("pointers"));
   m.def("routine", &routine, py::arg("name"));

@@ -7,6 +7,7 @@ namespace jsparse {
 
 void define_conversions(pybind11::module_& m);
 void define_values(pybind11::module_& m);
+void define_segments(pybind11::module_& m);
 void define_selection(pybind11::module_& m);
 
 }  // namespace jsparse

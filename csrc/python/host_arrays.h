@@ -34,6 +34,27 @@ inline py::array make_array(const py::dtype& type, int64_t n) {
   return py::array(type, std::vector<py::ssize_t>{n}, std::vector<py::ssize_t>{type.itemsize()}, data.release(), owner);
 }
 
+// Returns a new array of zeros, aligned as `make_array` aligns. A large array gets its memory when it is written to. It
+// is in huge pages if about `writes` places are written to and these need so many small pages that huge ones are faster.
+inline py::array make_zeros(const py::dtype& type, const std::vector<py::ssize_t>& shape, int64_t writes) {
+  constexpr size_t kAlign = 64, kSparse = size_t{1} << 17;  // bytes: to clear them takes about as long as a fault
+  int64_t bytes = type.itemsize();
+  for (const py::ssize_t size : shape) {
+    if (__builtin_mul_overflow(bytes, std::max<py::ssize_t>(size, 1), &bytes) || bytes > kFar) throw std::bad_alloc();
+  }
+  if (exceeds_memory(static_cast<size_t>(bytes))) throw std::bad_alloc();
+  const size_t room = static_cast<size_t>(bytes) + kAlign;
+  std::unique_ptr<void, void (*)(void*)> data(std::calloc(room, 1), std::free);
+  if (data == nullptr) throw std::bad_alloc();
+  if (static_cast<size_t>(writes) >= room / kSparse) advise_huge_pages(data.get(), room);
+  void* aligned = data.get();
+  size_t space = room;
+  std::align(kAlign, static_cast<size_t>(bytes), aligned, space);
+  const py::capsule owner(data.get(), [](void* memory) { std::free(memory); });
+  static_cast<void>(data.release());
+  return py::array(type, shape, aligned, owner);
+}
+
 inline bool contiguous(const py::array& a) { return (a.flags() & py::array::c_style) != 0; }
 
 // Returns whether a contiguous vector of integers is int64. It throws for types other than int32 and int64, and for

@@ -319,6 +319,7 @@ PYBIND11_MODULE(_native, m) {
   define_coordinates(m);
   define_conversions(m);
   define_values(m);
+  define_segments(m);
   define_selection(m);
 }
 

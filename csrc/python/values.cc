@@ -1,19 +1,39 @@
 // Functions of values on host arrays: the elements of a dense array that are not zero, permutations, and the images
 // from which digests are made.
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "arrays/fingerprint.h"
 #include "arrays/nonzero.h"
 #include "execution/host_executor.h"
 #include "python/conversions.h"
 #include "python/host_arrays.h"
+#include "sort/key.h"
 
 namespace jsparse {
 namespace {
+
+struct Sixteen {
+  uint64_t a, b;
+};
+
+// Calls f with an item of that size. Returns false if there is none.
+template <class F>
+bool for_items(int64_t bytes, const F& f) {
+  if (bytes == 1) f(uint8_t{});
+  else if (bytes == 2) f(uint16_t{});
+  else if (bytes == 4) f(uint32_t{});
+  else if (bytes == 8) f(uint64_t{});
+  else if (bytes == 16) f(Sixteen{});
+  else return false;
+  return true;
+}
 
 Element element_of(const py::array& x, const std::string& kind) {
   const bool complex = kind == "complex";
@@ -65,12 +85,7 @@ py::tuple compress_rows(const py::array& x, const Element& element, int64_t rows
       });
     });
   };
-  struct Sixteen { uint64_t a, b; };
-  if (size == 1) fill(uint8_t{});
-  else if (size == 2) fill(uint16_t{});
-  else if (size == 4) fill(uint32_t{});
-  else if (size == 8) fill(uint64_t{});
-  else fill(Sixteen{});
+  for_items(size, fill);
   return py::make_tuple(pointers, columns, values);
 }
 
@@ -108,17 +123,10 @@ py::array take(const py::array& values, const py::array& indices) {
       const auto with = [&](const auto* index) {
         for (int64_t i = 0; i < n; ++i) ok &= index[i] < size;
         if (!ok) return;
-        const auto items = [&](auto item) {
+        ok = for_items(bytes, [&](auto item) {
           using Item = decltype(item);
           take_items(ctx, static_cast<const Item*>(from), index, n, static_cast<Item*>(to));
-        };
-        struct Sixteen { uint64_t a, b; };
-        if (bytes == 1) items(uint8_t{});
-        else if (bytes == 2) items(uint16_t{});
-        else if (bytes == 4) items(uint32_t{});
-        else if (bytes == 8) items(uint64_t{});
-        else if (bytes == 16) items(Sixteen{});
-        else ok = false;
+        });
       };
       if (wide) with(static_cast<const int64_t*>(at));
       else with(static_cast<const int32_t*>(at));
@@ -159,6 +167,62 @@ py::array invert(const py::array& indices, int64_t size) {
   return out;
 }
 
+// Writes values[i] to the element of `out` at the i-th point. Points outside the array are left out.
+template <class Item>
+void scatter_items(Context* ctx, const std::vector<Key>& points, const std::vector<int64_t>& strides, const Item* values,
+                   int64_t n, Item* out) {
+  constexpr int64_t kBlock = 256, kPerEntry = 4, kAhead = 16;
+  slices(ctx, n, slice_count(ctx, n / kPerEntry), [&](int64_t, int64_t begin, int64_t end) noexcept {
+    int64_t offset[kBlock];
+    for (int64_t first = begin; first < end; first += kBlock) {
+      const int64_t count = std::min(kBlock, end - first);
+      std::fill_n(offset, count, 0);
+      for (size_t d = 0; d < points.size(); ++d) {
+        const auto add = [&](const auto* from) {
+          const int64_t stride = strides[d];
+          const auto size = static_cast<uint64_t>(points[d].size);
+          for (int64_t i = 0; i < count; ++i) {
+            const auto c = static_cast<int64_t>(from[first + i]);
+            const bool inside = static_cast<uint64_t>(c) < size && offset[i] >= 0;
+            offset[i] = inside ? offset[i] + c * stride : -1;
+          }
+        };
+        if (points[d].wide) add(static_cast<const int64_t*>(points[d].data));
+        else add(static_cast<const int32_t*>(points[d].data));
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        if (i + kAhead < count && offset[i + kAhead] >= 0) __builtin_prefetch(out + offset[i + kAhead], 1);
+        if (offset[i] >= 0) out[offset[i]] = values[first + i];
+      }
+    }
+  });
+}
+
+py::array scatter(const std::vector<py::array>& points, const std::vector<py::ssize_t>& shape, const py::array& values) {
+  if (points.empty() || points.size() != shape.size()) throw py::value_error("Expected a vector for each of the dimensions");
+  if (values.ndim() != 1 || !contiguous(values)) throw py::value_error("Expected a contiguous vector of values");
+  const int64_t n = values.shape(0);
+  const py::array out = make_zeros(values.dtype(), shape, n);
+  std::vector<Key> keys;
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size() - 1; d > 0; --d) strides[d - 1] = strides[d] * shape[d];
+  for (size_t d = 0; d < points.size(); ++d) {
+    keys.push_back({points[d].data(), is_wide(points[d]), shape[d]});
+    if (points[d].shape(0) != n) throw py::value_error("Expected points with a value each");
+  }
+  const void* from = values.data();
+  void* to = const_cast<void*>(out.data());
+  const bool ok = for_items(values.itemsize(), [&](auto item) {
+    using Item = decltype(item);
+    py::gil_scoped_release nogil;
+    on_host([&](Context* ctx) {
+      scatter_items(ctx, keys, strides, static_cast<const Item*>(from), n, static_cast<Item*>(to));
+    });
+  });
+  if (!ok) throw py::value_error("Expected items of up to 16 bytes");
+  return out;
+}
+
 py::bytes image_of(const py::array& x) {
   if (!contiguous(x)) throw py::value_error("Expected a contiguous array");
   const int64_t bytes = x.nbytes();
@@ -176,6 +240,7 @@ py::bytes image_of(const py::array& x) {
 void define_values(py::module_& m) {
   m.def("compress_dense", &compress_dense, py::arg("x"), py::arg("rows"), py::arg("kind"), py::arg("wide"));
   m.def("take", &take, py::arg("values"), py::arg("indices"));
+  m.def("scatter", &scatter, py::arg("points"), py::arg("shape"), py::arg("values"));
   m.def("invert", &invert, py::arg("indices"), py::arg("size"));
   m.def("image", &image_of, py::arg("x"));
 }

@@ -203,6 +203,18 @@ def expand(
     valid coordinate or parent gets the size of the dimension as its coordinate. The arrays may contain anything.
     """
 
+def locate(
+    arrays: Sequence[NDArray[np.integer]],
+    levels: Sequence[tuple[int, int, int, int]],
+    nse: int,
+    points: Sequence[NDArray[np.integer]],
+) -> NDArray[np.integer]:
+    """Returns the slot of the entry at each point, and -1 where none is stored or a coordinate is out of range.
+
+    `points` has a contiguous vector of int32 or int64 for each dimension, at least one. The slots are int64 if int32
+    does not count the `nse` slots. The index arrays may contain anything: all slots are in `[-1, nse)`.
+    """
+
 def faults(arrays: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]], slots: int = -1) -> int:
     """Returns the sum of the faults of index arrays, all int32 or all int64. It is 0 if they are well formed.
 
@@ -238,6 +250,53 @@ def select_segments(
     the dtype can count. If segments are not sorted, the result is any entries within the slices, or ValueError.
     """
 
+def take_segments(
+    pointers: NDArray[np.integer],
+    coordinates: NDArray[np.integer],
+    parents: NDArray[np.integer] | None = None,
+    starts: NDArray[np.integer] | None = None,
+    items: NDArray[np.integer] | None = None,
+    size: int = 0,
+    increases: bool = True,
+) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
+    """Takes the segments of a compressed level below `parents` (None: all), in any order, with new coordinates.
+
+    The coordinate c becomes `items[starts[c]]` to `items[starts[c + 1] - 1]`. Without `starts` it becomes `items[c]`,
+    or is left out if that is negative. Without `items` it stays. New coordinates are below `size`, and distinct in each
+    segment. `increases` promises that larger coordinates get larger new coordinates. Returns the pointers, and the new
+    coordinates, sorted in each segment, and positions of the entries.
+
+    All arrays are int32, or all int64, and may contain anything: segments out of range are empty. Raises ValueError for
+    more entries than the dtype can count.
+    """
+
+def join_segments(
+    parts: Sequence[tuple[NDArray[np.integer], NDArray[np.integer]]], shifts: Sequence[int]
+) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
+    """Joins compressed levels, each (pointers, coordinates), below the same parents: the segments follow one another.
+
+    The coordinates of part k grow by `shifts[k]`. Returns the pointers and coordinates, and for each entry the number
+    of its position, counted through all parts. The arrays are as for `take_segments`.
+    """
+
+def merge_segments(
+    first: tuple[NDArray[np.integer], NDArray[np.integer]], second: tuple[NDArray[np.integer], NDArray[np.integer]]
+) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
+    """Merges two compressed levels, each (pointers, coordinates), below the same parents.
+
+    Returns the pointers and the coordinates of the union, and for each entry its positions in the first and in the
+    second level, or -1. The arrays are as for `take_segments`.
+    """
+
+def pair_segments(
+    first: tuple[NDArray[np.integer], NDArray[np.integer]], second: tuple[NDArray[np.integer], NDArray[np.integer]]
+) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
+    """Pairs the positions of two compressed levels, each (pointers, coordinates), below each pair of parents.
+
+    Returns the pointers from the pairs of parents, in lexicographic order, and for each pair of positions the one in
+    the first and the one in the second level. The arrays are as for `take_segments`.
+    """
+
 def compress_dense(
     x: NDArray[np.generic], rows: int, kind: str, wide: bool
 ) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.generic]]:
@@ -251,6 +310,13 @@ def take(values: NDArray[np.generic], indices: NDArray[np.integer]) -> NDArray[A
     """Returns `values[indices]`, with 0 for negative indices, aligned to 64 bytes.
 
     Raises ValueError for an index past the end.
+    """
+
+def scatter(points: Sequence[NDArray[np.integer]], shape: Sequence[int], values: NDArray[np.generic]) -> NDArray[Any]:
+    """Returns an array of zeros with `values[i]` at the i-th point, aligned to 64 bytes.
+
+    `points` has a contiguous vector of int32 or int64 for each dimension, at least one. Points outside the array are
+    left out, all others are distinct. The memory of a large array is taken from the system where it is written to.
     """
 
 def invert(indices: NDArray[np.integer], size: int) -> NDArray[np.integer]:

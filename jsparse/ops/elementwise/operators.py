@@ -14,13 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import jax_array
+from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import as_sparse_operand, of_any_array
 from jsparse.errors import ShapeError
+from jsparse.formats import Pattern
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.broadcast import divided, multiplied, summed
 from jsparse.ops.elementwise.called import called
 from jsparse.ops.elementwise.map import on_one_pattern, result_pattern, value_operands
+from jsparse.primitives.dense import dense_of_known
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -34,10 +37,15 @@ def todense(self: SparseTensor) -> jax.Array:
 
     Raises ShapeError if the array is too large for memory.
     """
+    check_leaves(self, "A in A.todense")
     if not self.ndim:
-        check_leaves(self, "A in A.todense")
         array: jax.Array = self.values[0]
         return array
+    if isinstance(self.pattern, Pattern):
+        check_bytes(self.shape, self.dtype, "the dense array", "Index the part that you need: A[:100].todense().")
+        known = dense_of_known(self.values, self.pattern)
+        if known is not None:
+            return known
     letters = letters_of(self.ndim)
     return cast(jax.Array, einsum(f"{letters}->{letters}", self, out_format="dense"))
 

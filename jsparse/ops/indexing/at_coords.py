@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 import jax
@@ -11,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from jsparse.base import _native
 from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import index_like
-from jsparse.formats import Level, Pattern
+from jsparse.formats import Pattern
+from jsparse.formats.build import level_tuples
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.gathered import gathered
 from jsparse.primitives.host import is_on_host, is_rare
@@ -87,63 +88,23 @@ def _sampled(tensor: SparseTensor, points: dict[str, Any]) -> Any:
     return evaluate(f"C[n] = A[{indices}]", A=tensor.pattern if tensor.values is None else tensor, **points)
 
 
-Range = tuple[np.ndarray, np.ndarray]
-"""Two int64 arrays (n,), the begin and the end of the positions of each point in a level; equal without an entry."""
-
-
 def locate(pattern: Pattern, coords: Sequence[np.ndarray]) -> np.ndarray:
     """Find the slot at each of n points: -1 where nothing is stored or a coordinate is out of range.
 
     Args:
         coords: an array (n,) of integers for each dimension.
+
+    Returns an array (n,) of int32, or of int64 if the pattern has too many slots for int32.
     """
-    points = len(coords[0]) if coords else 1
-    first, last = np.zeros(points, np.int64), np.ones(points, np.int64)
-    stored = iter(pattern.arrays)
-    for level in pattern.format.levels:
-        own = list(islice(stored, len(level.kind.arrays)))
-        coordinate = np.asarray(coords[level.dim]).astype(np.int64, copy=False)
-        first, last = _below(level, own, (first, last), coordinate, pattern.shape[level.dim])
-    return np.where(last > first, first, -1)
+    if not coords:
+        return np.zeros(1, np.int32)
+    levels = level_tuples(pattern.shape, pattern.format)
+    return _native.locate(pattern.arrays, levels, pattern.nse, [_as_index(row) for row in coords])
 
 
-def _below(level: Level, arrays: list[np.ndarray], above: Range, coordinate: np.ndarray, size: int) -> Range:
-    """Find the positions of each point in `level`, given the point's positions `above` in the level above."""
-    found = (above[1] > above[0]) & (coordinate >= 0) & (coordinate < size)
-    parents = np.where(found, above[0], 0)
-    if level.kind.is_full:
-        positions = np.where(found, parents * size + coordinate, 0)
-        return positions, positions + found
-    if level.kind.has_pointers:
-        pointers = arrays[0] if len(arrays[0]) > 1 else np.zeros(2, np.int64)  # without parents, no point has one
-        first, last = (pointers[parents + n].astype(np.int64) for n in (0, 1))
-    else:
-        first, last = above
-    last = np.where(found, last, first)
-    if level.kind.has_coordinates:
-        return _bisected(arrays[-1], first, last, coordinate)
-    starts = arrays[1] if len(arrays[1]) else np.zeros(1, np.int64)
-    positions = first + coordinate - starts[parents]  # the coordinates of a run are consecutive
-    inside = (positions >= first) & (positions < last)
-    return positions, positions + inside
-
-
-def _bisected(coordinates: np.ndarray, first: np.ndarray, last: np.ndarray, wanted: np.ndarray) -> Range:
-    """Find the positions in [first, last) with the coordinate `wanted`. Coordinates in [first, last) are sorted."""
-    if not len(coordinates):
-        return first, first
-    if (
-        len(first) and (first == first[0]).all() and (last == last[0]).all()
-    ):  # one segment: numpy's bisection is quicker
-        segment, keys = coordinates[first[0] : last[0]], wanted.astype(coordinates.dtype)
-        return first + np.searchsorted(segment, keys, "left"), first + np.searchsorted(segment, keys, "right")
-    return _bound(coordinates, first, last, wanted), _bound(coordinates, first, last, wanted + 1)
-
-
-def _bound(coordinates: np.ndarray, low: np.ndarray, high: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Find the first position in [low, high) with a coordinate of at least `wanted`; `high` if there is none."""
-    while (low < high).any():
-        middle = (low + high) // 2
-        less = (low < high) & (coordinates[np.minimum(middle, len(coordinates) - 1)] < wanted)
-        low, high = np.where(less, middle + 1, low), np.where(less, high, np.minimum(middle, high))
-    return low
+def _as_index(coordinates: np.ndarray) -> np.ndarray:
+    """Convert coordinates to a contiguous vector of int32 or int64. Numbers above every int64 become -1."""
+    if coordinates.dtype == np.uint64:
+        coordinates = np.where(coordinates < 2**63, coordinates, np.uint64(2**64 - 1))
+    wide = coordinates.dtype.itemsize > 4 or coordinates.dtype == np.uint32
+    return np.require(coordinates, np.int64 if wide else np.int32, ["C", "A"])

@@ -12,15 +12,16 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base import _native
-from jsparse.base.arrays import Array, jax_array
+from jsparse.base.arrays import Array, aligned, jax_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Pattern
-from jsparse.ops.indexing.at_coords import elements_at
+from jsparse.ops.indexing.at_coords import elements_at, locate
 from jsparse.ops.indexing.index import read_index
 from jsparse.ops.indexing.select import ones_on, select
 from jsparse.ops.relocation.operands import as_axis
+from jsparse.primitives.host import is_on_host, on_device
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
@@ -55,6 +56,10 @@ def getitem(self: PatternLike, index: Any) -> Any:
         check_leaves(self, "A in A[...]")
     if len(items) == 1 and isinstance(items[0], SparseTensor):
         return elements_where(self, items[0])
+    if len(items) == 1 and isinstance(self, SparseTensor):
+        masked = elements_of_mask(self, items[0])
+        if masked is not None:
+            return masked
     return select(self, read_index(items, self.shape), None)
 
 
@@ -160,6 +165,32 @@ def _integers(indices: object) -> Array:
         return jnp.asarray(indices)
     array = np.asarray(indices)
     return array if array.size else array.astype(np.int64)  # numpy reads an empty list as floats
+
+
+_POINTS = 1 << 20  # the points of a mask that are looked up at a time
+
+
+def elements_of_mask(tensor: SparseTensor, mask: Any) -> jax.Array | None:
+    """Return the elements of a known tensor where an array of bools of its shape is True, in row-major order.
+
+    The mask is read in parts, since the coordinates of all its points would take much more memory than the elements.
+    Returns None for anything but such a mask, and for tensors that are not known.
+    """
+    if not isinstance(mask, np.ndarray | jax.Array) or isinstance(mask, jax.core.Tracer):
+        return None
+    if mask.dtype != np.bool_ or mask.ndim < 2 or mask.shape != tensor.shape:
+        return None
+    if not isinstance(tensor.pattern, Pattern) or not is_on_host(tensor.values):
+        return None
+    known, values = np.asarray(mask), np.asarray(tensor.values)
+    found = aligned((int(np.count_nonzero(known)),), values.dtype)
+    rows, done = max(_POINTS // max(known[:1].size, 1), 1), 0
+    for start in range(0, len(known), rows):
+        first, *others = np.nonzero(known[start : start + rows])
+        slots = locate(tensor.pattern, [first + start, *others])
+        found[done : done + len(slots)] = _native.take(values, slots)
+        done += len(slots)
+    return on_device([found], [tensor.values])[0]
 
 
 def elements_where(tensor: PatternLike, mask: SparseTensor) -> jax.Array:

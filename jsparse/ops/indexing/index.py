@@ -87,7 +87,7 @@ class _Reader:
 
     def index(self) -> Index:
         """Return the index that consists of all parts read so far."""
-        tables, table_shape = _broadcast(self.tables)
+        tables, table_shape = _aligned(self.tables)
         selection = Selection(self.shape, self.strided, frozenset(self.dropped), tables, table_shape)
         # As in numpy, the dimensions of index tables come first if a slice, None or `...` separates tables or integers.
         at = self.arrays_at[0][0] if len(set(self.arrays_at)) == 1 else 0
@@ -185,13 +185,19 @@ def _tables(part: Array, dim: int, shape: Shape) -> Sequence[Array]:
                 f"in a tensor of shape {shortened(shape)}, but got {part.shape}."
             )
         return np.nonzero(part)
+    return [_wrapped_table(np.asarray(part), dim, shape)]
+
+
+def _wrapped_table(table: np.ndarray, dim: int, shape: Shape) -> np.ndarray:
+    """Replace negative indices of a known index table. A table of int32 or int64 without them is not copied."""
     size = shape[dim]
-    outside = (part < -size) | (part >= size)
-    if outside.any():
-        raise _outside("indices", dim, shape, part[outside][0])
-    signed = part.astype(np.int64)
-    signed[signed < 0] += size
-    return [signed]
+    low, high = (table.min(), table.max()) if table.size else (0, -1)
+    if low < -size or high >= size:
+        raise _outside("indices", dim, shape, table[(table < -size) | (table >= size)][0])
+    if low >= 0 and table.dtype in (np.int32, np.int64):
+        return table
+    signed = table.astype(np.int64)
+    return np.where(signed < 0, signed + size, signed) if low < 0 else signed
 
 
 def _outside(what: str, dim: int, shape: Shape, at: object) -> ShapeError:
@@ -202,17 +208,13 @@ def _outside(what: str, dim: int, shape: Shape, at: object) -> ShapeError:
     )
 
 
-def _broadcast(tables: dict[int, Any]) -> tuple[dict[int, Any], Shape]:
-    """Broadcast the index tables to one shape. Returns the tables and the shape."""
+def _aligned(tables: dict[int, Any]) -> tuple[dict[int, Any], Shape]:
+    """Give the index tables the rank of the shape to which they broadcast. Returns the tables and the shape."""
     shapes = [table.shape for table in tables.values()]
     try:
         common = np.broadcast_shapes(*shapes)
     except ValueError as error:
         raise ShapeError(f"Expected arrays of indices whose shapes broadcast, but got {shortened(shapes)}.") from error
-    return {dim: _repeated(table, common) for dim, table in tables.items()}, common
-
-
-def _repeated(table: Array, shape: Shape) -> Array:
-    if table.shape == shape:
-        return table
-    return (jnp if isinstance(table, jax.core.Tracer) else np).broadcast_to(table, shape)
+    return {
+        dim: table.reshape((*[1] * (len(common) - table.ndim), *table.shape)) for dim, table in tables.items()
+    }, common

@@ -22,7 +22,7 @@ def matches(keys: np.ndarray, wanted: np.ndarray, extent: int) -> tuple[np.ndarr
 
 def _distinct_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
     """Compute `matches` for wanted integers that are sorted and distinct."""
-    if _is_small(extent, keys, ordered):
+    if is_small(extent, keys, ordered):
         offsets = _native.invert(ordered, extent)[keys]
         entries = np.flatnonzero(offsets >= 0)
         return entries, offsets[entries]
@@ -35,7 +35,7 @@ def _distinct_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tup
 
 def _repeated_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
     """Compute `matches` for wanted integers that are sorted and may repeat."""
-    if _is_small(extent, keys, ordered):
+    if is_small(extent, keys, ordered):
         pointers = _native.compress(np.ascontiguousarray(ordered), extent, np.int64)
         first, last = pointers[keys], pointers[keys + 1]
     else:
@@ -46,7 +46,7 @@ def _repeated_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tup
     return entries, np.arange(len(entries)) + np.repeat(first - np.cumsum(counts) + counts, counts)
 
 
-def _is_small(extent: int, *arrays: np.ndarray) -> bool:
+def is_small(extent: int, *arrays: np.ndarray) -> bool:
     """Whether a table of `extent` elements is at most a few times as long as the arrays together."""
     return extent <= 4 * sum(map(len, arrays)) + 64
 

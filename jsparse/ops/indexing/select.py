@@ -18,9 +18,10 @@ from jsparse.formats.dynamic import core_type, extended_type
 from jsparse.ops.indexing.at_coords import elements_at
 from jsparse.ops.indexing.gathered import gathered
 from jsparse.ops.indexing.index import Index
+from jsparse.ops.indexing.outer import outer_elements, select_outer
 from jsparse.ops.indexing.selection import Label, Selection, Strided
 from jsparse.ops.indexing.static import select_static
-from jsparse.ops.indexing.traced import check_capacity, named, select_by_tables
+from jsparse.ops.indexing.traced import check_capacity, elements_by_tables, named, select_by_tables
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
@@ -67,8 +68,14 @@ def _selects_points(selection: Selection) -> bool:
 
 
 def _elements(tensor: SparseTensor, selection: Selection) -> jax.Array:
+    if len(selection.groups) > 1:
+        selection = selection.without_integers()
+        if isinstance(tensor.pattern, Pattern) and selection.is_known:
+            return outer_elements(tensor, tensor.pattern, selection)
+        return elements_by_tables(tensor, selection)
+    axes = range(len(selection.table_shape))
     points = [
-        selection.tables[dim].reshape(-1)
+        selection.table_of(dim, axes).reshape(-1)
         if dim in selection.tables
         else np.full(selection.points, selection.strided[dim].start)
         for dim in range(tensor.ndim)
@@ -102,7 +109,7 @@ def _selected(tensor: SparseTensor, selection: Selection, nse: int | None) -> Sp
 
 
 def _selected_statically(tensor: SparseTensor, pattern: Pattern, selection: Selection) -> SparseTensor:
-    target, slots = select_static(pattern, selection)
+    target, slots = (select_outer if len(selection.groups) > 1 else select_static)(pattern, selection)
     values: Any = tensor.values
     moved: Any = values if values is None else gathered(values, slots)
     return SparseTensor._unchecked(moved, target)

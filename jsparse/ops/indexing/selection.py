@@ -5,17 +5,19 @@ A `Selector` holds the coordinates that an index selects in one dimension, and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
-from jsparse.ops.indexing.matches import matches
+from jsparse.ops.indexing.matches import is_small, matches
 
 Found: TypeAlias = tuple[np.ndarray | None, np.ndarray]
 """The indices of the selected entries (None: all entries), and the new coordinates of these entries."""
@@ -83,7 +85,7 @@ class Listed:
     """The coordinates that an index table lists. The new coordinate of each is its offset in the table.
 
     Attributes:
-        listed: (size,) int64, from 0 to `extent - 1`, in any order, with repeats.
+        listed: (size,) int32 or int64, from 0 to `extent - 1`, in any order, with repeats.
         extent: the size of the dimension.
     """
 
@@ -109,6 +111,20 @@ class Listed:
         """Return an array (size,) that maps each new coordinate to the old coordinate."""
         return self.listed.astype(dtype, copy=False)
 
+    def renumbering(self, dtype: np.dtype) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return a table of the new coordinates of each old one, as `take_segments` of the extension reads it."""
+        listed = self.listed.astype(dtype, copy=False)
+        selected = np.zeros(self.extent, np.bool_)
+        selected[listed] = True
+        if np.count_nonzero(selected) == self.size:  # no coordinate twice
+            return None, _native.invert(listed, self.extent)
+        order = _native.lexsort([listed], [self.extent])
+        return _native.compress(listed[order], self.extent, dtype), order.astype(dtype)
+
+    def is_short(self, coordinates: np.ndarray) -> bool:
+        """Whether a table of all old coordinates is at most a few times as long as the given arrays."""
+        return is_small(self.extent, coordinates, self.listed) and self.size < 2**31
+
     def find(self, coordinates: np.ndarray) -> Found:
         """Find the selected entries among the entries with these coordinates.
 
@@ -125,6 +141,13 @@ Label: TypeAlias = tuple[str, int]
 """A dimension of a result: ("slice", dimension of the tensor), ("table", axis of the index tables), or ("new", n)."""
 
 
+class Group(NamedTuple):
+    """Dimensions whose index tables vary together, and the axes of the tables along which they vary."""
+
+    dims: tuple[int, ...]
+    axes: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Selection:
     """What an index selects from a tensor. Dimensions that None adds to the result are left out.
@@ -133,9 +156,10 @@ class Selection:
         extents: the tensor's shape.
         strided: the selector of each dimension that a slice or an integer indexes.
         dropped: the dimensions that integers index; the result lacks them.
-        tables: the index table of each other dimension. All tables have the same shape, and known tables are numpy
-            arrays of int64 without negative indices. The n-th elements of all tables are the coordinates of one point.
-        table_shape: the shape of the index tables.
+        tables: the index table of each other dimension. Known tables are numpy arrays of integers that are not
+            negative. All tables have the rank of `table_shape`, and broadcast to it. Then the n-th elements of all
+            tables are the coordinates of one point.
+        table_shape: the shape to which the index tables broadcast.
     """
 
     extents: tuple[int, ...]
@@ -173,9 +197,39 @@ class Selection:
         """The first dimension that an index table indexes."""
         return min(self.tables, default=None)
 
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The index tables in groups that share no axis: tables of different groups vary along different axes.
+
+        There is one group for `A[i, j]`, and one for each dimension for `A[np.ix_(i, j)]`. Tables and axes that vary
+        with none of the others belong to the first group.
+        """
+        if len(self.tables) <= 1:
+            return (Group(tuple(self.tables), tuple(range(len(self.table_shape)))),)
+        parts: list[tuple[list[int], set[int]]] = []
+        for dim, table in sorted(self.tables.items()):
+            axes = {axis for axis, size in enumerate(table.shape) if size != 1}
+            joined = [part for part in parts if not axes.isdisjoint(part[1])]
+            merged = [*(d for part in joined for d in part[0]), dim], axes.union(*(part[1] for part in joined))
+            parts = [*(part for part in parts if part not in joined), merged]
+        vary = sorted((sorted(dims), axes) for dims, axes in parts if axes) or [([], set())]
+        fixed = [dim for dims, axes in parts if not axes for dim in dims]
+        others = set(range(len(self.table_shape))).difference(*(axes for _, axes in vary))
+        first = Group(tuple(sorted([*vary[0][0], *fixed])), tuple(sorted(vary[0][1] | others)))
+        return first, *(Group(tuple(dims), tuple(sorted(axes))) for dims, axes in vary[1:])
+
+    def table_of(self, dim: int, axes: Sequence[int]) -> Any:
+        """Return the index table of a dimension along these axes. It does not vary along other axes."""
+        table = self.tables[dim]
+        kept = table.reshape([table.shape[axis] for axis in axes])
+        shape = tuple(self.table_shape[axis] for axis in axes)
+        if kept.shape == shape:
+            return kept
+        return (jnp if isinstance(table, jax.core.Tracer) else np).broadcast_to(kept, shape)
+
     @property
     def points(self) -> int:
-        """The number of elements of an index table."""
+        """The number of points that the index tables list."""
         return prod(self.table_shape)
 
     @property
@@ -192,7 +246,8 @@ class Selection:
     def without_integers(self) -> Selection:
         """Replace the integers of the selection by index tables."""
         strided = {dim: selector for dim, selector in self.strided.items() if dim not in self.dropped}
-        arrays = {dim: np.full(self.table_shape, self.strided[dim].start) for dim in self.dropped}
+        rank = len(self.table_shape)
+        arrays = {dim: np.full([1] * rank, self.strided[dim].start) for dim in self.dropped}
         return replace(self, strided=strided, dropped=frozenset(), tables={**self.tables, **arrays})
 
     def of_slices(self) -> Selection:
@@ -210,4 +265,5 @@ class Selection:
 
     def listed(self) -> list[np.ndarray]:
         """Return the index tables, which have to be known, as vectors in the order of their dimensions."""
-        return [np.ascontiguousarray(table).reshape(-1) for _, table in sorted(self.tables.items())]
+        axes = range(len(self.table_shape))
+        return [np.ascontiguousarray(self.table_of(dim, axes)).reshape(-1) for dim in sorted(self.tables)]

@@ -52,8 +52,8 @@ def _sorted(
     """
     target, built = Pattern.from_rows(_rows(by_dim, selection), selection.shape, format, order)
     if not built.is_identity:
-        gather = built.gather()
-        slots = np.where(gather < 0, -1, as_array(slots)[gather])
+        gather, given = built.gather(), as_array(slots, np.int64 if isinstance(slots, slice) else slots.dtype)
+        slots = given[gather] if built.group_slots is None else np.where(gather < 0, -1, given[gather])
     return target, slots
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,7 +19,10 @@ from jsparse.base.dataclass import dataclass
 from jsparse.formats import Level, Pattern
 from jsparse.ops.indexing.gathered import Positions, as_array, concatenated, count, taken
 from jsparse.ops.indexing.links import Block, Link, Segments, kept_pointers
-from jsparse.ops.indexing.selection import Selector, Strided
+from jsparse.ops.indexing.matches import is_small
+from jsparse.ops.indexing.selection import Listed, Selector, Strided
+
+_Table: TypeAlias = tuple[np.ndarray | None, np.ndarray | None]  # what `Listed.renumbering` returns; None: no table
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,10 @@ class _Selection:
         self, pointers: np.ndarray, columns: dict[int, np.ndarray], selectors: Mapping[int, Selector]
     ) -> None:
         """Select positions in a chain of levels with coordinates. What slices select is sorted by new coordinates."""
-        strided = {dim: _strided(selectors[dim]) for dim in columns}
         above = self.positions
+        if self._to_taken(pointers, columns, selectors):
+            return
+        strided = {dim: _strided(selectors[dim]) for dim in columns}
         if isinstance(above, slice):
             pointers = pointers[above.start : above.stop + 1]
         found = None if isinstance(above, np.ndarray) else _range(pointers, columns, strided)
@@ -123,6 +129,65 @@ class _Selection:
             if selectors[dim] is not strided[dim]:
                 pointers, columns = self._kept(pointers, columns, dim, selectors[dim])
         self.links.append(Segments(columns, pointers))
+
+    def _to_taken(
+        self, pointers: np.ndarray, columns: dict[int, np.ndarray], selectors: Mapping[int, Selector]
+    ) -> bool:
+        """Select in a chain by index tables, or take entire segments of one level, in any order.
+
+        Segments of a single level stay sorted. Returns False if a slice selects, or a dimension is too large for a
+        table.
+        """
+        above, is_single = self.positions, len(columns) == 1
+        listed = {dim: own for dim in columns if not isinstance(own := selectors[dim], Strided)}
+        if (
+            not (listed or (is_single and isinstance(above, np.ndarray)))
+            or not all(selectors[dim].is_whole for dim in columns if dim not in listed)
+            or not all(own.is_short(columns[dim]) for dim, own in listed.items())
+        ):
+            return False
+        is_outermost = isinstance(above, slice) and above == slice(0, 1)
+        if len(columns) == 2 and is_outermost and self._to_rows(columns, listed, selectors):
+            return True
+        parents = None if isinstance(above, slice) else as_array(above, self.dtype)
+        pointers = pointers[above.start : above.stop + 1] if isinstance(above, slice) else pointers
+        positions: np.ndarray | None = None
+        for dim in listed or columns:
+            table: _Table = (None, None)
+            increases = True
+            if dim in listed:
+                table, increases = listed[dim].renumbering(self.dtype), listed[dim].increases
+                self.in_order &= is_single or increases
+            pointers, new, kept = _native.take_segments(
+                pointers, columns[dim], parents, *table, selectors[dim].size, increases or not is_single
+            )
+            columns = {other: new if other == dim else column.take(kept) for other, column in columns.items()}
+            positions, parents = kept if positions is None else positions.take(kept), None
+        assert positions is not None
+        self.positions = positions
+        self.links.append(Segments(columns, pointers))
+        return True
+
+    def _to_rows(
+        self, columns: dict[int, np.ndarray], listed: Mapping[int, Listed], selectors: Mapping[int, Selector]
+    ) -> bool:
+        """Select by index tables in a chain of two outermost levels, such as coo: in its rows, one after the other.
+
+        Returns False if there are too many rows for pointers to them.
+        """
+        (row, rows), (column, own) = columns.items()
+        if not is_small(selectors[row].extent, rows):
+            return False
+        starts = _native.compress(rows, selectors[row].extent, self.dtype)
+        parents = listed[row].coordinates(self.dtype) if row in listed else None
+        table: _Table = listed[column].renumbering(self.dtype) if column in listed else (None, None)
+        increases = column not in listed or listed[column].increases
+        pointers, new, self.positions = _native.take_segments(
+            starts, own, parents, *table, selectors[column].size, increases
+        )
+        numbers = np.repeat(np.arange(len(pointers) - 1, dtype=self.dtype), np.diff(pointers))
+        self.links.append(Segments({row: numbers, column: new}, pointers[[0, -1]]))
+        return True
 
     def _to_runs(self, dim: int, arrays: Sequence[np.ndarray], selector: Selector) -> None:
         """Select positions in a level with a run of consecutive coordinates below each parent."""

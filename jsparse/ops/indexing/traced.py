@@ -25,7 +25,7 @@ from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Pattern, default_format
 from jsparse.formats.dynamic import core_type
 from jsparse.ops.evaluate import evaluate
-from jsparse.ops.indexing.matches import joint_keys
+from jsparse.ops.indexing.outer import Points
 from jsparse.ops.indexing.selection import Selection
 from jsparse.ops.relocation.formats import remaining_format
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -134,7 +134,7 @@ def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None
     number of entries.
     """
     format = remaining_format(tensor.format, selection.parts, selection.tables)
-    arrays = {f"t{dim}": table if table.ndim else table[None] for dim, table in selection.tables.items()}
+    arrays = _operands(selection)
     values: object = tensor.values  # None for a pattern, which is selected as a tensor without values
     if format.is_dense and values is None:
         format = default_format(len(selection.shape))  # a pattern of dense levels alone cannot lack entries
@@ -159,10 +159,22 @@ def _taken(
     return made
 
 
+def elements_by_tables(tensor: SparseTensor, selection: Selection) -> jax.Array:
+    """Return the elements at the points of index tables, an array of the shape of the selection."""
+    found: jax.Array = _taken(tensor, _operands(selection), text=_statement(selection), format="dense", nse=None)
+    return found
+
+
+def _operands(selection: Selection) -> dict[str, Any]:
+    """Return the index tables along the axes of their groups. A table of rank 0 gets one axis."""
+    tables = {dim: selection.table_of(dim, axes) for dims, axes in selection.groups for dim in dims}
+    return {f"t{dim}": table if table.ndim else table[None] for dim, table in tables.items()}
+
+
 def _statement(selection: Selection) -> str:
-    """Write the einsum statement of a selection. A table of rank 0 gets one axis, over which the statement sums."""
-    axes = ", ".join(f"n{axis}" for axis in range(max(len(selection.table_shape), 1)))
-    source = [f"t{d}[{axes}]" if d in selection.tables else f"i{d}" for d in range(len(selection.extents))]
+    """Write the einsum statement of a selection. The one axis of a table of rank 0 is summed over."""
+    axes = {dim: ", ".join(f"n{axis}" for axis in axes or [0]) for dims, axes in selection.groups for dim in dims}
+    source = [f"t{d}[{axes[d]}]" if d in selection.tables else f"i{d}" for d in range(len(selection.extents))]
     target = [f"n{n}" if kind == "table" else f"i{n}" for kind, n in selection.labels]
     return f"C[{', '.join(target)}] = A[{', '.join(source)}]"
 
@@ -184,9 +196,7 @@ def _bound(tensor: SparseTensor, selection: Selection) -> int:
 
 def _is_distinct(selection: Selection) -> bool:
     """Whether known index tables select no point twice."""
-    listed = selection.listed()
-    keys = joint_keys(listed, listed, [selection.extents[dim] for dim in sorted(selection.tables)])[0]
-    return len(np.unique(keys)) == len(keys)
+    return all(Points.of(selection, group).numbers is None for group in selection.groups)
 
 
 def _most_slots(tensor: SparseTensor, selection: Selection) -> int:

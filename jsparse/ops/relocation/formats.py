@@ -6,6 +6,7 @@ If a selection keeps only some of the dimensions, the levels of these dimensions
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from math import prod
 
@@ -53,6 +54,11 @@ def remaining_format(format: Format, parts: Sequence[int], listed: Collection[in
     If no level with coordinates remains, the format is coo, unless all levels were dense. Levels with gaps become
     compressed where they would store entries that are not selected.
     """
+    return _remaining(format, tuple(parts), frozenset(listed))
+
+
+@lru_cache(maxsize=512)
+def _remaining(format: Format, parts: tuple[int, ...], listed: frozenset[int]) -> Format:
     if not listed and all(count == 1 for count in parts):
         return format
     kept = [level for level in format.levels if parts[level.dim]]
