@@ -47,6 +47,7 @@ OF_TENSORS = {
     "full": "jsparse.full((n, m), 2.0)", "full_like": "jsparse.full_like(A, 2.0)", "greater": "A > 1",
     "greater_equal": "A >= 1", "hstack": "jsparse.hstack([A, S])", "kron": "jsparse.kron(A, S), jsparse.kron(A, X)",
     "less": "A < -1", "less_equal": "A <= -1", "logical_not": "jsparse.logical_not(A)",
+    "log_softmax": "jsparse.log_softmax(A), jsparse.log_softmax(A, axis=0)",
     "logsumexp": "jsparse.logsumexp(A, axis=0), jsparse.logsumexp(A, axis=1)",
     "matmul": "A @ A.T, A @ X.T, X.T @ A, A @ w, v @ A", "matrix_transpose": "jsparse.matrix_transpose(A)",
     "max": "A.max(0), A.max(1)", "mean": "A.mean(0), A.mean(1), A.mean(0, stored=True)", "min": "A.min(0), A.min(1)",

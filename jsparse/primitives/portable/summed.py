@@ -366,7 +366,7 @@ def reduced(x: jax.Array, axes: Sequence[int], add: Add, machine: Machine) -> ja
     behind = x.ndim - len(axes)
     is_float_sum = add == "+" and np.dtype(x.dtype).kind == "f"
     if machine.sums_by_products and is_float_sum and tuple(axes) == tuple(range(behind, x.ndim)):
-        flat = x.reshape(*x.shape[:behind], -1)
+        flat = x.reshape(*x.shape[:behind], prod(x.shape[behind:]))
         return jnp.matmul(flat, jnp.ones(flat.shape[-1], flat.dtype), precision=jax.lax.Precision.HIGHEST)
     return _ADD[add][1](x, axis=tuple(axes)).astype(x.dtype)  # numpy's rules would widen integers
 
