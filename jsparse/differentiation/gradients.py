@@ -24,6 +24,7 @@ def grad(
     has_aux: bool = False,
     *,
     rows: PyTree = None,
+    repeated: str = "sum",
     **options: Any,
 ) -> Callable[..., Any]:
     """Differentiate as `jax.grad` does. A tensor with a dynamic pattern is differentiated in its values only.
@@ -47,8 +48,9 @@ def grad(
         >>> gradient.shape, gradient.nse, int(gradient.nnz)
         ((1000, 8), 32, 24)
 
-    The gradients of several lookups of a row are summed, in float32 for narrower floats. With `rows`, `fun` is traced
-    as by `jax.jit`.
+    The gradients of several lookups of a row are summed, in float32 for narrower floats. With `repeated="mean"` the sum
+    is divided by the number of lookups, as by torch's `scale_grad_by_freq`, so that a frequent word moves no further
+    than a rare one. With `rows`, `fun` is traced as by `jax.jit`.
 
     Args:
         fun: a function that returns a scalar, or with `has_aux` a pair of a scalar and auxiliary results.
@@ -57,16 +59,18 @@ def grad(
         rows: which leaves, of shape (rows, ...), are tables that get gradients of rows: a tree of bools that is a
             prefix of the argument, or a function of the argument that returns such a tree, like a mask of Optax. For a
             sequence of `argnums` it is a prefix, or a function, of the tuple of these arguments.
+        repeated: "sum", or "mean" to divide the gradient of each row by how often the call looks up the row.
         options: `holomorphic` and `allow_int` of `jax.grad`.
 
     Gradients have the shapes and dtypes of the arguments. The SparseTensor of rows is dynamic, in the format
     (i : compressed, j : dense), with a capacity for all ids.
 
-    Raises ShapeError if a call lacks an argument of `argnums`, or if `rows` names a leaf that is not a table,
+    Raises ShapeError if a call lacks an argument of `argnums`, if `rows` names a leaf that is not a table, for another
+    `repeated` and for "mean" without `rows`,
     NotYetSupportedError if `fun` reads such a table in another way than by looking up rows, TypeError as `jax.grad`
     does (for example for integer values).
     """
-    differentiated = value_and_grad(fun, argnums, has_aux, rows=rows, **options)
+    differentiated = value_and_grad(fun, argnums, has_aux, rows=rows, repeated=repeated, **options)
 
     @wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -82,6 +86,7 @@ def value_and_grad(
     has_aux: bool = False,
     *,
     rows: PyTree = None,
+    repeated: str = "sum",
     **options: Any,
 ) -> Callable[..., Any]:
     """Compute a function's value and gradient as `jax.value_and_grad` does; see `grad`.
@@ -90,6 +95,11 @@ def value_and_grad(
 
     Raises the errors of `grad`.
     """
+    if repeated not in ("sum", "mean") or (repeated == "mean" and rows is None):
+        raise ShapeError(
+            f"Expected repeated= of jsparse.grad to be 'sum', or with rows= 'mean', but got {represented(repeated)} "
+            f"{'without' if rows is None else 'with'} rows=."
+        )
 
     @wraps(fun)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -108,7 +118,7 @@ def value_and_grad(
         else:
             given = tuple(args[n] for n in numbers)
             is_table = _is_table(rows, given[0] if isinstance(argnums, int) else given)
-            value, found = value_and_grad_of_rows(of_values, is_table, has_aux, **options)(*chosen)
+            value, found = value_and_grad_of_rows(of_values, is_table, has_aux, repeated == "mean", **options)(*chosen)
         found = tuple(_closed(x, of_gradients=True) for x in found)
         return value, found[0] if isinstance(argnums, int) else found
 

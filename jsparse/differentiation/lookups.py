@@ -18,7 +18,7 @@ import numpy as np
 
 from jsparse._compat import same_varying
 from jsparse.differentiation.table import Reader, Table, Value
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import pad
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.rows import rows_at
@@ -186,9 +186,21 @@ def _walk_of_places(
     shape = list(pattern.shape)
     changed = list(arrays[: len(format.arrays)])
     for n in found:
-        changed[n] = reader.places(table, changed[n]).astype(changed[n].dtype)
+        ids = changed[n] if isinstance(pattern, Pattern) else _without_padding(format, arrays, n)
+        changed[n] = reader.places(table, ids).astype(changed[n].dtype)
         shape[format.levels[format.arrays[n][0]].dim] = len(table.rows)
     return replace(walk, pattern=DynamicType(tuple(shape), format, pattern.nse), derived=()), changed
+
+
+def _without_padding(format: Format, arrays: Sequence[jax.Array], n: int) -> jax.Array:
+    """Return the n-th index array of a dynamic pattern, the coordinates of a level. Padding, which is no row, is -1."""
+    level = format.arrays[n][0]
+    above = [m for m, (other, role) in enumerate(format.arrays) if role == "pointers" and other <= level]
+    if not above:  # a position for each coordinate of the levels above: there is no padding
+        return arrays[n]
+    pointers = arrays[above[-1]]
+    slots = jnp.arange(arrays[n].shape[-1], dtype=pointers.dtype)
+    return jnp.where(slots < pointers[..., -1:], arrays[n], -1)
 
 
 Rule = Callable[..., Value]

@@ -18,6 +18,7 @@ from jsparse.formats import Format, Pattern
 from jsparse.formats.dynamic import extended_type
 from jsparse.ops.evaluate import evaluate
 from jsparse.primitives.routine import assemble
+from jsparse.primitives.rows import row_sums
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -69,12 +70,13 @@ def rows_of(tensor: SparseTensor) -> jax.Array:
 
 
 def value_and_grad_of_rows(
-    function: Callable[..., Any], is_table: Sequence[bool], has_aux: bool, **options: Any
+    function: Callable[..., Any], is_table: Sequence[bool], has_aux: bool, is_mean: bool = False, **options: Any
 ) -> Callable[..., Any]:
     """Differentiate a function in all arguments, which are pytrees with tables, as `jax.value_and_grad` does.
 
     `is_table` tells for each leaf whether it is a table. The gradient of a table is the SparseTensor of the rows that
     the function looks up. First these rows are found; then the function is differentiated as a function of these rows.
+    With `is_mean`, the gradient of a row is divided by the number of its lookups.
     """
 
     def differentiated(*arguments: Any) -> tuple[Any, Any]:
@@ -82,7 +84,8 @@ def value_and_grad_of_rows(
         traced, out = jax.make_jaxpr(function, return_shape=True)(*arguments)
         closed = _compat.without_dead_equations(traced)
         places = [n for n, flag in enumerate(is_table) if flag and np.size(leaves[n])]
-        patterns = _patterns(closed, leaves, places)
+        ids = _ids(closed, leaves, places)
+        patterns = [pattern_of_rows(own, leaves[at].shape) for own, at in zip(ids, places, strict=True)]
         known = [numbers_of_rows(pattern) for pattern in patterns]
         tables = {at: _known_rows(n, jnp.asarray(leaves[at]), known[n]) for n, at in enumerate(places)}
         given = [tables[n].rows if n in tables else x for n, x in enumerate(leaves)]
@@ -97,7 +100,11 @@ def value_and_grad_of_rows(
         gradients = list(slopes)
         for n in (n for n, flag in enumerate(is_table) if flag):
             pattern = patterns[places.index(n)] if n in places else pattern_of_rows((), np.shape(leaves[n]))
-            values = slopes[n].astype(jnp.asarray(leaves[n]).dtype).reshape(-1)
+            slope = slopes[n]
+            if is_mean and n in places:
+                counts = _counts(ids[places.index(n)], known[places.index(n)], len(leaves[n]))
+                slope = slope / counts.astype(slope.dtype).reshape(-1, *(1,) * (slope.ndim - 1))
+            values = slope.astype(jnp.asarray(leaves[n]).dtype).reshape(-1)
             gradients[n] = SparseTensor._unchecked(pattern.in_use(values), pattern.of_gradient())
         return value, jax.tree.unflatten(structure, gradients)
 
@@ -108,8 +115,15 @@ def _known_rows(number: int, table: jax.Array, numbers: jax.Array) -> Table:
     return Table.of(number, len(table), rows_at(table, numbers))
 
 
-def _patterns(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[DynamicPattern]:
-    """Return for each table the pattern of the rows that a jaxpr looks up.
+def _counts(ids: Sequence[jax.Array], known: jax.Array, size: int) -> jax.Array:
+    """Return how often each of the rows `known` is among the ids of all lookups; 1 in padding."""
+    given = [jnp.where((x >= 0) & (x < size), jnp.searchsorted(known, x.astype(known.dtype)), -1) for x in ids]
+    places = jnp.concatenate([x.reshape(-1) for x in given] or [jnp.zeros(0, jnp.int32)])
+    return jnp.maximum(row_sums(jnp.ones(len(places), jnp.int32), [places], (len(known),)), 1)
+
+
+def _ids(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[list[jax.Array]]:
+    """Return for each table the indices of the rows that each lookup of a jaxpr reads.
 
     `places` are the tables' indices in `leaves`. The row indices are computed, but not the results of the jaxpr.
     """
@@ -123,5 +137,5 @@ def _patterns(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list
 
     traced, structure = jax.make_jaxpr(read, return_shape=True)(*leaves)
     found = _compat.evaluated(_compat.without_dead_equations(traced), leaves)
-    ids = jax.tree.unflatten(jax.tree.structure(structure), found)
-    return [pattern_of_rows(own, leaves[at].shape) for own, at in zip(ids, places, strict=True)]
+    ids: list[list[jax.Array]] = jax.tree.unflatten(jax.tree.structure(structure), found)
+    return ids

@@ -50,6 +50,7 @@ def in_words(text, given):
     """The results that the page describes by words."""
     a, s = given["a"], given["s"]
     powers = np.where(a != 0, np.exp(a), 0)
+    logarithms = np.where(a != 0, a - np.log(powers.sum(1, keepdims=True)), 0)
     counts = np.bincount(given["k"].ravel(), minlength=6)[:, None] * np.ones(4)
     ones, diagonal, features = np.zeros((4, 6)), np.zeros((9, 11)), given["features"]
     ones[[0, 2], [1, 3]] = 1
@@ -60,9 +61,11 @@ def in_words(text, given):
         "ones at (0, 1) and (2, 3)": ones,
         "s and a along the diagonal": diagonal,
         "gradient of the rows `k` of a table": counts,
+        "that gradient, divided by how often a row is looked up": (counts > 0) * 1,
         "a step of lazy Adam by it": given["x"].T - 0.1 * (counts > 0),
         "a with 7 at (1, 2)": updated,
         "softmax of the stored entries of each row": powers / powers.sum(1, keepdims=True),
+        "its logarithm, with the digits of large entries": logarithms,
         "features of equal edges, their maxima": [np.maximum(features[0], features[5]), *features[[1, 3, 2, 4]]],
         "the nodes from which two steps lead to node 3": [0, 1, 2, 3],
     }[text]
