@@ -15,6 +15,7 @@
 #include "routines/batch.h"
 #include "routines/ordered_assembly.h"
 #include "routines/unordered_assembly.h"
+#include "sort/segments.h"
 
 namespace jsparse {
 namespace {
@@ -185,6 +186,31 @@ void number_one(Context*, const Call& call, int64_t member) {
           p.nse});
 }
 
+Segments segments_of(const Call& call, int64_t member) {
+  const Params& p = call.params;
+  const NumberKind kind = p.element.signed_zero ? NumberKind::kFloating
+                          : p.is_unsigned       ? NumberKind::kUnsigned
+                                                : NumberKind::kSigned;
+  return {call.at(1, member, p.inputs * p.element.size()), p.inputs, kind, p.element.bytes == 8,
+          call.at(2, member, (p.nse + 1) * call.index_bytes()), p.wide, p.nse};
+}
+
+void sort_one(Context* ctx, const Call& call, int64_t member) {
+  const Params& p = call.params;
+  const int64_t bytes = p.inputs * call.index_bytes();
+  void* order = p.gives_numbers ? nullptr : call.at(3, member, bytes);
+  void* sorted = p.gives_numbers ? call.at(3, member, p.inputs * p.element.size()) : nullptr;
+  sort_segments(ctx, segments_of(call, member), p.descending, p.size(), order, sorted, call.at(4, member, bytes));
+}
+
+void largest_one(Context* ctx, const Call& call, int64_t member) {
+  const Params& p = call.params;
+  const auto bools = [&](size_t b) { return reinterpret_cast<uint8_t*>(call.at(b, member, p.inputs)); };
+  const int32_t k = *reinterpret_cast<const int32_t*>(call.at(3, member, 4));
+  largest_of_segments(ctx, segments_of(call, member), p.by_magnitude, p.has_valid ? bools(4) : nullptr, k,
+                      bools(p.has_valid ? 5 : 4));
+}
+
 using One = void (*)(Context*, const Call&, int64_t member);
 
 template <One one, bool only_read, bool dense_input = false>
@@ -203,6 +229,18 @@ int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
     ctx->error = "no memory for converting indices";
     return 2;
   }
+}
+
+// A routine on segments of numbers.
+template <One one>
+int of_numbers(Context* ctx, void* const* buffers, const int64_t* const* dims) {
+  Params params;
+  const char* error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], true);
+  if (error == nullptr && (params.element.parts != 1 || params.element.bytes < 4)) {
+    ctx->error = "expected real numbers of 4 or 8 bytes";
+    return 1;
+  }
+  return routine<one, true, true>(ctx, buffers, dims);
 }
 
 // Returns a description such as "5 x 7 (dense, compressed)", with the levels in storage order.
@@ -256,6 +294,8 @@ Kernel find_routine(const char* name) {
   if (std::strcmp(name, "draw") == 0) return routine<draw_one, true>;
   if (std::strcmp(name, "number") == 0) return routine<number_one, true>;
   if (std::strcmp(name, "swap") == 0) return routine<swap_one, true, true>;
+  if (std::strcmp(name, "sort") == 0) return of_numbers<sort_one>;
+  if (std::strcmp(name, "largest") == 0) return of_numbers<largest_one>;
   if (std::strcmp(name, "check") == 0) return check;
   if (std::strcmp(name, "validate") == 0) return routine<validate_one, true>;
   if (std::strcmp(name, "unordered") == 0) return assemble_unordered;

@@ -7,68 +7,19 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
+#include "sort/radix.h"
 #include "threads/loops.h"
 
 namespace jsparse {
 namespace {
 
-constexpr int kDigit = 10;  // bits of a digit, at most: the ends of 1024 buckets fit the first-level cache
 constexpr int64_t kParallel = 1 << 20;  // a pass over fewer tuples costs no more than starting the threads
 
 int bits_for(int64_t size) {  // number of bits that distinguish `size` values
   int bits = 0;
   while (bits < 63 && (int64_t{1} << bits) < size) ++bits;
   return bits;
-}
-
-struct Pair {  // a word and the number of its tuple
-  uint64_t word;
-  uint64_t index;
-};
-uint64_t word_of(const Pair& x) { return x.word; }
-uint64_t word_of(uint64_t x) { return x; }
-
-// One stable pass over the digit (of at most kDigit bits) at `shift`. Every slice has counts of its own. Its share of a
-// bucket comes after the shares of the slices before it, so the result does not depend on the number of slices.
-template <class T>
-void pass(Context* ctx, const std::vector<T>& from, std::vector<T>& to, int shift, int width, int64_t parts) {
-  const auto n = static_cast<int64_t>(from.size());
-  const size_t buckets = size_t{1} << width;
-  const uint64_t mask = buckets - 1;
-  std::vector<std::vector<int64_t>> starts(static_cast<size_t>(parts), std::vector<int64_t>(buckets, 0));
-  const auto digit = [=](const T& x) { return (word_of(x) >> shift) & mask; };
-  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) noexcept {
-    int64_t* count = starts[static_cast<size_t>(t)].data();
-    for (int64_t i = begin; i < end; ++i) ++count[digit(from[static_cast<size_t>(i)])];
-  });
-  int64_t total = 0;
-  for (size_t bucket = 0; bucket < buckets; ++bucket) {
-    for (auto& start : starts) total += std::exchange(start[bucket], total);
-  }
-  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) noexcept {
-    int64_t* next = starts[static_cast<size_t>(t)].data();
-    for (int64_t i = begin; i < end; ++i) {
-      const T& x = from[static_cast<size_t>(i)];
-      to[static_cast<size_t>(next[digit(x)]++)] = x;
-    }
-  });
-}
-
-// Sorts by the bits [low, high) of the word. `varying` has the bits in which some two words differ. The number of
-// passes is the least that digits of kDigit bits allow, and the digits are as narrow as this number allows.
-template <class T>
-void radix(Context* ctx, std::vector<T>& items, int low, int high, uint64_t varying, int64_t parts) {
-  const int passes = std::max(1, (high - low + kDigit - 1) / kDigit);
-  const int width = (high - low + passes - 1) / passes;
-  std::vector<T> other(items.size());
-  for (int shift = low; shift < high; shift += width) {
-    const int bits = std::min(width, high - shift);
-    if (((varying >> shift) & ((uint64_t{1} << bits) - 1)) == 0) continue;
-    pass(ctx, items, other, shift, bits, parts);
-    items.swap(other);
-  }
 }
 
 // A word has the keys [begin, end), the last one in the lowest bits.
@@ -144,7 +95,7 @@ int64_t lexsort(Context* ctx, const std::vector<Key>& keys, int64_t n, int64_t* 
   if (words.size() == 1 && words[0].bits + index_bits <= 64) {
     const uint64_t varying = fill(ctx, keys, words[0], n, parts, packed.data()) << index_bits;
     for (size_t i = 0; i < packed.size(); ++i) packed[i] = packed[i] << index_bits | i;
-    radix(ctx, packed, index_bits, index_bits + words[0].bits, varying, parts);
+    radix_sort(ctx, packed, index_bits, index_bits + words[0].bits, varying, parts);
     const uint64_t mask = (uint64_t{1} << index_bits) - 1;
     for (size_t i = 0; i < packed.size(); ++i) out[i] = static_cast<int64_t>(packed[i] & mask);
     return -1;
@@ -154,7 +105,7 @@ int64_t lexsort(Context* ctx, const std::vector<Key>& keys, int64_t n, int64_t* 
   for (const Word& word : words) {
     const uint64_t varying = fill(ctx, keys, word, n, parts, packed.data());
     for (Pair& pair : pairs) pair.word = packed[pair.index];
-    radix(ctx, pairs, 0, word.bits, varying, parts);
+    radix_sort(ctx, pairs, 0, word.bits, varying, parts);
   }
   for (size_t i = 0; i < pairs.size(); ++i) out[i] = static_cast<int64_t>(pairs[i].index);
   return -1;

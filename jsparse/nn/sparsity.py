@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +13,8 @@ from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import asarray
 from jsparse.errors import ShapeError, represented
 from jsparse.formats import DynamicType, Format
-from jsparse.ops.surgery.largest import largest, magnitudes
 from jsparse.ops.surgery.selection import capacity_for, is_traced
+from jsparse.primitives.segments import largest
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -92,12 +91,6 @@ def n_of_m_mask(weight: jax.Array, n: int, m: int, axis: int) -> jax.Array:
         )
     known = jax.lax.stop_gradient(weight) if is_traced(weight) else weight
     with nullcontext() if is_traced(known) else jax.ensure_compile_time_eval():
-        return _largest_of_groups(known, n, m, axis)
-
-
-@partial(jax.jit, static_argnames=("n", "m", "axis"), inline=True)
-def _largest_of_groups(weight: jax.Array, n: int, m: int, axis: int) -> jax.Array:
-    lines = jnp.moveaxis(weight, axis, -1)
-    groups = magnitudes(lines.reshape(-1, m))
-    kept = jax.vmap(lambda group: largest(group, jnp.ones(m, bool), n))(groups)
-    return jnp.moveaxis(kept.reshape(lines.shape), -1, axis)
+        lines = jnp.moveaxis(known, axis, -1)
+        kept = largest(lines.reshape(-1), n, np.arange(0, lines.size + 1, m), by_magnitude=True)
+        return jnp.moveaxis(kept.reshape(lines.shape), -1, axis)

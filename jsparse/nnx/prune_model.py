@@ -20,7 +20,7 @@ from jsparse.nnx.dense_layers import refusal
 from jsparse.nnx.linear import SparseLinear, kept_count, parts_of
 from jsparse.nnx.param import SparseParam
 from jsparse.nnx.pruned import PrunedLinear
-from jsparse.ops.surgery.largest import largest, magnitudes
+from jsparse.primitives.segments import largest
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 M = TypeVar("M")
@@ -190,10 +190,10 @@ def _across_layers(sources: dict[Path, Source], sparsity: Sparsity) -> dict[Path
     kernels = [parts_of(layer, None, "prune_model").kernel for layer in sources.values()]
     values = [np.asarray(kernel.values if isinstance(kernel, SparseTensor) else kernel) for kernel in kernels]
     found = [x.reshape(-1).astype(np.promote_types(x.dtype, np.float32)) for x in values]
-    keys = magnitudes(np.concatenate(found))
+    weights = np.concatenate(found)
     sizes = [math.prod(kernel.shape) for kernel in kernels]
-    count = min(kept_count(sparsity, (sum(sizes),), "prune_model"), keys.size)
-    kept = largest(keys, np.ones(keys.size, bool), count)
+    count = min(kept_count(sparsity, (sum(sizes),), "prune_model"), weights.size)
+    kept = np.asarray(largest(weights, count, by_magnitude=True))
     counts = [int(part.sum()) for part in np.split(kept, np.cumsum([x.size for x in found])[:-1])]
     return {path: 1 - kept / size for path, kept, size in zip(sources, counts, sizes, strict=True)}
 

@@ -16,7 +16,7 @@ from jsparse.nn.operands import sparse_or_dense
 from jsparse.nn.sparsity import n_of_m_mask
 from jsparse.nnx.linear import SparseLinear
 from jsparse.nnx.shown import Shown
-from jsparse.ops.surgery.largest import largest, magnitudes
+from jsparse.primitives.segments import largest
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
@@ -67,10 +67,9 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         is_number = isinstance(zeros, int | float | np.number | jax.Array) and not np.ndim(zeros)
         if not is_number or (not isinstance(zeros, jax.core.Tracer) and not 0 <= zeros <= 1):
             raise ShapeError(f"Expected a fraction from 0 to 1 in PrunedLinear.prune, but got {represented(zeros)}.")
-        keys = magnitudes(self.linear.kernel[...])
-        count = keys.size
-        kept = jnp.clip(jnp.round((1 - jnp.asarray(zeros)) * count), 0, count).astype(jnp.int32)
-        self.mask[...] = jnp.asarray(largest(keys.reshape(-1), jnp.ones(count, bool), kept)).reshape(keys.shape)
+        kernel = self.linear.kernel[...]
+        kept = jnp.clip(jnp.round((1 - jnp.asarray(zeros)) * kernel.size), 0, kernel.size).astype(jnp.int32)
+        self.mask[...] = largest(kernel.reshape(-1), kept, by_magnitude=True).reshape(kernel.shape)
 
     def prune_n_of_m(self, n: int, m: int) -> None:
         """Keep the n largest magnitudes of each m consecutive weights of an output (Mishra et al., 2021).

@@ -20,7 +20,7 @@ from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import PatternError, shortened
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.ops.shaping.ordering import sort
-from jsparse.ops.surgery.largest import ordered
+from jsparse.primitives.portable.ordering import ordered
 from jsparse.sparsification.deferred import Deferred
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule

@@ -1,4 +1,4 @@
-"""Calls of the extension's routines, which make and check the index arrays of dynamic patterns.
+"""Calls of the extension's routines: on the index arrays of dynamic patterns, and on segments of numbers.
 
 A routine is a kernel that is written in C++ (`csrc/routines/routines.cc`). Integer parameters take the place of the
 problem and the schedule of a generated kernel (`csrc/routines/params.h`).
@@ -21,15 +21,19 @@ from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.formats.levels import DENSE, kind_of_code
 
-RoutineName: TypeAlias = Literal["assemble", "check", "draw", "expand", "nonzero", "number", "swap", "validate"]
+RoutineName: TypeAlias = Literal[
+    "assemble", "check", "draw", "expand", "largest", "nonzero", "number", "sort", "swap", "validate"
+]
 
 TITLES: dict[RoutineName, str] = {
     "assemble": "coordinates become index arrays",
     "check": "index arrays are checked",
     "draw": "distinct random numbers are drawn",
     "expand": "index arrays become coordinates",
+    "largest": "the largest numbers of segments are found",
     "nonzero": "the nonzeros of an array become index arrays",
     "number": "numbers are replaced by numbers from 0 on",
+    "sort": "the order of the numbers of segments is found",
     "swap": "two dimensions of an array are exchanged",
     "validate": "faults of index arrays are found",
 }
@@ -38,6 +42,7 @@ TITLES: dict[RoutineName, str] = {
 NAMES = get_args(RoutineName)
 VERSION = 1
 WIDE_INDEX, WIDE_SLOTS, WIDE_COORDINATES, BATCHED = 1, 2, 4, 8
+DESCENDING, BY_MAGNITUDE, HAS_VALID, GIVES_NUMBERS = 16, 32, 64, 128
 FLAGS_AT, BATCH_AT = 1, 2
 MOST = 2**62  # the largest parameter
 HEAD = 8  # the number of parameters before the parameters of the levels
@@ -136,15 +141,29 @@ def swap_parameters(shape: tuple[int, ...], element: np.dtype) -> tuple[int, ...
     return (VERSION, 0, 1, 0, 0, *_element(element), len(shape), *levels)
 
 
+def segment_parameters(flags: int, numbers: int, segments: int, element: np.dtype, width: int = 0) -> tuple[int, ...]:
+    """The parameters of a routine on numbers in segments.
+
+    Args:
+        flags: WIDE_INDEX, DESCENDING, BY_MAGNITUDE, HAS_VALID, GIVES_NUMBERS.
+        numbers, segments: how many there are.
+        element: the dtype of the numbers.
+        width: the length of a row, of which a segment has the entries (sort).
+    """
+    return (VERSION, flags, 1, numbers, segments, *_element(element), 1, DENSE.code, 0, 1, width)
+
+
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """The decoded parameters of a routine.
 
     Attributes:
-        flags: the widths of index arrays, slots and coordinates, and whether there is a batch axis.
+        flags: the widths of index arrays, slots and coordinates, whether there is a batch axis, and how numbers are
+            ordered.
         batch: the size of the batch.
-        inputs: how many coordinate tuples are assembled, or how many integers are numbered.
-        type: the type of the pattern.
+        inputs: how many coordinate tuples are assembled, how many integers are numbered, or how many numbers there are
+            in segments.
+        type: the type of the pattern. For numbers in segments, its nse is the number of segments.
         element_bytes: the size in bytes of the elements of a dense array.
     """
 
@@ -160,7 +179,7 @@ class Parameters:
         if len(params) < HEAD or len(params) != HEAD + 4 * params[7]:
             raise JsparseError(f"Expected {HEAD} parameters and four for each level, but got {len(params)}.")
         version, flags, batch, inputs, nse, width, kind, _ = params[:HEAD]
-        known = version == VERSION and 0 <= flags < 2 * BATCHED and (flags & BATCHED or batch == 1)
+        known = version == VERSION and 0 <= flags < 2 * GIVES_NUMBERS and (flags & BATCHED or batch == 1)
         if not known or max(params) > MOST:
             raise JsparseError(f"Expected parameters of version {VERSION}, but got {tuple(params)}.")
         rows = [params[n : n + 4] for n in range(HEAD, len(params), 4)]
@@ -202,6 +221,13 @@ class Parameters:
                 return arrays, [fixed(self.index_dtype, ndim, nse)]
             case "nonzero":
                 return [fixed(self.element_bytes, *self.type.shape)], [*arrays, fixed(slots, nse)]
+            case "sort" | "largest":
+                numbers, starts = fixed(self.element_bytes, self.inputs), fixed(self.index_dtype, nse + 1)
+                if name == "sort":
+                    places = fixed(self.index_dtype, self.inputs)
+                    return [numbers, starts], [numbers if self.flags & GIVES_NUMBERS else places, places]
+                bools = fixed("bool", self.inputs)
+                return [numbers, starts, fixed("int32"), *[bools] * bool(self.flags & HAS_VALID)], [bools]
             case "swap":
                 *outer, rows, columns = self.type.shape
                 before, behind = (fixed(self.element_bytes, *outer, *x) for x in ((rows, columns), (columns, rows)))
@@ -214,7 +240,7 @@ class Parameters:
 
 def _element(dtype: np.dtype) -> tuple[int, int]:
     """The size in bytes of a component (a complex number has two), and the code of the dtype's kind."""
-    kind = 2 if dtype.kind == "c" else 0 if dtype.kind in "iub" else 1
+    kind = {"c": 2, "i": 0, "b": 0, "u": 3}.get(dtype.kind, 1)
     return dtype.itemsize // (2 if kind == 2 else 1), kind
 
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import prod
-from types import ModuleType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import checked_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
-from jsparse.formats import Format, Pattern
+from jsparse.formats import Format, Level, Pattern
+from jsparse.formats.levels import COMPRESSED
 from jsparse.formats.set_operations import without_ranges
-from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
+from jsparse.ops.evaluate import evaluate
 from jsparse.ops.relocation.formats import default_in
 from jsparse.ops.relocation.operands import as_axis, as_tensor
-from jsparse.ops.relocation.relocate import Relocation, relocated
-from jsparse.ops.relocation.values import is_known
-from jsparse.ops.surgery.selection import coordinates, known_count, selected
+from jsparse.ops.relocation.values import is_known, on_device
+from jsparse.ops.surgery.selection import is_traced, known_count, selected
+from jsparse.primitives.segments import largest, sort_segments
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
 
 
@@ -53,11 +52,7 @@ def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None 
     if known is not None:
         rows = prod(size for dim, size in enumerate(tensor.shape) if dim != at)
         capacity = min(capacity, rows * known * _trailing(tensor.format, tensor.shape))
-    if isinstance(tensor.pattern, Pattern) and is_known(tensor.values) and known is not None:
-        kept: Any = _largest(tensor.pattern.rows(), np.asarray(tensor.values), known, at, np)
-    else:
-        kept = _traced_largest(tensor, count, at)
-    return selected(tensor, kept, checked_nse(nse, "top_k"), capacity)
+    return selected(tensor, _largest(tensor, count, at), checked_nse(nse, "top_k"), capacity)
 
 
 def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> SparseTensor:
@@ -78,9 +73,10 @@ def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: boo
     tensor = as_tensor(a, "sort")
     at = _ordered(tensor, axis, "sort")
     if tensor.format.is_dense:
-        return dense_levels(jnp.sort(dense_array(tensor), at, descending=descending), tensor.format)
-    one = _Sorted(at, tensor.shape[at], descending)
-    return relocated([tensor], Relocation((one,), tensor.shape, without_ranges(tensor.format)))
+        x, starts = _along_last(tensor, at)
+        found, _ = _sorted(x.reshape(-1), starts, 0, descending)
+        return dense_levels(jnp.moveaxis(found.reshape(x.shape), -1, at), tensor.format)
+    return _sorted_rows(_by_rows(tensor, at), at, descending).asformat(without_ranges(tensor.format))
 
 
 def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> jax.Array:
@@ -101,7 +97,10 @@ def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: 
             f"jsparse.sort(A) for sorted elements, jsparse.top_k(A, k) or A.argmax(axis) for the largest entries, or "
             f"jnp.argsort(A.todense(), axis)."
         )
-    return jnp.argsort(dense_array(tensor), at, descending=descending, stable=stable)
+    x, starts = _along_last(tensor, at)
+    order, _ = sort_segments(x.reshape(-1), starts, descending=descending)
+    within = (order - starts[:-1].repeat(x.shape[-1])).astype(jnp.arange(0).dtype).reshape(x.shape)
+    return jnp.moveaxis(jnp.asarray(within), -1, at)
 
 
 def unique_values(a: SparseLike) -> jax.Array:
@@ -113,7 +112,9 @@ def unique_values(a: SparseLike) -> jax.Array:
     The result has the dtype of the values. Raises PatternError if the tensor is traced or overflowed: the number of
     values is only known outside jit.
     """
-    return jnp.unique_values(_elements(a, "unique_values")[0])
+    elements, _ = _elements(a, "unique_values")
+    values: np.ndarray = np.unique(_sortable(elements), equal_nan=False)
+    return on_device(values.astype(elements.dtype, copy=False))
 
 
 def unique_counts(a: SparseLike) -> UniqueCounts:
@@ -128,14 +129,16 @@ def unique_counts(a: SparseLike) -> UniqueCounts:
     count needs int64 but x64 is off.
     """
     elements, zeros = _elements(a, "unique_counts")
-    found = jnp.unique_counts(elements)
-    if zeros > np.iinfo(found.counts.dtype).max - len(elements):
+    found, counts = np.unique(_sortable(elements), return_counts=True, equal_nan=False)
+    values = found.astype(elements.dtype, copy=False)
+    dtype = jnp.arange(0).dtype
+    if zeros > np.iinfo(dtype).max - len(elements):
         raise DTypeError(
-            f"Expected a number of zeros that {found.counts.dtype} can hold, but {zeros:,} elements are not stored. "
+            f"Expected a number of zeros that {dtype} can hold, but {zeros:,} elements are not stored. "
             f"Set jax.config.update('jax_enable_x64', True)."
         )
     others = max(zeros - 1, 0)  # one of them is among the elements
-    return UniqueCounts(found.values, found.counts + jnp.where(found.values == 0, others, 0).astype(found.counts.dtype))
+    return UniqueCounts(on_device(values), on_device((counts + np.where(values == 0, others, 0)).astype(dtype)))
 
 
 class UniqueCounts(NamedTuple):
@@ -145,7 +148,12 @@ class UniqueCounts(NamedTuple):
     counts: jax.Array
 
 
-def _elements(a: SparseLike, name: str) -> tuple[jax.Array, int]:
+def _sortable(x: np.ndarray) -> np.ndarray:
+    """Convert numbers to a dtype that numpy sorts fast, in which they are the same."""
+    return x if x.dtype.kind in "biufc" and x.dtype != np.float16 else x.astype(np.float32)
+
+
+def _elements(a: SparseLike, name: str) -> tuple[np.ndarray, int]:
     """Return the stored values, with a 0 appended if any element is not stored, and the number of unstored elements."""
     tensor = as_tensor(a, name)
     if not is_known(tensor.values):
@@ -155,7 +163,7 @@ def _elements(a: SparseLike, name: str) -> tuple[jax.Array, int]:
         )
     tensor = tensor.static()
     found, zeros = np.asarray(tensor.values), tensor.size - tensor.nse
-    return jnp.asarray(np.concatenate([found, np.zeros(min(zeros, 1), found.dtype)])), zeros
+    return np.concatenate([found, np.zeros(min(zeros, 1), found.dtype)]), zeros
 
 
 def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
@@ -198,53 +206,71 @@ def _trailing(format: Format, shape: tuple[int, ...]) -> int:
     return prod(shape[dim] for dim in format.trailing_dims)
 
 
-@partial(jax.jit, static_argnames="axis", inline=True)
-def _traced_largest(tensor: SparseTensor, count: jax.Array, axis: int) -> Array:
-    rows: Any = jnp.asarray(coordinates(tensor.pattern))
-    return _largest(rows, jax.lax.stop_gradient(tensor.values), count, axis, jnp)
+def _is_by_rows(format: Format, axis: int) -> bool:
+    *above, last = format.levels
+    return last.dim == axis and last.kind == COMPRESSED and all(level.unique for level in above)
 
 
-def _largest(rows: Rows, values: Array, count: jax.Array | int, axis: int, xnp: ModuleType) -> Array:
-    """Return the mask of the `count` largest entries of each row along `axis`."""
-    rank, size, _ = _ranks(rows, -rows[axis], values, axis, xnp)
-    return size - rank <= count
+def _by_rows(tensor: SparseTensor, axis: int) -> SparseTensor:
+    """Convert to a format whose last level has the entries of each row along `axis` one after the other."""
+    if _is_by_rows(tensor.format, axis):
+        return tensor
+    dims = [*(dim for dim in tensor.format.order if dim != axis), axis]
+    return tensor.asformat(Format(tuple(Level(COMPRESSED, dim) for dim in dims)))
 
 
-@dataclass(frozen=True)
-class _Sorted(CoordinateMap):
-    """A coordinate map that moves each entry along `axis` to its place in the sorted row.
+def _largest(tensor: SparseTensor, count: Any, axis: int) -> Array:
+    """Return the mask (nse,) of the `count` largest entries of each row along `axis`."""
+    if tensor.format.is_dense:
+        x, starts = _along_last(tensor, axis)
+        kept = largest(x.reshape(-1), count, starts).reshape(x.shape)
+        return dense_levels(jnp.moveaxis(kept, -1, axis), tensor.format).values
+    if _is_by_rows(tensor.format, axis):
+        return largest(tensor.values, count, tensor.pattern.arrays[-2])
+    numbers = np.arange(tensor.nse, dtype=np.int32 if tensor.nse < 2**31 else np.int64)
+    rows = _by_rows(SparseTensor._unchecked(on_device(numbers), tensor.pattern), axis)
+    starts, slots = rows.pattern.arrays[-2], rows.values
+    if is_traced(tensor.values, slots):
+        kept = largest(jax.lax.stop_gradient(tensor.values)[slots], count, starts)
+        # Padding has the number 0, but is in no row: only marks are written.
+        return jnp.zeros(tensor.nse, np.bool_).at[jnp.where(kept, slots, tensor.nse)].set(True, mode="drop")
+    known = np.asarray(slots)
+    mask = np.zeros(tensor.nse, np.bool_)
+    mask[known[np.asarray(largest(np.asarray(tensor.values)[known], count, starts))]] = True
+    return mask
 
-    `size` is the size of this dimension. The order is descending if `descending` is True.
-    """
 
-    reads_values: ClassVar[bool] = True
-    axis: int
-    size: int
-    descending: bool
+def _sorted_rows(rows: SparseTensor, axis: int, descending: bool) -> SparseTensor:
+    """Sort a tensor whose last level has the entries of rows: values and coordinates change, and nothing else."""
+    pattern = rows.pattern
+    *above, starts, _ = pattern.arrays
+    values, places = _sorted(rows.values, starts, rows.shape[axis], descending)
+    if isinstance(pattern, Pattern) and is_known(places):
+        arrays = (*above, starts, np.asarray(places))
+        return SparseTensor._unchecked(values, Pattern._trusted(pattern.shape, pattern.format, arrays))
+    dynamic = rows.dynamic().pattern
+    assert isinstance(dynamic, DynamicPattern)
+    *above, starts, _ = dynamic.arrays
+    arrays = (*above, starts, places.astype(dynamic.index_dtype))
+    return SparseTensor._unchecked(values, DynamicPattern(dynamic.type, arrays))
 
-    def __call__(self, rows: Rows, values: Array, xnp: ModuleType) -> Rows:
-        found = _ranks(rows, rows[self.axis], values, self.axis, xnp)
-        rank, count, negative = (x.astype(rows[self.axis].dtype) for x in found)  # places may exceed int32
-        place = xnp.where(rank < negative, rank, rank + (self.size - count))
-        place = self.size - 1 - place if self.descending else place
-        return [place.astype(row.dtype) if dim == self.axis else row for dim, row in enumerate(rows)]
+
+def _sorted(values: Array, starts: Array, width: int, descending: bool) -> tuple[jax.Array, Array]:
+    """Return the values of each row in order, and their places in a row of `width` elements."""
+    if is_known(values):
+        found: tuple[jax.Array, Array] = sort_segments(values, starts, width, descending=descending, known=True)
+        return found
+    order, places = sort_segments(values, starts, width, descending=descending)
+    return _gathered(values, order), places
 
 
-def _ranks(rows: Rows, ties: Array, values: Array, axis: int, xnp: ModuleType) -> tuple[Array, Array, Array]:
-    """Return for each entry its rank in its row, and the number of entries and of negative entries in that row.
+def _gathered(values: Array, order: Array) -> jax.Array:
+    """Return `values[order]`, whose derivative is a kernel's, too."""
+    found: Any = evaluate("C[q] = V[G[q]]", V=values, G=order) if len(order) else values
+    return found
 
-    Entries are ordered by value, and entries of equal value by `ties`. Rows are along `axis`.
-    """
-    if values.dtype.itemsize == 2 and jnp.issubdtype(values.dtype, jnp.floating):
-        values = values.astype(np.float32)  # numpy cannot order narrow floats by several keys
-    others = [row for dim, row in enumerate(rows) if dim != axis]
-    order = xnp.lexsort((ties, values, *others))
-    changed = xnp.zeros(max(len(order) - 1, 0), np.bool_)
-    for row in others:
-        changed = changed | (row[order][1:] != row[order][:-1])
-    group = xnp.concatenate([xnp.zeros(min(len(order), 1), np.int32), xnp.cumsum(changed, dtype=np.int32)])
-    first, end = (xnp.searchsorted(group, group, side=side) for side in ("left", "right"))
-    below = xnp.concatenate([xnp.zeros(1, np.int32), xnp.cumsum(values[order] < 0, dtype=np.int32)])
-    place, number = xnp.argsort(order), xnp.arange(len(order))
-    first, count, negative = (x.astype(number.dtype) for x in (first, end - first, below[end] - below[first]))
-    return (number - first)[place], count[place], negative[place]
+
+def _along_last(tensor: SparseTensor, axis: int) -> tuple[jax.Array, np.ndarray]:
+    """Return a tensor with dense levels as an array whose last axis is `axis`, and the starts of its rows."""
+    x = jnp.moveaxis(dense_array(tensor), axis, -1)
+    return x, np.arange(0, x.size + 1, x.shape[-1]) if x.size else np.zeros(1, np.int64)

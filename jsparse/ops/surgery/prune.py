@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -13,9 +12,10 @@ from jax.typing import ArrayLike
 from jsparse.base.arrays import Array, jax_array
 from jsparse.base.limits import checked_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
-from jsparse.ops.surgery.largest import largest, magnitudes
+from jsparse.formats import Pattern
 from jsparse.ops.surgery.restrict import restrict
 from jsparse.ops.surgery.selection import capacity_for, is_traced, known_count, selected, used_slots
+from jsparse.primitives.segments import largest
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -68,7 +68,8 @@ def prune(
         count, known = _count(keep, self.nse)
         bound = capacity_for(known, self.pattern)
         capacity = capacity if bound is None else min(capacity, bound)
-        kept = _largest(_known(self.values), used_slots(self.pattern), count)
+        used = None if isinstance(self.pattern, Pattern) else used_slots(self.pattern)
+        kept = largest(self.values, count, valid=used, by_magnitude=True)
     return selected(self, kept, nse, capacity)
 
 
@@ -89,17 +90,6 @@ def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
 def _known(values: jax.Array) -> Any:
     """Return the values without derivatives. Values that are not traced go to the host, where nothing is compiled."""
     return jax.lax.stop_gradient(values) if is_traced(values) else np.asarray(values)
-
-
-def _largest(values: Array, used: Array, count: Array | int) -> Array:
-    if is_traced(values, used, count) or not isinstance(used, np.ndarray):
-        return _compiled_largest(values, used, count)
-    return largest(magnitudes(values), used, count)
-
-
-@partial(jax.jit, inline=True)
-def _compiled_largest(values: jax.Array, used: jax.Array, count: jax.Array) -> Array:
-    return largest(magnitudes(values), used, count)
 
 
 def _count(keep: Any, nse: int) -> tuple[Any, int]:

@@ -15,11 +15,11 @@ from jsparse.convert.dynamic_creation import assembled
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
-from jsparse.ops.surgery.largest import largest, ordered
 from jsparse.ops.surgery.restrict import restrict
 from jsparse.ops.surgery.selection import capacity_for, coordinates, in_capacity, is_traced, known_count, used_slots
 from jsparse.primitives.host import on_device
 from jsparse.primitives.routine import nonzero
+from jsparse.primitives.segments import largest
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -115,7 +115,7 @@ def _chosen(scores: Array, free: Array, k: Array | int) -> Array:
         scores = jax.lax.stop_gradient(scores)
     if scores.dtype.kind not in "iub":
         free = free & (scores > -np.inf)  # false for NaN, too
-    return largest(ordered(scores), free, k)
+    return largest(scores, k, valid=free)
 
 
 def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array | int) -> SparseTensor:

@@ -13,11 +13,12 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import assembled
 from jsparse.errors import PatternError
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.dynamic import sufficient_nse
+from jsparse.formats.levels import COMPRESSED
 from jsparse.ops.surgery.restrict import restrict
 from jsparse.primitives.host import on_device
-from jsparse.primitives.routine import expand
+from jsparse.primitives.routine import expand, nonzero
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -77,8 +78,9 @@ def selected(tensor: SparseTensor, kept: Array, nse: int | None, capacity: int) 
     """Keep the entries in the slots that the bool mask `kept` (nse,) marks. The format stays.
 
     If the pattern is static and the mask is known, the result is static, and `nse` is an upper bound that is checked.
-    Otherwise the result is dynamic with the capacity `nse`, by default `capacity`. The other slots of blocks and runs
-    that are kept hold 0. Padding is never kept. Raises PatternError if a concrete number of slots exceeds `nse`.
+    Otherwise the result is dynamic with the capacity `nse`, by default `capacity`, which is enough for all that is
+    kept. The other slots of blocks and runs that are kept hold 0. Padding is never kept. Raises PatternError if a
+    concrete number of slots exceeds `nse`.
     """
     if tensor.format.is_dense:  # no level can leave an entry out
         return SparseTensor._unchecked(jnp.where(kept, tensor.values, jnp.zeros_like(tensor.values)), tensor.pattern)
@@ -86,35 +88,56 @@ def selected(tensor: SparseTensor, kept: Array, nse: int | None, capacity: int) 
         return in_capacity(_of_static(tensor, tensor.pattern, np.asarray(kept)), nse)
     pattern = tensor.dynamic().pattern
     assert isinstance(pattern, DynamicPattern)
-    coords, values = _without_others(pattern, tensor.values, kept)
+    coords, values = _without_others(pattern, tensor.values, kept, capacity)
     made = assembled(
         coords, values, dynamic_type(pattern.shape, pattern.format, capacity if nse is None else nse), pattern
     )
     return made.with_transpose() if pattern.derived else made
 
 
-@partial(jax.jit, inline=True)
-def _without_others(pattern: DynamicPattern, values: jax.Array, kept: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the coordinates and values of all entries. Entries that are not kept get coordinates out of range."""
+@partial(jax.jit, static_argnames="most", inline=True)
+def _without_others(
+    pattern: DynamicPattern, values: jax.Array, kept: jax.Array, most: int
+) -> tuple[jax.Array, jax.Array]:
+    """Return the coordinates and values of the at most `most` entries that are kept. Others are out of range."""
     coords = expand(pattern.arrays, pattern.type)
     outside = np.array(pattern.shape, pattern.index_dtype)[:, None]
-    return jnp.where(kept, coords, outside), jnp.where(kept, values, jnp.zeros_like(values))
+    if most > len(values) // 2:
+        return jnp.where(kept, coords, outside), jnp.where(kept, values, jnp.zeros_like(values))
+    type_ = DynamicType(kept.shape, Format((Level(COMPRESSED, 0),)), most)
+    (slots,) = expand(nonzero(kept, type_), type_)
+    chosen = jnp.where(slots < len(values), jnp.take(coords, slots, axis=1, mode="clip"), outside)
+    return chosen, jnp.take(values, slots, mode="fill", fill_value=0)
 
 
 def _of_static(tensor: SparseTensor, pattern: Pattern, kept: np.ndarray) -> SparseTensor:
     slots = np.flatnonzero(kept)
     if len(slots) == pattern.nse:
         return tensor
-    rows = [row[slots] for row in pattern.rows()]
-    target, built = Pattern.from_rows(rows, pattern.shape, pattern.format, sorted_by=pattern.format.order)
+    target, gather = _pattern_of(pattern, slots)
     if is_traced(tensor.values):
         only = jnp.where(kept, tensor.values, jnp.zeros_like(tensor.values))
         return restrict(SparseTensor._unchecked(only, pattern), target)
     # On the host: an XLA program would be compiled for each pattern.
     found = np.asarray(tensor.values)[slots]
-    if not built.is_identity:
-        found = np.append(found, np.zeros(1, found.dtype))[built.gather()]  # -1 (a slot of fill) reads the last one
+    if gather is not None:
+        found = np.append(found, np.zeros(1, found.dtype))[gather]  # -1 (a slot of fill) reads the last one
     return SparseTensor._unchecked(on_device([found], [tensor.values])[0], target)
+
+
+def _pattern_of(pattern: Pattern, slots: np.ndarray) -> tuple[Pattern, np.ndarray | None]:
+    """Return the pattern with the entries of these slots, which ascend.
+
+    Also return for each slot of the result the index of its entry, -1 if it has none; None if slot n has entry n.
+    """
+    *above, last = pattern.format.levels
+    if last.kind == COMPRESSED and all(level.kind.is_full for level in above):  # rows keep their numbers
+        pointers, coordinates = pattern.arrays
+        starts = np.searchsorted(slots, pointers).astype(pointers.dtype)
+        return Pattern._trusted(pattern.shape, pattern.format, (starts, coordinates[slots])), None
+    rows = [row[slots] for row in pattern.rows()]
+    target, built = Pattern.from_rows(rows, pattern.shape, pattern.format, sorted_by=pattern.format.order)
+    return target, None if built.is_identity else built.gather()
 
 
 def in_capacity(tensor: SparseTensor, nse: int | None) -> SparseTensor:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jsparse.compiler.runtime.routine import Parameters, Routine
+from jsparse.compiler.runtime.routine import BY_MAGNITUDE, DESCENDING, GIVES_NUMBERS, Parameters, Routine
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
@@ -20,6 +20,7 @@ from jsparse.primitives.portable.assembly import Assembly, assembled, differs, s
 from jsparse.primitives.portable.drawn import draw
 from jsparse.primitives.portable.expand import expand
 from jsparse.primitives.portable.faults import find_faults
+from jsparse.primitives.portable.ordering import largest, sort_segments
 
 Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 
@@ -33,7 +34,8 @@ def run_portable(
     """
     if routine.name == "check":
         raise _cannot_check()
-    type_ = Parameters.read(routine.params).type
+    params = Parameters.read(routine.params)
+    type_ = params.type
 
     def single(*operands: jax.Array) -> tuple[jax.Array, ...]:
         match routine.name:
@@ -47,6 +49,14 @@ def run_portable(
                 return (_expand(operands, type_),)
             case "nonzero":
                 return _nonzero(operands[0], type_)
+            case "sort":
+                numbers, starts = operands
+                order, places = sort_segments(numbers, starts, type_.shape[0], bool(params.flags & DESCENDING))
+                return numbers[order] if params.flags & GIVES_NUMBERS else order, places
+            case "largest":
+                numbers, starts, k, *others = operands
+                valid = others[0] if others else None
+                return (largest(numbers, starts, k, valid, bool(params.flags & BY_MAGNITUDE)),)
             case "validate":
                 return (find_faults(operands, type_),)
             case _:
