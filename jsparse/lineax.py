@@ -125,6 +125,10 @@ def _is_symmetric(operator: SparseLinearOperator) -> bool:
     return bool(definite & operator.tags) and not jnp.issubdtype(operator.matrix.dtype, jnp.complexfloating)
 
 
+def _is_diagonal(operator: SparseLinearOperator) -> bool:
+    return lx.diagonal_tag in operator.tags or operator.matrix.shape == (1, 1)
+
+
 def _has_tag(*tags: object) -> Callable[[SparseLinearOperator], bool]:
     """Return a function that checks whether an operator has one of these tags."""
     return lambda operator: not operator.tags.isdisjoint(tags)
@@ -137,7 +141,7 @@ _IMPLEMENTATIONS = {
     lx.tridiagonal: _tridiagonal,
     lx.conj: _conj,
     lx.is_symmetric: _is_symmetric,
-    lx.is_diagonal: _has_tag(lx.diagonal_tag),
+    lx.is_diagonal: _is_diagonal,
     lx.is_tridiagonal: _has_tag(lx.tridiagonal_tag, lx.diagonal_tag),
     lx.has_unit_diagonal: _has_tag(lx.unit_diagonal_tag),
     lx.is_lower_triangular: _has_tag(lx.lower_triangular_tag),

@@ -16,7 +16,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 BANNER = "%%matrixmarket"
 FIELDS: dict[str, list[type]] = {"real": [float], "integer": [int], "complex": [float, float], "pattern": []}
-FIELDS["unsigned-integer"] = [int]  # which scipy writes
+FIELDS["unsigned-integer"] = [int]  # as scipy writes it
 SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 
 
@@ -62,6 +62,8 @@ def write_matrix_market(path: Path, tensor: SparseTensor) -> None:
     host = np.asarray(values)
     complex_ = host.dtype.kind == "c"
     field = "complex" if complex_ else "integer" if host.dtype.kind in "iub" else "real"
+    if host.dtype.kind == "u" and (host > np.iinfo(np.int64).max).any():
+        field = "unsigned-integer"  # scipy reads integers as int64
     sizes = f"{tensor.shape[0]} {tensor.shape[1]} {coords.shape[1]}"
     header = f"%%MatrixMarket matrix coordinate {field} general\n{sizes}\n"
     write_table(path, header, coords, [host.real, host.imag] if complex_ else [host])

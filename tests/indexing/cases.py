@@ -37,6 +37,7 @@ def random_index(rng, shape):
     items = []
     for size in shape[: int(rng.integers(0, len(shape) + 1)) if rng.random() < 0.4 else len(shape)]:
         items += [None] if rng.random() < 0.12 else []
+        items += [bool(rng.random() < 0.7)] if rng.random() < 0.08 else []
         items.append(random_item(rng, size))
     if rng.random() < 0.3:
         items.insert(int(rng.integers(0, len(items) + 1)), Ellipsis)

@@ -44,6 +44,37 @@ def test_matrices(dense, format, index):
     np.testing.assert_array_equal(as_dense(found), dense[index])
 
 
+TRUTHS = [True, False, np.True_, np.array(False), jnp.array(True), (True, 0), (0, False), (slice(1, 3), True, 2)]
+TRUTHS += [
+    (True, [2, 0]),
+    (False, [2]),
+    (2, 1, True),
+    (2, None, True),
+    ([0, 1], True, [2, 0]),
+    (..., False),
+    (True, True),
+]
+
+
+@pytest.mark.parametrize("index", TRUTHS, ids=str)
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_bools_are_masks_of_no_dimensions(dense, index, dynamic):
+    A = jsparse.asarray(dense, dynamic=dynamic)
+    np.testing.assert_array_equal(as_dense(A[index]), dense[index])
+    np.testing.assert_array_equal(as_dense(jax.jit(lambda A: A[index])(A)), dense[index])
+    gradient = jsparse.grad(lambda A: (getattr(A[index], "values", A[index]) ** 2).sum())(A).todense()
+    expected = np.zeros_like(dense)
+    np.add.at(expected, index, 2 * dense[index])
+    np.testing.assert_array_equal(gradient, expected)
+
+
+def test_a_traced_bool_is_refused_by_name(dense):
+    with pytest.raises(ShapeError, match="Expected a mask that is known"):
+        jax.jit(lambda A, here: A[here])(jsparse.asarray(dense), True)
+    with pytest.raises(ShapeError, match="broadcast"):
+        jsparse.asarray(dense)[False, [0, 1]]
+
+
 @pytest.mark.parametrize(
     "index",
     [

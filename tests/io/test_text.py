@@ -44,6 +44,16 @@ def test_round_trip(tmp_path, suffix, dtype):
         np.testing.assert_array_equal(same, np.asarray(A.todense()))
 
 
+@pytest.mark.parametrize("largest", [2**63 - 1, 2**63, 2**64 - 1])
+def test_large_unsigned_integers_are_read_by_scipy(tmp_path, largest):
+    with jax.enable_x64(True):
+        A = jsparse.asarray(np.array([[0, largest], [5, 0]], np.uint64))
+        jsparse.save(tmp_path / "A.mtx", A)
+        found = scipy.io.mmread(tmp_path / "A.mtx").toarray()
+        assert [[int(x) for x in row] for row in found] == [[0, largest], [5, 0]]
+        np.testing.assert_array_equal(jsparse.load(tmp_path / "A.mtx", dtype="uint64").values, A.values)
+
+
 def test_tensors_of_other_ranks(tmp_path):
     T = jsparse.asarray((np.arange(24) % 3).reshape(2, 3, 4).astype(np.float32))
     jsparse.save(tmp_path / "T.tns", T)

@@ -55,6 +55,21 @@ def test_tags(tags, dtype):
         np.testing.assert_array_equal(ours.as_matrix(), theirs.as_matrix())
 
 
+@pytest.mark.parametrize("tags", TAGS, ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_small_matrices_have_the_properties_that_lineax_sees(tags, shape, dynamic):
+    """A matrix with one element is diagonal whatever its tags say."""
+    if shape[0] != shape[1] and tags:
+        return  # Lineax refuses tags of square matrices
+    dense = np.full(shape, 2.0, np.float32)
+    A = SparseLinearOperator(jsparse.asarray(dense, dynamic=dynamic), tags)
+    D = lx.MatrixLinearOperator(jnp.asarray(dense), tags)
+    assert [check(A) for check in CHECKS] == [check(D) for check in CHECKS]
+    if shape == (1, 1) and lx.unit_diagonal_tag not in A.tags and lx.negative_semidefinite_tag not in A.tags:
+        np.testing.assert_allclose(lx.linear_solve(A, jnp.full(1, 4, "float32")).value, [2.0])
+
+
 MATRICES = [
     ((6, 6), "csr", True),
     ((6, 6), "coo", False),

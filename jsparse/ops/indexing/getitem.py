@@ -60,7 +60,9 @@ def getitem(self: PatternLike, index: Any) -> Any:
         masked = elements_of_mask(self, items[0])
         if masked is not None:
             return masked
-    return select(self, read_index(items, self.shape), None)
+    read = read_index(items, self.shape)
+    found = select(self, read, None)
+    return found if read.empty_axis is None else found[(*[slice(None)] * read.empty_axis, slice(0))]
 
 
 @of_any_array("take", jnp.take, patterns=True)

@@ -1,6 +1,6 @@
 """Reads an index, `A[item, item, ...]`, as numpy does.
 
-The items are integers, slices, `...`, None, and arrays of integers or bools.
+The items are integers, slices, `...`, None, bools, and arrays of integers or bools.
 """
 
 from __future__ import annotations
@@ -25,10 +25,15 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Index:
-    """A parsed index: its selection, and the dimensions of the result in order."""
+    """A parsed index: its selection, and the dimensions of the result in order.
+
+    Attributes:
+        empty_axis: a dimension of size 1 that is to be cut to size 0, since the index contains False; or None.
+    """
 
     selection: Selection
     labels: tuple[Label, ...]
+    empty_axis: int | None = None
 
     @property
     def shape(self) -> Shape:
@@ -56,6 +61,7 @@ class _Reader:
         labels: the dimensions of the result so far, except the dimensions of index tables.
         arrays_at: a pair for each integer and each index table: how many labels come before it, and how many slices,
             `...` and None come before it.
+        truths: the bools, which are masks of no dimensions: index arrays with one element if true, none if false.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -65,6 +71,7 @@ class _Reader:
         self.dropped: set[int] = set()
         self.labels: list[Label] = []
         self.arrays_at: list[tuple[int, int]] = []
+        self.truths: list[bool] = []
         self.dim = self.separators = 0
 
     def read(self, part: Any) -> None:
@@ -82,26 +89,32 @@ class _Reader:
             if isinstance(part, int):
                 self.strided[dim] = Strided(_wrapped(part, dim, self.shape), 1, 1, self.shape[dim])
                 self.dropped.add(dim)
+            elif not part.ndim and part.dtype == np.bool_:
+                self.truths.append(bool(part))
             else:
                 self.tables.update(enumerate(_tables(part, dim, self.shape), dim))
 
     def index(self) -> Index:
         """Return the index that consists of all parts read so far."""
-        tables, table_shape = _aligned(self.tables)
+        tables, table_shape = _aligned(self.tables, self.truths)
         selection = Selection(self.shape, self.strided, frozenset(self.dropped), tables, table_shape)
         # As in numpy, the dimensions of index tables come first if a slice, None or `...` separates tables or integers.
         at = self.arrays_at[0][0] if len(set(self.arrays_at)) == 1 else 0
         own: list[Label] = [("table", axis) for axis in range(len(table_shape))]
-        return Index(selection, (*self.labels[:at], *own, *self.labels[at:]))
+        if not tables and self.truths:
+            own = [("new", len(self.labels))]
+        empty_axis = at if own and own[0][0] == "new" and not all(self.truths) else None
+        return Index(selection, (*self.labels[:at], *own, *self.labels[at:]), empty_axis)
 
 
 def _read_item(item: Any) -> Any:
     """Convert an item to None, `...`, a slice, an int, or an array of integers or bools (of numpy unless traced)."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
-    if isinstance(item, bool | np.bool_ | SparseTensor):
+    if isinstance(item, SparseTensor):
         raise _unsupported(f"an index of type {type(item).__name__}")
-    if isinstance(item, list | tuple) or (hasattr(item, "ndim") and item.ndim):
+    is_truth = isinstance(item, bool) or getattr(item, "dtype", None) == np.bool_
+    if is_truth or isinstance(item, list | tuple) or (hasattr(item, "ndim") and item.ndim):
         return _array(item)
     if isinstance(item, jax.core.Tracer) and is_integer(item.dtype):
         return item
@@ -208,13 +221,20 @@ def _outside(what: str, dim: int, shape: Shape, at: object) -> ShapeError:
     )
 
 
-def _aligned(tables: dict[int, Any]) -> tuple[dict[int, Any], Shape]:
-    """Give the index tables the rank of the shape to which they broadcast. Returns the tables and the shape."""
-    shapes = [table.shape for table in tables.values()]
+def _aligned(tables: dict[int, Any], truths: Sequence[bool]) -> tuple[dict[int, Any], Shape]:
+    """Give the index tables the rank of the shape to which they and the bools broadcast. Returns tables and shape."""
+    if not tables:
+        return {}, ()
+    shapes = [*(table.shape for table in tables.values()), *([(int(all(truths)),)] if truths else [])]
     try:
         common = np.broadcast_shapes(*shapes)
     except ValueError as error:
         raise ShapeError(f"Expected arrays of indices whose shapes broadcast, but got {shortened(shapes)}.") from error
+    if not all(truths):  # a table with one point has none beside False
+        xp = {True: jnp, False: np}
+        return {
+            dim: xp[isinstance(table, jax.core.Tracer)].broadcast_to(table, common) for dim, table in tables.items()
+        }, common
     return {
         dim: table.reshape((*[1] * (len(common) - table.ndim), *table.shape)) for dim, table in tables.items()
     }, common
