@@ -11,9 +11,9 @@ import numpy as np
 
 from jsparse.base.arrays import PyTree, check_alive
 from jsparse.base.dataclass import dataclass
+from jsparse.convert.jax_sparse import is_jax_sparse
 from jsparse.differentiation.rows import value_and_grad_of_rows
 from jsparse.errors import ShapeError, represented, shortened
-from jsparse.ops.trees import is_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -34,10 +34,11 @@ def grad(
         >>> dA = jsparse.grad(lambda A: (A @ x).sum())(A)
 
     The gradient of a SparseTensor, anywhere in the pytree of an argument, is a SparseTensor on the same pattern, and 0
-    in padding. A gradient with a dynamic pattern is marked: one of its leaves, an index array, raises an error in
-    arithmetic. So an optimizer or a norm that is mapped over all leaves does not compute with coordinates by mistake.
-    Apply it to `jsparse.values(gradient)`, or with `jsparse.optax.values_only`. `A.with_values(gradient.values)` is a
-    tensor without the mark.
+    in padding. Sparse matrices of JAX (BCOO, BCSR) have gradients of their kind on the same indices. A pattern is not
+    differentiated: the gradient has the pattern itself in its place. A gradient with a dynamic pattern is marked: one
+    of its leaves, an index array, raises an error in arithmetic. So an optimizer or a norm that is mapped over all
+    leaves does not compute with coordinates by mistake. Apply it to `jsparse.values(gradient)`, or with
+    `jsparse.optax.values_only`. `A.with_values(gradient.values)` is a tensor without the mark.
 
     The gradient of a dense table is an array of the table's shape, however few rows the function reads. With `rows` it
     is a SparseTensor of the rows that the function looks up by `table[ids]`, `jnp.take`, `jsparse.nn.embedding_bag` and
@@ -125,42 +126,66 @@ def value_and_grad(
     return differentiated
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["values"], meta_fields=["pattern"])
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """An object with index arrays: a dynamic tensor or pattern, or a sparse matrix of JAX. Compared by identity."""
+
+    whole: Any
+
+    def with_values(self, values: Any) -> Any:
+        """Return the object with other values. A pattern has none."""
+        if isinstance(self.whole, DynamicPattern):
+            return self.whole
+        if isinstance(self.whole, SparseTensor):
+            return SparseTensor._unchecked(values, self.whole.pattern)
+        _, *indices = jax.tree.leaves(self.whole)
+        return jax.tree.unflatten(jax.tree.structure(self.whole), [values, *indices])
+
+    def gradient(self, values: Any) -> Any:
+        """Return the gradient: on the same entries, marked if it is a SparseTensor, and 0 in padding."""
+        if not isinstance(self.whole, SparseTensor):
+            return self.with_values(values)
+        pattern = self.whole.pattern
+        assert isinstance(pattern, DynamicPattern)
+        in_use = pattern.in_use(values) if values.dtype != jax.dtypes.float0 else values
+        return SparseTensor._unchecked(in_use, pattern.of_gradient())
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["values"], meta_fields=["source"])
 @dataclass(frozen=True)
 class _Values:
-    """A pytree whose only leaf is the values of a dynamic tensor. The pattern is metadata, hashed by identity."""
+    """A pytree of the values of an object with index arrays, which has no other leaves; () for a pattern."""
 
     values: Any
-    pattern: DynamicPattern
+    source: _Source
+
+
+def _is_sparse(x: object) -> bool:
+    """Whether an object has index arrays that its values belong to, or is a SparseTensor."""
+    return isinstance(x, SparseTensor | DynamicPattern) or is_jax_sparse(x)
 
 
 def _opened(x: Any) -> Any:
-    """Replace each dynamic tensor in a pytree by its values."""
+    """Replace each object with index arrays in a pytree by its values."""
 
     def opened(leaf: Any) -> Any:
         if isinstance(leaf, SparseTensor):
             check_alive(leaf.values, "the values of each tensor that jsparse.grad takes")
-        if isinstance(leaf, SparseTensor) and isinstance(leaf.pattern, DynamicPattern):
-            return _Values(leaf.values, leaf.pattern)
-        return leaf
+            return _Values(leaf.values, _Source(leaf)) if isinstance(leaf.pattern, DynamicPattern) else leaf
+        if isinstance(leaf, DynamicPattern):
+            return _Values((), _Source(leaf))
+        return _Values(leaf.data, _Source(leaf)) if is_jax_sparse(leaf) else leaf
 
-    return jax.tree.map(opened, x, is_leaf=lambda leaf: isinstance(leaf, SparseTensor))
+    return jax.tree.map(opened, x, is_leaf=_is_sparse)
 
 
 def _closed(x: Any, of_gradients: bool = False) -> Any:
-    """Make dynamic tensors again from the values that `_opened` left in a pytree.
-
-    With `of_gradients`, the tensors are marked as gradients, and 0 in padding, where their values may be anything.
-    """
+    """Make the objects again from the values that `_opened` left in a pytree, or their gradients."""
 
     def closed(leaf: Any) -> Any:
         if not isinstance(leaf, _Values):
             return leaf
-        if not of_gradients:
-            return SparseTensor._unchecked(leaf.values, leaf.pattern)
-        is_number = leaf.values.dtype != jax.dtypes.float0
-        in_use = leaf.pattern.in_use(leaf.values) if is_number else leaf.values
-        return SparseTensor._unchecked(in_use, leaf.pattern.of_gradient())
+        return leaf.source.gradient(leaf.values) if of_gradients else leaf.source.with_values(leaf.values)
 
     return jax.tree.map(closed, x, is_leaf=lambda leaf: isinstance(leaf, _Values))
 
@@ -169,22 +194,24 @@ def _is_table(rows: Any, argument: Any) -> list[bool]:
     """Return for each leaf of an argument whether it is to get a gradient of rows. A SparseTensor is one leaf."""
     prefix = rows(argument) if callable(rows) else rows
     try:
-        whole = jax.tree.map(lambda flag, part: jax.tree.map(lambda _: flag, part, is_leaf=is_tensor), prefix, argument)
+        whole = jax.tree.map(
+            lambda flag, part: jax.tree.map(lambda _: flag, part, is_leaf=_is_sparse), prefix, argument
+        )
     except ValueError as error:
         raise ShapeError(
             f"Expected rows= to be a tree of bools that is a prefix of the argument, or a function that gives one, but "
             f"got {represented(prefix)}: {shortened(error, 200)}"
         ) from error
-    flags, leaves = jax.tree.leaves(whole), jax.tree.leaves(argument, is_leaf=is_tensor)
+    flags, leaves = jax.tree.leaves(whole), jax.tree.leaves(argument, is_leaf=_is_sparse)
     for flag, leaf in zip(flags, leaves, strict=True):
         if not isinstance(flag, bool | np.bool_):
             raise ShapeError(f"Expected bools in rows=, but got {represented(flag)}. True stands for a table.")
-        if flag and (isinstance(leaf, SparseTensor) or np.ndim(leaf) == 0):
+        if flag and (_is_sparse(leaf) or np.ndim(leaf) == 0):
             raise ShapeError(
                 f"Expected a table (rows, ...) where rows= is True, but got {represented(leaf)}. Give False for it: "
                 "its gradient has no rows."
             )
-    return [bool(flag) for flag in flags]
+    return [bool(flag) for flag, leaf in zip(flags, leaves, strict=True) if not isinstance(leaf, DynamicPattern)]
 
 
 def _argument_index(n: int, args: Sequence[Any]) -> int:

@@ -66,6 +66,39 @@ def test_computing_with_all_leaves_is_refused(name, wrapper):
         wrapper(lambda A: REFUSED[name](A, jsparse.grad(loss)(A)))(A)
 
 
+@pytest.mark.parametrize("wrapper", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("rows", [None, True], ids=["dense", "rows"])
+def test_patterns_and_sparse_matrices_of_jax_in_arguments(wrapper, rows):
+    """Their index arrays are not differentiated: a pattern is its own gradient, a BCOO has one on the same indices."""
+    A, table = KINDS["dynamic"](), jnp.ones((7, 6))
+    tree = {"A": A, "mask": A.pattern, "fixed": KINDS["static"]().pattern, "table": table}
+    tree |= {"bcoo": KINDS["static"]().to_bcoo(), "bcsr": KINDS["static"]().to_bcsr()}
+
+    def loss(tree):
+        looked_up = tree["table"][jnp.array([2, 2, 5])].sum(0)
+        masked = jsparse.einsum("i,j->ij", jnp.arange(5.0), X, out_format=tree["mask"])
+        products = jsparse.einsum("ij,j->i", tree["bcoo"], X) + tree["bcsr"] @ X**2
+        return ((tree["A"] @ looked_up) ** 2 + (masked * tree["A"]).sum(1) + products**2).sum()
+
+    def dense_loss(D, table, E, F):
+        masked = jnp.where(DENSE != 0, jnp.arange(5.0)[:, None] * X, 0)
+        return ((D @ table[jnp.array([2, 2, 5])].sum(0)) ** 2 + (masked * D).sum(1) + (E @ X + F @ X**2) ** 2).sum()
+
+    flags = rows and {"A": False, "mask": False, "fixed": False, "table": True, "bcoo": False, "bcsr": False}
+    found = wrapper(jsparse.grad(loss, rows=flags))(tree)
+    D, on_table, E, F = jax.grad(dense_loss, (0, 1, 2, 3))(jnp.asarray(DENSE), table, DENSE, DENSE)
+    np.testing.assert_allclose(found["A"].todense(), np.where(DENSE != 0, D, 0), rtol=1e-5)
+    np.testing.assert_allclose(found["bcoo"].todense(), np.where(DENSE != 0, E, 0), rtol=1e-5)
+    np.testing.assert_allclose(found["bcsr"].todense(), np.where(DENSE != 0, F, 0), rtol=1e-5)
+    np.testing.assert_allclose(found["table"].todense() if rows else found["table"], on_table, rtol=1e-5)
+    assert found["mask"].to_static() == A.pattern.to_static()
+    assert found["fixed"] == tree["fixed"]
+    assert type(found["bcoo"]) is type(tree["bcoo"])
+    value, gradient = jsparse.value_and_grad(lambda p, v: jsparse.einsum("ij,j->", p, v) ** 2, 0)(A.to_bcoo(), X)
+    np.testing.assert_allclose(value, (DENSE @ X).sum() ** 2, rtol=1e-5)
+    np.testing.assert_allclose(gradient.todense(), np.where(DENSE != 0, 2 * (DENSE @ X).sum() * X, 0), rtol=1e-5)
+
+
 def test_messages_say_what_to_do():
     g = jsparse.grad(loss)(KINDS["dynamic"]())
     with pytest.raises(TypeError, match=r"use jsparse\.values\(gradient\) or jsparse\.optax\.values_only"):
