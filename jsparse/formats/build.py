@@ -322,9 +322,15 @@ def build_sorted(
         arrays.append(own.pointers(parents, start, len(columns[0]), dtype))
         arrays += [column if start is None else column[start] for column in columns]
         parents = len(arrays[-1])
-        own = _Positions(None if last or start is None else np.cumsum(start) - 1, is_entry=last)
+        own = _Positions(None if last or start is None else _numbered(start, dtype), is_entry=last)
     slots = None if own.is_entry else own.of_entries(len(rows[0]))
     return arrays, parents, slots
+
+
+def _numbered(start: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return for each entry the number of the last start up to it. The first entry is a start."""
+    numbers = np.cumsum(start, dtype=dtype)
+    return np.subtract(numbers, 1, out=numbers)
 
 
 class _Positions:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from jsparse.base import _native
+from jsparse.formats.build import index_dtype
+from jsparse.ops.indexing.gathered import concatenated
 
 
 def matches(keys: np.ndarray, wanted: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
@@ -17,7 +19,7 @@ def matches(keys: np.ndarray, wanted: np.ndarray, extent: int) -> tuple[np.ndarr
         entries, offsets = _repeated_matches(keys, ordered, extent)
     else:
         entries, offsets = _distinct_matches(keys, ordered, extent)
-    return entries, offsets if order is None else order[offsets]
+    return entries, offsets if order is None else order.astype(index_dtype([], [len(wanted)]))[offsets]
 
 
 def _distinct_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
@@ -42,8 +44,8 @@ def _repeated_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tup
         ordered = ordered.astype(keys.dtype, copy=False)
         first, last = np.searchsorted(ordered, keys, "left"), np.searchsorted(ordered, keys, "right")
     counts = last - first
-    entries = np.repeat(np.arange(len(keys)), counts)
-    return entries, np.arange(len(entries)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+    dtype = index_dtype([], [len(keys), len(ordered), int(counts.sum())])
+    return np.repeat(np.arange(len(keys), dtype=dtype), counts), concatenated(first.astype(dtype), counts, False)
 
 
 def is_small(extent: int, *arrays: np.ndarray) -> bool:

@@ -13,12 +13,14 @@ from itertools import accumulate
 
 import numpy as np
 
+from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Format, Pattern
+from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, LevelKind
 from jsparse.ops.indexing.gathered import Positions, as_array
 from jsparse.ops.indexing.links import Block, kept_pointers
-from jsparse.ops.indexing.matches import joint_keys, matches
+from jsparse.ops.indexing.matches import is_small, joint_keys, matches
 from jsparse.ops.indexing.selection import Listed, Selection, Selector, Strided
 from jsparse.ops.indexing.static_entries import Entries, selected_entries
 from jsparse.ops.relocation.formats import remaining_format
@@ -29,7 +31,8 @@ def select_static(pattern: Pattern, selection: Selection) -> tuple[Pattern, Posi
     format = remaining_format(pattern.format, selection.parts, selection.tables)
     entries = _entries(pattern, selection)
     if len(selection.tables) > 1:
-        return _sorted(*_joined(entries, selection), selection, format, None)
+        slots, by_dim, is_grouped = _joined(entries, selection)
+        return _sorted(slots, by_dim, selection, format, _order_by_points(pattern.format, selection, is_grouped))
     arrays = _index_arrays(entries, format)
     if arrays is None:
         order = _order(pattern.format, selection) if entries.in_order else None
@@ -77,15 +80,44 @@ def _entries(pattern: Pattern, selection: Selection) -> Entries:
     return selected_entries(pattern, selectors, selection.dropped)
 
 
-def _joined(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[int, np.ndarray]]:
+def _order_by_points(format: Format, selection: Selection, is_grouped: bool) -> list[int] | None:
+    """The dimensions of the result if it is sorted by points first, then in storage order; None if it is not sorted."""
+    if not is_grouped:
+        return None
+    axes = [n for n, (kind, _) in enumerate(selection.labels) if kind == "table"]
+    return [*axes, *(dim for dim in _order(format, selection) if dim not in axes)]
+
+
+def _joined(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[int, np.ndarray], bool]:
     """Return the slots and coordinates of the entries at the points of several index tables.
 
-    An entry is repeated for each point that has its coordinates.
+    An entry is repeated for each point that has its coordinates. The third result says whether the entries are sorted
+    by points first, then in storage order.
     """
     dims, rows = sorted(selection.tables), entries.rows()
-    own = [rows[dim] for dim in dims]
-    kept, new = matches(*joint_keys(own, selection.listed(), [selection.extents[dim] for dim in dims]))
-    return as_array(entries.slots)[kept], {**{dim: row[kept] for dim, row in rows.items()}, dims[0]: new}
+    keys, points, extent = joint_keys(
+        [rows[dim] for dim in dims], selection.listed(), [selection.extents[dim] for dim in dims]
+    )
+    is_grouped = entries.in_order and is_small(extent, keys, points) and extent + len(points) < 2**31
+    kept, new = _grouped(keys, points, extent) if is_grouped else matches(keys, points, extent)
+    del keys, points
+    others = {dim: row[kept] for dim, row in rows.items() if dim not in dims}
+    return _slots_of(entries.slots, kept), {**others, dims[0]: new}, is_grouped
+
+
+def _grouped(keys: np.ndarray, points: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entries with the key of each point, one point after the other, and the numbers of these points."""
+    dtype = index_dtype([extent], [len(keys)])
+    pointers, _, numbers = _native.transpose(narrow := keys.astype(dtype), extent, narrow, False)
+    pointers, kept, _ = _native.take_segments(pointers, numbers, points.astype(dtype))
+    return kept, np.repeat(np.arange(len(points), dtype=dtype), np.diff(pointers))
+
+
+def _slots_of(slots: Positions, kept: np.ndarray) -> np.ndarray:
+    """Return the slots of the entries `kept`."""
+    if isinstance(slots, slice):
+        return kept + slots.start if slots.start else kept
+    return slots[kept]
 
 
 def _rows(by_dim: Mapping[int, np.ndarray], selection: Selection) -> list[np.ndarray]:
