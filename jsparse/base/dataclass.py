@@ -78,6 +78,8 @@ def _comparison(class_: type) -> dict[str, Method]:
             key = attrgetter(*names)
 
     def equal(self: object, other: object) -> Any:
+        if self is other:
+            return True
         return key(self) == key(other) if other.__class__ is self.__class__ else NotImplemented
 
     def hashed(self: object) -> int:

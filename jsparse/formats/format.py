@@ -43,10 +43,11 @@ class Format:
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(self.levels))
         check_dimensions(self.ndim)
-        if sorted(self.order) != list(range(self.ndim)):
+        order = [level.dim for level in self.levels]
+        if sorted(order) != list(range(self.ndim)):
             raise FormatError(
                 f"Expected {self.ndim} levels to store each of the dimensions 0 to {self.ndim - 1} exactly once, "
-                f"but they store {shortened(', '.join(map(str, self.order)))}."
+                f"but they store {shortened(', '.join(map(str, order)))}."
             )
         if self.levels and self.levels[0].kind.is_branchless:
             raise FormatError(_orphan(None, self.levels[0]))
@@ -119,7 +120,7 @@ class Format:
         >>> jsparse.Format.of("csc", 2).order
         (1, 0)
         """
-        return tuple(level.dim for level in self.levels)
+        return _order(self)
 
     @property
     def is_dense(self) -> bool:
@@ -155,8 +156,7 @@ class Format:
         >>> jsparse.Format.of("csr", 2).with_dense(2).trailing_dense
         2
         """
-        sparse = [index for index, level in enumerate(self.levels) if not level.kind.is_full]
-        return self.ndim - 1 - sparse[-1] if sparse else self.ndim
+        return _trailing_dense(self)
 
     @property
     def appends(self) -> bool:
@@ -185,8 +185,7 @@ class Format:
         >>> jsparse.Format.of("coo", 3).chains
         (range(0, 3),)
         """
-        starts = [index for index, level in enumerate(self.levels) if not level.kind.is_branchless]
-        return tuple(map(range, starts, [*starts[1:], self.ndim]))
+        return _chains(self)
 
     @property
     def notation(self) -> str:
@@ -195,9 +194,7 @@ class Format:
         >>> jsparse.Format.of("dcsr", 2).notation
         '(i, j) -> (i : compressed, j : compressed)'
         """
-        names = [dimension_name(dim, self.ndim) for dim in range(self.ndim)]
-        levels = ", ".join(f"{names[level.dim]} : {level}" for level in self.levels)
-        return f"({', '.join(names)}) -> ({levels})"
+        return _notation(self)
 
     @property
     def name(self) -> str:
@@ -258,6 +255,7 @@ class Format:
         return f"Format.of({self.name!r}, {self.ndim})"
 
 
+@functools.lru_cache(maxsize=128)
 def default_format(ndim: int) -> Format:
     """The default format of a tensor of `ndim` dimensions: csr for a matrix, else all levels compressed.
 
@@ -266,6 +264,7 @@ def default_format(ndim: int) -> Format:
     return Format(default_levels(ndim))
 
 
+@functools.lru_cache(maxsize=256)
 def _by_name(name: str, arguments: str | None, ndim: int) -> Format:
     if name in _LATER:
         raise NotYetSupportedError(f"The format {name} is not supported yet. Use one of {_KNOWN}.")
@@ -307,6 +306,30 @@ def dimension_name(dim: int, ndim: int) -> str:
 @functools.lru_cache(maxsize=1024)
 def _arrays(format: Format) -> tuple[tuple[int, str], ...]:
     return tuple((index, role) for index, level in enumerate(format.levels) for role in level.kind.arrays)
+
+
+@functools.lru_cache(maxsize=1024)
+def _order(format: Format) -> tuple[int, ...]:
+    return tuple(level.dim for level in format.levels)
+
+
+@functools.lru_cache(maxsize=1024)
+def _trailing_dense(format: Format) -> int:
+    sparse = [index for index, level in enumerate(format.levels) if not level.kind.is_full]
+    return format.ndim - 1 - sparse[-1] if sparse else format.ndim
+
+
+@functools.lru_cache(maxsize=1024)
+def _chains(format: Format) -> tuple[range, ...]:
+    starts = [index for index, level in enumerate(format.levels) if not level.kind.is_branchless]
+    return tuple(map(range, starts, [*starts[1:], format.ndim]))
+
+
+@functools.lru_cache(maxsize=1024)
+def _notation(format: Format) -> str:
+    names = [dimension_name(dim, format.ndim) for dim in range(format.ndim)]
+    levels = ", ".join(f"{names[level.dim]} : {level}" for level in format.levels)
+    return f"({', '.join(names)}) -> ({levels})"
 
 
 @functools.lru_cache(maxsize=1024)

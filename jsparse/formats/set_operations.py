@@ -17,6 +17,7 @@ become compressed, and so do the dense levels at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -244,6 +245,7 @@ def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
     raise AssertionError(f"{exact_format(like.format)} stores other entries")
 
 
+@lru_cache(maxsize=256)
 def exact_format(format: Format) -> Format:
     """Return a similar format that can store any set of entries, and adds no other entries.
 
@@ -255,6 +257,7 @@ def exact_format(format: Format) -> Format:
     return _storable([COMPRESSED if n >= first else level.kind for n, level in enumerate(levels)], levels)
 
 
+@lru_cache(maxsize=256)
 def without_ranges(format: Format) -> Format:
     """Make range levels compressed, and unique levels above singletons nonunique."""
     return _storable([COMPRESSED if level.kind.stores_runs else level.kind for level in format.levels], format.levels)

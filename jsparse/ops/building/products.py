@@ -10,10 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import Array, jax_array
+from jsparse.base import _native
+from jsparse.base.arrays import Array, aligned, jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format, Pattern
+from jsparse.formats.build import index_dtype
+from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import Offset
 from jsparse.ops.relocation.formats import affordable, agreed_format, default_in
@@ -23,6 +26,7 @@ from jsparse.ops.relocation.values import gathered, is_known
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.joining import as_row, summed_capacity
 from jsparse.ops.shaping.reshaping import ravel, reshaped
+from jsparse.primitives.host import is_on_host, on_device
 from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike
 
@@ -169,9 +173,55 @@ def of_pairs(
     """
     assert isinstance(left.pattern, Pattern)
     assert isinstance(right.pattern, Pattern)
+    made = _in_segments(left.pattern, right.pattern, places, shape, format)
+    if made is None:
+        made = _sorted_pairs(left.pattern, right.pattern, places, shape, format)
+    pattern, *numbers = made
+    values = [gathered([x.values], number, 1, x.dtype) for x, number in zip((left, right), numbers, strict=True)]
+    if not is_on_host(*values):
+        return SparseTensor._unchecked(jnp.multiply(*values), pattern)
+    dtype = jnp.result_type(*values)
+    first, second = (np.asarray(x).astype(dtype, copy=False) for x in values)
+    with np.errstate(all="ignore"):
+        products = np.multiply(first, second, out=aligned(first.shape, dtype))
+    return SparseTensor._unchecked(on_device([products], values)[0], pattern)
+
+
+def _in_segments(
+    left: Pattern,
+    right: Pattern,
+    places: Sequence[tuple[int | None, int | None]],
+    shape: Sequence[int],
+    format: Format,
+) -> tuple[Pattern, np.ndarray, np.ndarray] | None:
+    """Pair the entries of two matrices of one format, dense above compressed. Returns None for other tensors.
+
+    Pairs of sorted segments are sorted. Returns the pattern, and the numbers of the entries of each pair.
+    """
+    kinds = tuple(level.kind for level in format.levels)
+    if not left.format == right.format == format or kinds != (DENSE, COMPRESSED) or places != [(0, 0), (1, 1)]:
+        return None
+    last, entries = format.order[1], left.nse * right.nse
+    dtype = index_dtype(shape, [entries])
+    first, second = ([array.astype(dtype, copy=False) for array in x.arrays] for x in (left, right))
+    pointers, of_left, of_right = _native.pair_segments((first[0], first[1]), (second[0], second[1]))
+    coordinates = _native.take(first[1], of_left)
+    coordinates *= dtype.type(right.shape[last])
+    coordinates += _native.take(second[1], of_right)
+    return Pattern._trusted(tuple(shape), format, (pointers, coordinates)), of_left, of_right
+
+
+def _sorted_pairs(
+    left: Pattern,
+    right: Pattern,
+    places: Sequence[tuple[int | None, int | None]],
+    shape: Sequence[int],
+    format: Format,
+) -> tuple[Pattern, np.ndarray, np.ndarray]:
+    """Pair the entries of two patterns, and sort the pairs. See `_in_segments`; -1 stands for no entry."""
     wide = np.dtype(np.int32 if max((1, *shape)) < 2**31 else np.int64)
-    first = [row.astype(wide, copy=False)[:, None] for row in left.pattern.rows()]
-    second = [row.astype(wide, copy=False)[None, :] for row in right.pattern.rows()]
+    first = [row.astype(wide, copy=False)[:, None] for row in left.rows()]
+    second = [row.astype(wide, copy=False)[None, :] for row in right.rows()]
     pairs, rows = (left.nse, right.nse), []
     for m, n in places:
         row = 0 if m is None else first[m] if n is None else first[m] * wide.type(right.shape[n])
@@ -183,5 +233,4 @@ def of_pairs(
     of_right = pair - of_left * right.nse
     if pattern.nse > left.nse * right.nse:
         of_right[pair < 0] = -1
-    values = [gathered([x.values], number, 1, x.dtype) for x, number in ((left, of_left), (right, of_right))]
-    return SparseTensor._unchecked(jnp.multiply(*values), pattern)
+    return pattern, of_left, of_right

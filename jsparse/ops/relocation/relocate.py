@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -17,12 +17,11 @@ from jsparse.base.dataclass import dataclass
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import extended_type, padded_arrays, transposed_type
-from jsparse.formats.set_operations import Stored
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
+from jsparse.ops.relocation.joined import joined, stored_of
 from jsparse.ops.relocation.values import gathered, is_known
 from jsparse.primitives.host import is_on_host, on_device, padded
 from jsparse.primitives.routine import expand
@@ -97,21 +96,17 @@ def _assembled(tensors: Sequence[SparseTensor], relocation: Relocation, carried:
 
 
 def _joined(tensors: Sequence[SparseTensor], relocation: Relocation) -> _Parts | None:
-    """Return the result's index arrays by `joined_arrays`, and its values; None if arrays cannot be joined."""
+    """Return the result's index arrays and values, made without a sort; None if that is not possible."""
     if not all(isinstance(one, Offset) for one in relocation.maps):
         return None
-    parts = [_stored(tensor.pattern) for tensor in tensors]
-    arrays = joined_arrays(parts, relocation.maps, relocation.shape, relocation.format)
-    if arrays is None:
+    parts = [stored_of(tensor.pattern) for tensor in tensors]
+    made = joined(parts, relocation.maps, relocation.shape, relocation.format)
+    if made is None:
         return None
+    arrays, gather = made
     values = [tensor.values for tensor in tensors]
-    return arrays, gathered(values, None, 1, jnp.result_type(*values), [part.nse for part in parts])
-
-
-def _stored(pattern: Pattern | DynamicPattern) -> Stored:
-    if isinstance(pattern, DynamicPattern):
-        return pattern.stored()
-    return Stored(pattern.shape, pattern.format, pattern.arrays)
+    block = 1 if gather is None else prod(relocation.shape[dim] for dim in relocation.format.trailing_dims)
+    return arrays, gathered(values, gather, block, jnp.result_type(*values), [part.nse for part in parts])
 
 
 def _can_be_static(tensor: SparseTensor) -> bool:
@@ -272,66 +267,3 @@ def _moved_entries(
     flat = jnp.stack([jnp.broadcast_to(jnp.where(used, row, -1), shape).reshape(-1) for row in kept])
     blocks = tensor.values.reshape(len(used), lead.elements)
     return flat, jnp.repeat(blocks, shape[1], axis=0) if len(shape) > 1 else blocks
-
-
-def joined_arrays(
-    parts: Sequence[Stored], maps: Sequence[CoordinateMap], shape: tuple[int, ...], format: Format
-) -> tuple[np.ndarray, ...] | None:
-    """Return the index arrays of a tensor with the entries of all parts, in this order, at the mapped coordinates.
-
-    The result is None unless the maps are offsets, the parts have the result's format, and the parts follow one another
-    along the outermost level's dimension. Then each level has the positions of one part after the other.
-    """
-    offsets = [[by or 0 for by in one.offsets] for one in maps if isinstance(one, Offset)]
-    if len(offsets) < len(maps) or any(part.format != format for part in parts):
-        return None
-    moves = list(zip(*offsets, strict=True))  # by dimension
-    if not _follow(parts, moves, shape, format):
-        return None
-    found: list[np.ndarray] = []
-    arrays = [iter(part.arrays) for part in parts]
-    parents: int | None = None  # the positions of the level above; None at the root, which all parts share
-    for level in format.levels:
-        if level.kind.is_full:
-            parents = shape[level.dim] * (1 if parents is None else parents)
-            continue
-        pointers = [next(own) for own in arrays] if level.kind.has_pointers else None
-        coordinates = [next(own) for own in arrays]
-        counts = [len(own) for own in coordinates]
-        dtype = index_dtype(shape, [total := sum(counts), parents or 0])
-        if pointers is not None:
-            found.append(_pointers(pointers, counts, parents, dtype))
-        joined = np.concatenate(coordinates, dtype=dtype)
-        if any(moves[level.dim]):
-            joined += np.repeat(np.array(moves[level.dim], dtype), counts)
-        found.append(joined)
-        parents = total
-    return tuple(found)
-
-
-def _follow(parts: Sequence[Stored], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format) -> bool:
-    """Whether the parts follow one another: the entries of each part come after all entries of the parts before it."""
-    if format.is_dense or not format.appends:
-        return False
-    outer, *inner = format.levels
-    sizes = [part.shape[outer.dim] for part in parts]
-    starts = moves[outer.dim]
-    if outer.kind.is_full:  # no gap between the parts: their parents are numbered consecutively
-        if list(starts) != [0, *accumulate(sizes[:-1])]:
-            return False
-    elif any(start + size > after for (start, after), size in zip(pairwise(starts), sizes, strict=False)):
-        return False
-    return all(part.shape[level.dim] == shape[level.dim] for level in inner if level.kind.is_full for part in parts)
-
-
-def _pointers(given: Sequence[np.ndarray], counts: Sequence[int], parents: int | None, dtype: np.dtype) -> np.ndarray:
-    """Concatenate the pointers of all parts. Parents after the last part get empty segments."""
-    total = sum(counts)
-    if parents is None:
-        return np.array([0, total], dtype)
-    ends = np.concatenate([own[1:] for own in given], dtype=dtype)
-    pointers = np.empty(parents + 1, dtype)
-    pointers[0], pointers[len(ends) + 1 :] = 0, total
-    before = np.array([0, *accumulate(counts[:-1])], dtype)
-    np.add(ends, np.repeat(before, [len(own) - 1 for own in given]), out=pointers[1 : len(ends) + 1])
-    return pointers
