@@ -21,7 +21,12 @@ PORTABLE = "xla"
 KERNELS = "llvm"
 """The backend that makes kernels by default. Without llvmlite, `config.backend` is `PORTABLE` in its place."""
 
-CHOICES = {"bounds": ("clamp", "check"), "backend": (KERNELS, "interpret", PORTABLE), "blocks": (PORTABLE, "pallas")}
+CHOICES = {
+    "bounds": ("clamp", "check"),
+    "backend": (KERNELS, "interpret", PORTABLE),
+    "blocks": (PORTABLE, "pallas"),
+    "overflow": ("raise", "cut"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Settings:
     bounds: str = "clamp"
     backend: str = KERNELS
     blocks: str = PORTABLE
+    overflow: str = "raise"
 
 
 def variable(name: str) -> str:

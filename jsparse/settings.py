@@ -83,9 +83,9 @@ class Config:
         ...     y = A @ x
 
     Settings take effect at the next call, also for functions that are jitted already: JAX keeps a program for each
-    value of `bounds`, `backend` and `blocks`. All other settings belong to the entire process: they change no program,
-    and can be assigned but not set for a `with` block. All settings are read at import from environment variables such
-    as JSPARSE_BOUNDS=check.
+    value of `bounds`, `backend`, `blocks` and `overflow`. All other settings belong to the entire process: they change
+    no program, and can be assigned but not set for a `with` block. All settings are read at import from environment
+    variables such as JSPARSE_BOUNDS=check.
 
     Attributes:
         bounds: how programs treat the index arrays of dynamic tensors. "clamp" (the default): kernels stay within
@@ -100,6 +100,11 @@ class Config:
         blocks: how programs for CUDA and TPUs multiply patterns of dense blocks by arrays. "xla" (the default): by XLA
             operations, as on all platforms other than CPU. "pallas": by a kernel of jsparse, if the kernel supports
             the sizes of the blocks (docs/concepts/platforms.md). The kernel for TPUs was never run on a device.
+        overflow: what a compiled program does if a result of integers or booleans has more entries than its capacity
+            `nse`. Floats become NaN, but integers and booleans have no NaN. "raise" (the default): the program fails on
+            CPU, with an error that names the tensor and the number of its entries. On other platforms, programs cannot
+            fail, so they do what "cut" does. "cut": the entries that exceed the capacity are missing, and only
+            `SparseTensor.overflowed` says so. Calls outside jit raise under both values.
         cache_dir: the folder in which compiled kernels are kept for later processes (docs/concepts/cache.md): an
             absolute path, by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel
             creates the folder. No other user may have write access, since the folder holds machine code. None or ""
@@ -119,6 +124,7 @@ class Config:
     bounds: str
     backend: str
     blocks: str
+    overflow: str
     cache_dir: str | os.PathLike[str] | None
     cache_bytes: int
     log_compiles: bool

@@ -10,7 +10,8 @@
 //                   64: there are bools that say which numbers count (largest)
 //                   128: the result is the sorted numbers, not their order (sort)
 //   [2] batch       number of members of the batch; 1 if there is no batch axis
-//   [3] inputs      number of inputs of each member (assemble, number) or of numbers (sort, largest), else 0
+//   [3] inputs      number of inputs of each member (assemble, number) or of numbers (sort, largest), the capacity in
+//                   positions (fit), else 0
 //   [4] nse         number of slots, or of segments (sort, largest)
 //   [5] bytes       size of a component of an element: 1, 2, 4 or 8 (nonzero, swap, sort, largest), else 0
 //   [6] kind        type of the elements: 0 integers or booleans, 1 floating, 2 complex, 3 unsigned integers
@@ -30,6 +31,7 @@
 //   sort       numbers [inputs], starts [nse + 1]; order or numbers [inputs], places [inputs] in a row as long as the level
 //   largest    numbers [inputs], starts [nse + 1], k [] int32, valid [inputs] or none; kept [inputs], one byte each
 //   check      arrays...; faults [] int32, arrays...: fails if there is a fault other than overflow; copies the arrays
+//   fit        count []; faults [] int32: fails if a count of positions exceeds the capacity; the faults are 0
 //
 // A routine takes the lengths of the index arrays from their shapes. It never reads or writes outside the arrays,
 // whatever they contain.

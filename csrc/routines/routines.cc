@@ -1,5 +1,7 @@
 // Conversions inside XLA programs, on index arrays that only exist at run time. params.h lists their buffers.
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -285,6 +287,33 @@ int check(Context* ctx, void* const* buffers, const int64_t* const* dims) try {
   return 2;
 }
 
+// Fails if a pattern, or one of a batch, has more entries than its capacity. A program whose values have no NaN runs it.
+int fit(Context* ctx, void* const* buffers, const int64_t* const* dims) try {
+  Params params;
+  ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], true);
+  if (ctx->error != nullptr) return 1;
+  const Call call{params, buffers, dims};
+  int64_t count = 0;
+  for (int64_t n = 0; n < params.batch; ++n) {
+    const char* end = call.at(1, n, call.index_bytes());
+    count = std::max(count, params.wide ? *reinterpret_cast<const int64_t*>(end) : *reinterpret_cast<const int32_t*>(end));
+    *reinterpret_cast<int32_t*>(call.at(2, n, 4)) = 0;
+  }
+  const int64_t capacity = params.inputs;
+  if (count <= capacity) return 0;
+  const int64_t slots = capacity > 0 ? params.nse / capacity : 1;  // below each position that is counted
+  const std::string needed = std::to_string(count > INT64_MAX / std::max<int64_t>(slots, 1) ? INT64_MAX : count * slots);
+  thread_local std::string message;
+  message = "expected at most nse=" + std::to_string(params.nse) + " entries in a tensor " + shown(params.layout) +
+            ", but there are " + needed + ": pass nse=" + needed + " or more (integers and booleans have no NaN that "
+            "could say so; jsparse.config.overflow = 'cut' drops what exceeds the capacity)";
+  ctx->error = message.c_str();
+  return 1;
+} catch (const std::exception&) {
+  ctx->error = "no memory for an error message";
+  return 2;
+}
+
 }  // namespace
 
 Kernel find_routine(const char* name) {
@@ -297,6 +326,7 @@ Kernel find_routine(const char* name) {
   if (std::strcmp(name, "sort") == 0) return of_numbers<sort_one>;
   if (std::strcmp(name, "largest") == 0) return of_numbers<largest_one>;
   if (std::strcmp(name, "check") == 0) return check;
+  if (std::strcmp(name, "fit") == 0) return fit;
   if (std::strcmp(name, "validate") == 0) return routine<validate_one, true>;
   if (std::strcmp(name, "unordered") == 0) return assemble_unordered;
   if (std::strcmp(name, "ordered") == 0) return assemble_ordered;

@@ -28,7 +28,7 @@ from jsparse.formats.validate import as_coordinates, checked_rows
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.host import is_on_host, on_device, padded_array
-from jsparse.primitives.routine import assemble, expand, nonzero
+from jsparse.primitives.routine import assemble, expand, nonzero, overflow_error
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
@@ -186,7 +186,7 @@ def _assembled(
     """
     match assembled_on_host(coords, values, core, dtype):
         case int() as count:
-            raise _overflow(type_, count * (type_.nse // core.nse if core.nse else 1))
+            raise overflow_error(type_, count * (type_.nse // core.nse if core.nse else 1))
         case (found, arrays):
             return _checked(found, DynamicPattern(type_, arrays), already)
     made = assemble(jnp.asarray(coords), core)
@@ -217,7 +217,7 @@ def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
         arrays, gather = reordered(whole, type_.format)
         count = whole.nse if gather is None else len(gather)
         if count > type_.nse:
-            raise _overflow(type_, count)
+            raise overflow_error(type_, count)
         moved = np.asarray(tensor.values)[: whole.nse]
         if gather is not None:
             moved = _native.take(moved, gather)
@@ -293,7 +293,7 @@ def _checked(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern
     capacity.
     """
     pattern = _checked_pattern(pattern, already)
-    return SparseTensor._unchecked(pattern.poisoned(values), pattern)
+    return SparseTensor._bounded(values, pattern)
 
 
 def _checked_pattern(pattern: DynamicPattern, already: DynamicPattern | None = None) -> DynamicPattern:
@@ -303,18 +303,11 @@ def _checked_pattern(pattern: DynamicPattern, already: DynamicPattern | None = N
     """
     overflowed = pattern.overflowed
     if not isinstance(overflowed, jax.core.Tracer) and bool(np.any(overflowed)):
-        raise _overflow(pattern.type, int(pattern.count))
+        raise overflow_error(pattern.type, int(pattern.count))
     known = already is None or isinstance(already.overflowed, jax.core.Tracer)
     if already is not None and (known or bool(np.any(already.overflowed))):
         return pattern.overflowed_with(already)
     return pattern
-
-
-def _overflow(type_: DynamicType, count: int) -> PatternError:
-    return PatternError(
-        f"Expected at most nse={type_.nse:,} entries in a {type_.format.name} tensor of shape {type_.shape}, but there "
-        f"are {count:,}. Pass nse={count} or more."
-    )
 
 
 def assembled_on_host(

@@ -83,7 +83,7 @@ def merged(
     weights, *found = (_reduced(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
     used = pattern.in_use(jnp.ones(pattern.nse, np.int8)) > 0
     rows = (jnp.where(used.reshape(-1, *(1,) * (one.ndim - 1)), one, 0) for one in found)
-    return SparseTensor._unchecked(pattern.settled(weights), pattern), [pattern.poisoned(one) for one in rows]
+    return SparseTensor._bounded(pattern.in_use(weights), pattern), [pattern.poisoned(one) for one in rows]
 
 
 def _reduced(values: jax.Array, slots: Array, count: int, reduce: str) -> jax.Array:

@@ -83,7 +83,7 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
     if isinstance(graph.pattern, DynamicPattern):
         assert isinstance(found.graph.pattern, DynamicPattern)
         pattern = found.graph.pattern.overflowed_with(graph.pattern)
-        found = found._replace(graph=SparseTensor._unchecked(pattern.poisoned(found.graph.values), pattern))
+        found = found._replace(graph=SparseTensor._bounded(found.graph.values, pattern))
     return found._replace(graph=like(A, found.graph))
 
 

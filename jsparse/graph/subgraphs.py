@@ -240,4 +240,4 @@ def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int)
     if isinstance(graph.pattern, DynamicPattern):
         pattern = pattern.overflowed_with(graph.pattern)
     weights = graph.values.at[edges].get(mode="fill", fill_value=0)
-    return SparseTensor._unchecked(pattern.poisoned(weights), pattern), edges
+    return SparseTensor._bounded(weights, pattern), edges

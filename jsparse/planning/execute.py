@@ -113,8 +113,11 @@ def _sum(work: SumOfProducts, values: Sequence[Any], out_format: object) -> Any:
         return _assembled_with_values(work, output, output.entries, values)
     if isinstance(output, AssembledPattern):
         on = output.assembly.pattern(values)
-    else:
-        on = _existing(output, values, out_format)
+        found = _total(work, values, on)
+        if on is not None and not jnp.issubdtype(found.dtype, jnp.inexact):  # floats are NaN
+            found, on = on.fitted(found)
+        return _wrapped(found, output.pattern, on)
+    on = _existing(output, values, out_format)
     return _wrapped(_total(work, values, on), output.pattern, on)
 
 
@@ -145,7 +148,10 @@ def _assembled_with_values(
     on = output.assembly.pattern(values, arrays)
     if on is not None:
         found = found if entries.semiring.is_linear else on.in_use(found)
-        found = found if has_nan else on.poisoned(found)  # integers that are converted to floats only now
+        if jnp.issubdtype(found.dtype, jnp.inexact):
+            found = found if has_nan else on.poisoned(found)  # integers that are converted to floats only now
+        else:
+            found, on = on.fitted(found)
     result: SparseTensor = _wrapped(found, output.pattern, on)
     return result
 

@@ -20,6 +20,7 @@ from jsparse import _compat
 from jsparse._compat import Primitive, lower_as
 from jsparse.base.arrays import Array
 from jsparse.compiler.dtypes import is_complex
+from jsparse.compiler.runtime.routine import Routine
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern, Relayout
 from jsparse.primitives.einsum import einsum_p
@@ -45,6 +46,15 @@ from jsparse.settings import config
 Rule: TypeAlias = Callable[..., Any]
 """A function `rule(ctx, *operands, **params)` of MLIR values. `lower_as` turns a function of arrays into a rule."""
 
+_PORTABLE_ROUTINES = lower_as(run_portable, multiple_results=True)
+
+
+def _run_on_cpu(ctx: Any, *operands: Any, routine: Any, **params: Any) -> Any:
+    """Lower a routine on CPU to XLA operations, or to a call of the extension if it makes a program fail."""
+    fails = isinstance(routine, Routine) and routine.name == "fit"
+    return (lower_routine if fails else _PORTABLE_ROUTINES)(ctx, *operands, routine=routine, **params)
+
+
 LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     einsum_p: {
         "cpu": lower_as(execute),
@@ -63,7 +73,7 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
         None: lower_as(evaluate_fused, multiple_results=True),
     },
     map_p: {None: lower_as(compute_map)},
-    routine_p: {"cpu": lower_routine, None: lower_as(run_portable, multiple_results=True)},
+    routine_p: {"cpu": lower_routine, PORTABLE: _run_on_cpu, None: _PORTABLE_ROUTINES},
     # calls of the extension, which lowerings of the others make on CPU
     kernel_p: {"cpu": lower_kernel},
 }

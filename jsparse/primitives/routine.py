@@ -20,7 +20,7 @@ from jsparse.compiler.runtime.assembly_call import AssemblyCall
 from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.signature import element_code, encoded
-from jsparse.errors import DTypeError, LeafError, LinearityError
+from jsparse.errors import DTypeError, LeafError, LinearityError, PatternError
 from jsparse.formats import DynamicType, Format, default_format
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.free_transposes import after_transposes, transposed
@@ -87,6 +87,44 @@ def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
     arrays = checked(arrays, type_)
     results = (((len(type_.shape), type_.nse), type_.index_dtype),)
     return _bind("expand", parameters(type_), tuple(arrays), results)[0]
+
+
+def fitting(arrays: tuple[Any, ...], pointers: Any, type_: DynamicType) -> tuple[Any, ...]:
+    """Return arrays of integers or booleans that belong to a pattern, unless the pattern has overflowed.
+
+    After an overflow, a program for CPU that uses one of the arrays fails under `config.overflow = "raise"`.
+
+    Args:
+        arrays: the arrays, whose leading axes are the batch axes of the pattern.
+        pointers: the pattern's last pointers.
+
+    Raises PatternError if the pattern is known and has overflowed.
+    """
+    if config.overflow == "cut" or type_.limit is None:
+        return arrays
+    last, capacity = type_.limit
+    if not isinstance(pointers, jax.core.Tracer):
+        count = int(np.asarray(pointers)[..., -1].max(initial=0))
+        if count > capacity:
+            raise overflow_error(type_, count * type_.slots_below(last))
+        return arrays
+
+    def fit(end: Any) -> Any:
+        return _bind("fit", parameters(type_, inputs=capacity), (end,), (((), np.dtype(np.int32)),))[0]
+
+    for _ in pointers.shape[:-1]:
+        fit = jax.vmap(fit)
+    faults = fit(pointers[..., -1])  # always 0, but no compiler knows that
+    aligned = [faults.reshape(*faults.shape, *[1] * (x.ndim - faults.ndim)) for x in arrays]
+    return tuple(jnp.where(fault == 0, x, jnp.zeros((), x.dtype)) for fault, x in zip(aligned, arrays, strict=True))
+
+
+def overflow_error(type_: DynamicType, count: int) -> PatternError:
+    """Return the error for a pattern that has `count` entries, more than its capacity."""
+    return PatternError(
+        f"Expected at most nse={type_.nse:,} entries in a {type_.format.name} tensor of shape {type_.shape}, but there "
+        f"are {count:,}. Pass nse={count} or more."
+    )
 
 
 def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:

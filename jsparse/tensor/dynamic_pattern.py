@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import is_deleted
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
@@ -149,11 +150,26 @@ class DynamicPattern(OfDynamicType, SetOperators):
     def poisoned(self, x: jax.Array) -> jax.Array:
         """Return `x`, or after an overflow an array of NaN, whose gradients are NaN.
 
-        Integers and booleans have no NaN and stay as they are.
+        Integers and booleans have no NaN: see `fitted`.
         """
         if self.padding is None:
             return x
-        return poisoned(x, self.last_pointers, padding=self.padding)
+        if jnp.issubdtype(x.dtype, jnp.inexact):
+            return poisoned(x, self.last_pointers, padding=self.padding)
+        return self.fitted(x)[0]
+
+    def fitted(self, x: jax.Array) -> tuple[jax.Array, DynamicPattern]:
+        """Return values without a NaN, and this pattern. A program that uses either fails after an overflow.
+
+        That depends on `jsparse.config.overflow`: see `jsparse.primitives.routine.fitting`.
+        """
+        if self.padding is None:
+            return x, self
+        from jsparse.primitives.routine import fitting  # noqa: PLC0415  slow to load
+
+        last, pointers = self.type.limit[0], self.last_pointers  # type: ignore[index]  # there is padding
+        x, pointers = fitting((x, pointers), pointers, self.type)
+        return x, replace(self, arrays=(*self.arrays[:last], pointers, *self.arrays[last + 1 :]))
 
     def in_use(self, values: jax.Array, other: complex = 0) -> jax.Array:
         """Replace the values in padding by `other`. `values` has one element for each slot, or is a scalar.
@@ -165,7 +181,10 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return in_use(values, self.last_pointers, padding=self.padding, other=other)
 
     def settled(self, values: jax.Array) -> jax.Array:
-        """Make values valid for a tensor on this pattern: 0 in padding, and NaN after an overflow."""
+        """Make values valid for a tensor on this pattern: 0 in padding, and NaN after an overflow.
+
+        Integers and booleans stay after an overflow: what they are computed from is NaN, or was checked.
+        """
         return values if self.padding is None else settled(values, self.last_pointers, padding=self.padding)
 
     @property
@@ -252,6 +271,19 @@ class DynamicPattern(OfDynamicType, SetOperators):
     def has_overflowed(self) -> bool:
         """Whether the pattern has overflowed, so that entries are missing. The arrays have to be concrete."""
         return self.type.limit is not None and int(np.asarray(self.last_pointers)[-1]) > self.type.limit[1]
+
+    @property
+    def excess(self) -> int:
+        """The true number of slots in use if it is known to exceed `nse`, else 0; the largest number in a batch."""
+        if self.is_tangent or self.type.limit is None or is_deleted(self.last_pointers):
+            return 0
+        pointers, (last, capacity) = self.last_pointers, self.type.limit
+        if not isinstance(pointers, np.ndarray | jax.Array) or isinstance(pointers, jax.core.Tracer):
+            return 0
+        if isinstance(pointers, jax.Array) and not pointers.is_fully_addressable:
+            return 0
+        count = int(np.asarray(pointers)[..., -1].max(initial=0))
+        return count * self.type.slots_below(last) if count > capacity else 0
 
     def stored(self) -> Stored:
         """Cut the index arrays, which have to be concrete, to the entries in use. The result shares their memory.

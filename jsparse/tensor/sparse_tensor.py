@@ -89,6 +89,13 @@ class SparseTensor(Valued, UnsupportedOperations):
         tensor._set(values, pattern)
         return tensor
 
+    @classmethod
+    def _bounded(cls, values: jax.Array, pattern: DynamicPattern) -> SparseTensor:
+        """Make the tensor of values on a pattern that may have overflowed, now or before."""
+        if jnp.issubdtype(values.dtype, jnp.inexact):
+            return cls._unchecked(pattern.poisoned(values), pattern)
+        return cls._unchecked(*pattern.fitted(values))
+
     def _set(self, values: Array, pattern: Pattern | DynamicPattern) -> None:
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "pattern", pattern)
@@ -171,7 +178,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         """
         tensor = SparseTensor(values, self.pattern)
         if isinstance(self.pattern, DynamicPattern):
-            return SparseTensor._unchecked(self.pattern.settled(tensor.values), self.pattern)
+            return SparseTensor._bounded(self.pattern.in_use(tensor.values), self.pattern)
         return tensor
 
     def astype(self, dtype: DTypeLike) -> SparseTensor:
@@ -473,7 +480,9 @@ def _restored(values: Array, pattern: Pattern | DynamicPattern, written: str | N
 def _kind(pattern: Pattern | DynamicPattern) -> str:
     if isinstance(pattern, Pattern):
         return ""
-    return ", dynamic, without index arrays" if pattern.is_tangent else ", dynamic"
+    if pattern.is_tangent:
+        return ", dynamic, without index arrays"
+    return f", dynamic, overflowed: {pattern.excess:,} entries" if pattern.excess else ", dynamic"
 
 
 def _percent(part: float) -> str:

@@ -60,7 +60,8 @@ def test_results_stay_overflowed(dense, target):
 
 
 def test_integers_keep_the_entries_within_capacity(dense):
-    A = overflowed(dense.astype(np.int32))
+    with jsparse.config(overflow="cut"):
+        A = overflowed(dense.astype(np.int32))
     assert A.overflowed
     assert set(A.values.tolist()) <= set(dense.ravel().astype(int).tolist())
 

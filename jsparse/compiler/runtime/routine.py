@@ -22,7 +22,7 @@ from jsparse.formats.dynamic import slots_dtype
 from jsparse.formats.levels import DENSE, kind_of_code
 
 RoutineName: TypeAlias = Literal[
-    "assemble", "check", "draw", "expand", "largest", "nonzero", "number", "sort", "swap", "validate"
+    "assemble", "check", "draw", "expand", "fit", "largest", "nonzero", "number", "sort", "swap", "validate"
 ]
 
 TITLES: dict[RoutineName, str] = {
@@ -30,6 +30,7 @@ TITLES: dict[RoutineName, str] = {
     "check": "index arrays are checked",
     "draw": "distinct random numbers are drawn",
     "expand": "index arrays become coordinates",
+    "fit": "a count of entries is compared with the capacity",
     "largest": "the largest numbers of segments are found",
     "nonzero": "the nonzeros of an array become index arrays",
     "number": "numbers are replaced by numbers from 0 on",
@@ -119,7 +120,7 @@ def parameters(
     """Encode the parameters of a routine on patterns of a type.
 
     Args:
-        inputs: how many coordinate tuples are assembled, or how many integers are numbered.
+        inputs: how many coordinate tuples are assembled, how many integers are numbered, or the capacity of `fit`.
         element: the dtype of a dense array's elements.
         coordinates: the dtype of the coordinates, or of the integers that are drawn or numbered.
     """
@@ -219,6 +220,8 @@ class Parameters:
                 return [leading, fixed(given, self.inputs)], [fixed(given, self.inputs), fixed(given, nse)]
             case "expand":
                 return arrays, [fixed(self.index_dtype, ndim, nse)]
+            case "fit":
+                return [fixed(self.index_dtype)], [faults]
             case "nonzero":
                 return [fixed(self.element_bytes, *self.type.shape)], [*arrays, fixed(slots, nse)]
             case "sort" | "largest":

@@ -111,7 +111,9 @@ class _Calls:
         """Return the values, or NaN if an operand's pattern overflowed: functions may hide the operand's NaN."""
         for access in accesses:
             pattern = self.operands.pattern(access)
-            if isinstance(pattern, DynamicPattern) and not same_pattern(pattern, place.pattern):
+            if not isinstance(pattern, DynamicPattern) or same_pattern(pattern, place.pattern):
+                continue
+            if jnp.issubdtype(values.dtype, jnp.inexact):
                 values = pattern.poisoned(values)
         return values
 

@@ -178,4 +178,4 @@ def _mapped(
     made = from_traced_coords(jnp.where(inside, new, -1), blocks, type_)
     assert isinstance(made.pattern, DynamicPattern)
     pattern = made.pattern.overflowed_with(source)
-    return SparseTensor._unchecked(pattern.poisoned(made.values), pattern)
+    return SparseTensor._bounded(made.values, pattern)

@@ -242,7 +242,7 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
     for tensor in tensors:
         if isinstance(tensor.pattern, DynamicPattern):
             pattern = pattern.overflowed_with(tensor.pattern)
-    return SparseTensor._unchecked(pattern.poisoned(values), pattern.transposed(target.axes))
+    return SparseTensor._bounded(values, pattern.transposed(target.axes))
 
 
 def _moved_entries(

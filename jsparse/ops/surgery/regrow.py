@@ -66,7 +66,7 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
     if isinstance(scores, SparseTensor) and isinstance(scores.pattern, DynamicPattern):
         assert isinstance(made.pattern, DynamicPattern)
         pattern = made.pattern.overflowed_with(scores.pattern)
-        made = SparseTensor._unchecked(pattern.poisoned(made.values), pattern)
+        made = SparseTensor._bounded(made.values, pattern)
     return made.with_transpose() if base.pattern.derived else made
 
 

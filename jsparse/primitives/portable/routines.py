@@ -57,6 +57,8 @@ def run_portable(
                 numbers, starts, k, *others = operands
                 valid = others[0] if others else None
                 return (largest(numbers, starts, k, valid, bool(params.flags & BY_MAGNITUDE)),)
+            case "fit":  # no operation of XLA makes a program fail
+                return (jnp.zeros((), np.int32),)
             case "validate":
                 return (find_faults(operands, type_),)
             case _:
