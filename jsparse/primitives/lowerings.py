@@ -36,7 +36,7 @@ from jsparse.primitives.permute_values import compute_permutation, permute_value
 from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.entries import compute_entries
 from jsparse.primitives.portable.routines import run_portable
-from jsparse.primitives.portable.summed import ACCELERATOR, CPU
+from jsparse.primitives.portable.summed import ACCELERATOR, CPU, GPU, Machine
 from jsparse.primitives.routine import lower_routine, routine_p
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax, logsumexp_p, softmax_p
 from jsparse.primitives.spec import Spec
@@ -59,6 +59,8 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     einsum_p: {
         "cpu": lower_as(execute),
         PORTABLE: lower_as(partial(compute_einsum, machine=CPU)),
+        "cuda": lower_as(partial(compute_einsum, machine=GPU)),
+        "rocm": lower_as(partial(compute_einsum, machine=GPU)),
         None: lower_as(partial(compute_einsum, machine=ACCELERATOR)),
     },
     entries_p: {
@@ -83,17 +85,17 @@ The rule under None is for all platforms that are not listed. Under the backend 
 (`PORTABLE`) if there is one, and otherwise the rule under None."""
 
 
-def _with_blocks(*operands: Array, spec: Spec, kernel: str) -> jax.Array:
+def _with_blocks(*operands: Array, spec: Spec, kernel: str, machine: Machine) -> jax.Array:
     """Compute the einsum by the kernel named `kernel` if it is a product of blocks, else by XLA operations."""
     from jsparse.primitives.portable import block_kernels  # noqa: PLC0415  it imports Pallas
 
-    return compute_einsum(*operands, spec=spec, machine=ACCELERATOR, kernel=getattr(block_kernels, kernel))
+    return compute_einsum(*operands, spec=spec, machine=machine, kernel=getattr(block_kernels, kernel))
 
 
 BLOCKS: dict[Primitive, dict[str | None, Rule]] = {
     einsum_p: {
-        "cuda": lower_as(partial(_with_blocks, kernel="multiply_on_gpu")),
-        "tpu": lower_as(partial(_with_blocks, kernel="multiply_on_tpu")),
+        "cuda": lower_as(partial(_with_blocks, kernel="multiply_on_gpu", machine=GPU)),
+        "tpu": lower_as(partial(_with_blocks, kernel="multiply_on_tpu", machine=ACCELERATOR)),
     }
 }
 """The rules that are added to `LOWERINGS` under `jsparse.config.blocks = "pallas"`."""

@@ -10,7 +10,7 @@ import jsparse
 MANY = 2 * 10**6
 TENTH = float(np.float32(0.1))
 WITHIN = 1e-6
-BACKENDS = ("llvm",)
+BACKENDS = ("llvm", "xla")
 
 
 @pytest.fixture(params=BACKENDS)

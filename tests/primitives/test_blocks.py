@@ -358,7 +358,7 @@ def test_other_einsums_are_operations_of_xla(platform, monkeypatch):
         assert count(lowered(usual(b), platform)) == 1
         kernels = {name: count(lowered(make(b), platform)) for name, make in INELIGIBLE.items()}
         assert {name for name, found in kernels.items() if found} == set()
-        monkeypatch.setattr(blocks, "LONG", 4)
+        monkeypatch.setattr(blocks, "MOST", 4)
         assert count(lowered(usual(b), platform)) == 0
 
 

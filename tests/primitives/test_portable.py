@@ -1,5 +1,6 @@
 """Einsums as XLA operations: formats, joins, semirings, dtypes, chunks and transformations, beside numpy."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -11,13 +12,16 @@ from backends import calls_of_ours
 import jsparse
 from jsparse import Pattern, SparseTensor
 from jsparse._compat import lower_as
+from jsparse.formats import DynamicType
+from jsparse.formats.levels import DENSE, SINGLETON, Level
 from jsparse.primitives import lowerings
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.portable import join, summed
 from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.join import Sorted, visit
 from jsparse.primitives.portable.stream import Stream
-from jsparse.primitives.portable.summed import Machine
+from jsparse.primitives.portable.summed import ACCELERATOR, CPU, GPU, Machine
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.program_settings import PORTABLE
 
 RNG = np.random.default_rng(0)
@@ -284,6 +288,29 @@ def test_a_table_has_one_entry_for_each_index():
 # ---- long sums
 
 LONGEST = 2**25
+
+
+MACHINES = {"CPU": CPU, "GPU": GPU, "other": ACCELERATOR, "small chunks": replace(ACCELERATOR, chunk=1 << 20)}
+RELATION = jsparse.Format((Level(DENSE, 0), Level(SINGLETON, 1)))
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("shape", [(), (3,), (16,)])
+def test_sums_by_scatter_keep_their_digits(machine, shape):
+    """A million equal numbers are added at one place: in no order, in the order of places, and to one element."""
+    n = 10**6
+    places, rows = np.zeros(n, np.int32), np.full((n, *shape), 0.1, np.float32)
+    places[: n // 4] = 2  # the places are in no order
+    exact = float(np.float32(0.1)) * np.bincount(places, minlength=3)
+    for size, index, want in ((3, places, exact), (3, np.sort(places), exact), (1, 0 * places, exact.sum())):
+        inner = "t" * len(shape)
+        sizes = (("p", n), ("q", size), *zip(inner, shape, strict=True))
+        walk = PatternAccess(("p", "q"), DynamicType((n, size), RELATION, n))
+        spec = Spec((ArrayAccess(("p", *inner)),), ArrayAccess(("q", *inner)), (walk,), sizes)
+        found = jax.jit(partial(compute_einsum, spec=spec, machine=machine))(rows, index)
+        assert found.dtype == np.float32
+        error = np.abs(np.asarray(found, np.float64).T - want)
+        assert np.all(error <= 1e-6 * want)
 
 
 def test_long_sums():

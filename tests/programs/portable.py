@@ -13,7 +13,7 @@ from programs.program import is_wide
 
 from jsparse.formats.dynamic import pad
 from jsparse.primitives.portable.einsum import compute_einsum
-from jsparse.primitives.portable.summed import ACCELERATOR, CPU, Machine
+from jsparse.primitives.portable.summed import ACCELERATOR, CPU, GPU, Machine
 from jsparse.primitives.spec import Spec
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
@@ -22,7 +22,8 @@ __all__ = ["run_by_rule"]
 MACHINES = {
     "CPU": CPU,
     "accelerator": ACCELERATOR,
-    "small chunks": Machine(64, sums_by_products=True, uses_order=True),
+    "GPU": GPU,
+    "small chunks": Machine(64, sums_by_products=True, uses_order=True, has_float64=False),
     "other small chunks": Machine(200, sums_by_products=False, uses_order=False),
 }
 

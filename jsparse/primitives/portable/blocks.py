@@ -25,8 +25,11 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.notation import IndexVar
 from jsparse.primitives.portable.stream import Stream, stream_of
-from jsparse.primitives.portable.summed import LONG, unflattened
+from jsparse.primitives.portable.summed import unflattened
 from jsparse.primitives.spec import Spec
+
+MOST = 1 << 18
+"""The most entries that the kernels add up for one element of the result."""
 
 Group = tuple[IndexVar, ...]
 
@@ -155,7 +158,7 @@ class SortedEntries:
 def block_product(spec: Spec) -> BlockProduct | None:
     """Return the einsum as a product of blocks.
 
-    None if it is no product of blocks, or if an element of the result may be a sum over more than LONG entries.
+    None if it is no product of blocks, or if an element of the result may be a sum over more than MOST entries.
     """
     lain = [term.on for term in spec.factors]
     is_product = spec.semiring.is_linear and spec.mask is None and len(lain) == 2 and set(lain) == {0, None}
@@ -173,6 +176,6 @@ def block_product(spec: Spec) -> BlockProduct | None:
         return None
     targets, sources = (tuple(v for v in sparse if v in term) for term in (spec.result.before, other))
     found = BlockProduct(spec, number, targets, sources, outer, summed, kept)
-    # The kernels add one product after the other. XLA's operations add more than LONG of them in two levels.
-    is_long = found.size(tuple(v for v in sparse if v not in targets)) > LONG
+    # The kernels add one product after the other, and XLA's operations add more of them more accurately.
+    is_long = found.size(tuple(v for v in sparse if v not in targets)) > MOST
     return None if is_long or not (targets and outer and summed and kept) else found

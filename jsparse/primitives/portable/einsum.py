@@ -23,8 +23,8 @@ from jsparse.primitives.execute import overflowed, poisoned
 from jsparse.primitives.padding import nan_where
 from jsparse.primitives.portable.join import Sorted, known_rows, visit
 from jsparse.primitives.portable.stream import Stream, stream_of
-from jsparse.primitives.portable.summed import LONG, Machine, Sum, reduced, sum_of, unflattened
-from jsparse.primitives.spec import ArrayAccess, Spec
+from jsparse.primitives.portable.summed import Machine, Sum, reduced, sum_of, unflattened
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
 Index = Sequence[Sequence[Any]]  # the index arrays of each pattern
 Kernel = Callable[[Spec, Sequence[Any], Index], jax.Array | None]
@@ -102,7 +102,8 @@ def _single(
     rows, rest = known_rows(spec.walks, streams, index, sizes)
     in_order = not any(step.multiplies for step in rest) and _is_in_order(rows, spec)
     kept = _variables(spec, rest)
-    total = sum_of(spec, factors, machine, in_order, _may_be_long(rows, rest, spec))
+    may_be_long = not in_order and _may_be_long(rows, rest, spec, machine.longest)
+    total = sum_of(spec, factors, machine, in_order, may_be_long)
     zero = total.start()
     if invalid is not None and spec.result.on is None and spec.semiring.add == "+":
         zero, invalid = nan_where(invalid, zero), None  # a sum with NaN is NaN: no pass over the result
@@ -112,12 +113,12 @@ def _single(
         rows = rows.with_variables(kept)
 
         def added(total: Sum) -> jax.Array:
-            return visit(zero, rows, rest, total.add, total.rows_at_once())
+            return total.sum_from(zero, lambda zero: visit(zero, rows, rest, total.add, total.rows_at_once()))
 
-        if total.is_long and not rest and not rows.is_known and total.target.indexed:
-            # The lengths of sums are data, and sums in two levels take several times as long.
+        if total.is_long and total.pays_to_count and not rest and not rows.is_known and total.target.indexed:
+            # The lengths of sums are data, and long sums take up to twice as long, in two levels several times.
             short = replace(total, may_be_long=False)
-            out = jax.lax.cond(total.longest(rows) > LONG, lambda: added(total), lambda: added(short))
+            out = jax.lax.cond(total.longest(rows) > machine.longest, lambda: added(total), lambda: added(short))
         else:
             out = added(total)
     on = spec.result.on
@@ -126,10 +127,21 @@ def _single(
 
 
 def _is_in_order(rows: Stream, spec: Spec) -> bool:
-    """Return whether each row q is slot q of the result's pattern, and all other axes of the result are dense."""
+    """Return whether each row q is slot q of the result's pattern, or row q of a dense result.
+
+    All other axes of the result have to be dense."""
     on, sparse = spec.result.on, {v for walk in spec.walks for v in walk.indices}
-    others = sparse.intersection((*spec.result.before, *spec.result.behind))
-    return on is not None and not others and on in rows.positions and rows.positions[on] is None
+    others = [v for v in (*spec.result.before, *spec.result.behind) if v in sparse]
+    if on is not None:
+        return not others and on in rows.positions and rows.positions[on] is None
+    return len(spec.walks) == 1 and rows.positions[0] is None and others == [_variable_of_rows(spec.walks[0])]
+
+
+def _variable_of_rows(walk: PatternAccess) -> IndexVar | None:
+    """Return the index variable whose coordinate q has the only entry q; None if a pattern has no such variable."""
+    first, *below = walk.pattern.format.levels
+    is_relation = first.kind.is_full and all(level.kind.is_branchless for level in below)
+    return walk.indices[0] if is_relation and walk.indices.count(walk.indices[0]) == 1 else None
 
 
 def _variables(spec: Spec, rest: Sequence[Sorted]) -> frozenset[IndexVar]:
@@ -138,20 +150,20 @@ def _variables(spec: Spec, rest: Sequence[Sorted]) -> frozenset[IndexVar]:
     return frozenset(named.union(*(step.bound for step in rest)))
 
 
-def _may_be_long(rows: Stream, rest: Sequence[Sorted], spec: Spec) -> bool:
-    """Whether more than LONG rows of the join of `rows` and `rest` may be added to one element of the result."""
+def _may_be_long(rows: Stream, rest: Sequence[Sorted], spec: Spec, longest: int) -> bool:
+    """Whether more than `longest` rows of the join of `rows` and `rest` may be added to one element of the result."""
     target = {*spec.result.before, *spec.result.behind}
     if spec.result.on is not None:
         target |= set(spec.walks[spec.result.on].indices)
     summed = {v for walk in spec.walks for v in walk.indices} - target
-    if prod(size for v, size in spec.sizes if v in summed) <= LONG or (not rest and rows.rows <= LONG):
+    if prod(size for v, size in spec.sizes if v in summed) <= longest or (not rest and rows.rows <= longest):
         return False
     if rest or not rows.is_known:
         return True
     keys = [np.asarray(rows.coordinates[v]) for v in sorted(target.intersection(rows.coordinates))]
     if not keys:
         return False
-    return int(np.unique(np.stack(keys), axis=1, return_counts=True)[1].max()) > LONG
+    return int(np.unique(np.stack(keys), axis=1, return_counts=True)[1].max()) > longest
 
 
 def _is_empty(spec: Spec, factors: Sequence[Any]) -> bool:

@@ -10,14 +10,16 @@ How a chunk is added depends on the result. If the rows are the slots of the res
 slice of the result. If the result has no index variable of a pattern, the chunk is reduced. Otherwise the rows are
 scattered.
 
-Sums of many float32 numbers are made in two levels: the rows of a chunk are summed first, then the sums of the chunks.
-In one level, a running sum of ones would stop growing at 2²⁴. Rows that are not live, such as padding, are dropped.
-They are not multiplied by 0, since 0 times NaN is NaN.
+Sums of many float32 numbers are made in float64, where the platform has it: a scatter adds one row after the other, so
+a running sum of ones would stop growing at 2²⁴. On other platforms they are made in two levels: the rows of a chunk are
+summed first, then the sums of the chunks. Rows that are not live, such as padding, are dropped. They are not multiplied
+by 0, since 0 times NaN is NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, reduce
 from math import prod
 from typing import Any
@@ -35,12 +37,20 @@ from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.spec import ArrayAccess, Spec
 
-LONG = 1 << 18
-"""The number of terms above which a sum is made in two levels."""
+SHORT = 64
+"""The number of terms up to which float32 numbers are added up in float32, as kernels do."""
+
+LONG = 1 << 10
+"""The same where there is no float64. Longer sums are made in two levels, which takes several times as long."""
+
+COUNTED = 8
+"""The least elements of a row that pay for counting the rows of each element, to know whether float32 is enough."""
 
 MOST_KEPT = 1 << 10
 """The most elements of a row for which rows are said to be sorted. XLA keeps the sum of sorted rows in the registers of
 32 threads, and unrolls it: with 2¹⁷ elements, it was still compiling after two minutes."""
+
+_WIDE = {np.dtype("float32"): np.dtype("float64"), np.dtype("complex64"): np.dtype("complex128")}
 
 Label = IndexVar | int
 """An axis that rows index: an index variable of a pattern, or the positions of the pattern with that index."""
@@ -62,19 +72,29 @@ class Machine:
         chunk: the bytes of the factors that are gathered at a time.
         sums_by_products: whether a sum over the last axis takes longer than a product with a vector of ones.
         uses_order: whether rows are added faster if it is known that they are sorted.
+        has_float64: whether additions in float64 are instructions of the processor.
     """
 
     chunk: int
     sums_by_products: bool
     uses_order: bool
+    has_float64: bool = True
+
+    @property
+    def longest(self) -> int:
+        """The number of terms up to which float32 numbers are added up one after the other in float32."""
+        return SHORT if self.has_float64 else LONG
 
 
 CPU = Machine(2 << 20, sums_by_products=True, uses_order=False)
 """A chunk lies in the cache. XLA does not vectorize sums of float numbers over the last axis."""
 
-ACCELERATOR = Machine(4 << 30, sums_by_products=False, uses_order=True)
+GPU = Machine(4 << 30, sums_by_products=False, uses_order=True)
 """XLA fuses gathers with the sums of their rows, but not in a loop over chunks. Sums of sorted rows are kept in
 registers, while sums of other rows need atomic additions."""
+
+ACCELERATOR = replace(GPU, has_float64=False)
+"""Any other platform, such as a TPU."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +155,7 @@ class Sum:
         dtype: the result's dtype.
         dense: all index variables for which rows have no coordinates.
         in_order: whether the rows of the stream are the slots of the result's pattern, in order.
-        may_be_long: whether more than LONG rows may be added to one element of the result.
+        may_be_long: whether more than `Machine.longest` rows may be added to one element of the result.
         machine: the characteristics of the platform.
     """
 
@@ -163,8 +183,18 @@ class Sum:
 
     @cached_property
     def is_long(self) -> bool:
-        """Whether each chunk is summed before it is added to the total, as long float32 and complex64 sums need."""
-        return self.may_be_long and self.spec.semiring.add == "+" and self.computed in (np.float32, np.complex64)
+        """Whether rows may not be added one after the other in the dtype of products: float32 or complex64."""
+        return self.may_be_long and self.spec.semiring.add == "+" and self.computed in _WIDE
+
+    @property
+    def pays_to_count(self) -> bool:
+        """Whether counting the rows of each element takes less time than what short sums save in float32."""
+        return not self.machine.has_float64 or prod(self.sizes[v] for v in self.target.dense) >= COUNTED
+
+    @cached_property
+    def total(self) -> np.dtype:
+        """The dtype in which rows are added up."""
+        return _WIDE[self.computed] if self.is_long and self.machine.has_float64 else self.computed
 
     @cached_property
     def zero(self) -> np.ndarray:
@@ -199,6 +229,10 @@ class Sum:
         """The result before any row is added."""
         return jnp.full(self.shape, self.zero, self.computed)
 
+    def sum_from(self, start: jax.Array, visited: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        """Return `visited(start)`, in which `visited` adds rows by `add`, in the dtype of products. `start` is, too."""
+        return jax.lax.convert_element_type(visited(widened(start, self.total)), self.computed)
+
     def add(self, total: jax.Array, stream: Stream) -> jax.Array:
         """Add the rows of a stream, chunk by chunk."""
         return stream.in_parts(self.rows_at_once(), self._add_chunk, total, may_repeat=self.in_order)
@@ -210,7 +244,11 @@ class Sum:
         products = self._zero_unless_live(products, rows)
         if self.in_order:
             return jax.lax.dynamic_update_slice_in_dim(total, products, rows.start, 0)
-        return self._combine(total, reduced(products, (0,), self.spec.semiring.add, self.machine))
+        found = reduced(products, (0,), self.spec.semiring.add, self.machine)
+        if self.total == self.computed:
+            return self._combine(total, found)
+        with jax.enable_x64(True):
+            return jax.lax.add(total, widened(found, self.total))
 
     # ---- products
 
@@ -286,7 +324,7 @@ class Sum:
 
     def _scattered(self, total: jax.Array, products: jax.Array, rows: Stream) -> jax.Array:
         add = self.spec.semiring.add
-        if self.is_long or add == "|":
+        if self.total == self.computed and (self.is_long or add == "|"):
             return self._in_two_levels(total, products, self._elements(rows))
         is_sorted = self.machine.uses_order and self.target.indexed == rows.order[: len(self.target.indexed)]
         is_sorted &= prod(self.shape[len(self.target.indexed) :]) <= MOST_KEPT
@@ -342,19 +380,29 @@ class Sum:
 def _scatter(
     how: Callable[..., Any], total: jax.Array, index: Sequence[Any], updates: Any, is_sorted: bool = False
 ) -> jax.Array:
-    count = len(index)
-    return how(
-        total,
-        jnp.stack(index, -1),
-        updates.astype(total.dtype),
-        jax.lax.ScatterDimensionNumbers(
-            update_window_dims=tuple(range(1, 1 + total.ndim - count)),
-            inserted_window_dims=tuple(range(count)),
-            scatter_dims_to_operand_dims=tuple(range(count)),
-        ),
-        indices_are_sorted=is_sorted,
-        mode=jax.lax.GatherScatterMode.FILL_OR_DROP,
+    count, places = len(index), jnp.stack(index, -1)
+    numbers = jax.lax.ScatterDimensionNumbers(
+        update_window_dims=tuple(range(1, 1 + total.ndim - count)),
+        inserted_window_dims=tuple(range(count)),
+        scatter_dims_to_operand_dims=tuple(range(count)),
     )
+    with jax.enable_x64(total.dtype.itemsize > updates.dtype.itemsize or jax.config.read("jax_enable_x64")):
+        return how(
+            total,
+            places,
+            widened(updates, total.dtype),
+            numbers,
+            indices_are_sorted=is_sorted,
+            mode=jax.lax.GatherScatterMode.FILL_OR_DROP,
+        )
+
+
+def widened(x: jax.Array, dtype: np.dtype) -> jax.Array:
+    """Convert an array to a dtype. It may be one of 64 bits, even if JAX makes none."""
+    if x.dtype == dtype:
+        return x
+    with jax.enable_x64(True):
+        return jax.lax.convert_element_type(x, dtype)
 
 
 def reduced(x: jax.Array, axes: Sequence[int], add: Add, machine: Machine) -> jax.Array:
