@@ -28,8 +28,8 @@ EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are ke
 LOWERINGS = "jsparse.primitives.lowerings"
 """The module of all lowerings. It imports the compiler, so its import waits until a primitive is first applied."""
 
-CHECKS = "jsparse.primitives.checks"
-"""The module that makes our primitives known to `jax.experimental.checkify`, whose import takes long."""
+LATER = {"jax._src.checkify": "jsparse.primitives.checks", "jax.experimental.jet": "jsparse.primitives.taylor"}
+"""Modules of JAX whose import takes long, and our modules that make our primitives known to them."""
 
 Zero = ad.Zero
 
@@ -37,14 +37,12 @@ is_undefined = ad.is_undefined_primal
 
 
 class _Primitive(Primitive):
-    """A primitive that checkify knows at the first call after checkify was imported."""
-
-    is_known = False
+    """A primitive that checkify and jet know at the first call after they were imported."""
 
     def bind(self, *operands: Any, **params: Any) -> Any:
-        if not _Primitive.is_known and "jax._src.checkify" in sys.modules:
-            _Primitive.is_known = True
-            import_module(CHECKS).register()
+        for name in tuple(LATER):
+            if name in sys.modules:
+                import_module(LATER.pop(name)).register()
         return super().bind(*operands, **params)
 
 
@@ -197,9 +195,14 @@ def with_checkpoint_name(x: jax.Array, name: str) -> jax.Array:
 
 
 @cache
-def _transpose_names() -> None:
+def _name_primitive() -> Primitive:
     (equation,) = jax.make_jaxpr(lambda x: checkpoint_name(x, "x"))(0.0).eqns
-    ad.primitive_transposes.setdefault(equation.primitive, lambda cotangent, x, **_: [cotangent])
+    return equation.primitive
+
+
+@cache
+def _transpose_names() -> None:
+    ad.primitive_transposes.setdefault(_name_primitive(), lambda cotangent, x, **_: [cotangent])
 
 
 def register_jvp(primitive: Primitive, rule: Callable[..., Any]) -> None:
@@ -282,3 +285,26 @@ def register_checked_as(primitive: Primitive, compute: Callable[..., Any]) -> No
         return error, found if primitive.multiple_results else found[0]
 
     checkify.error_checks[primitive] = rule
+
+
+def register_taylor(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """Register `rule(primals, series, **params) -> (result, series)` for `jax.experimental.jet`.
+
+    A series has the Taylor coefficients from the first order on.
+    """
+    jet = import_module("jax.experimental.jet")
+    jet.jet_rules[primitive] = rule
+    if _name_primitive() not in jet.jet_rules:  # our results have checkpoint names
+        jet.deflinear(_name_primitive())
+
+
+def register_taylor_as(primitive: Primitive, compute: Callable[..., Any]) -> None:
+    """Let jet differentiate `compute(*operands, **params)` in place of a primitive."""
+    jet = import_module("jax.experimental.jet")
+
+    def rule(primals: Any, series: Any, **params: Any) -> Any:
+        composed = object()
+        jet.def_comp(composed, partial(compute, **params))
+        return jet.jet_rules.pop(composed)(primals, series)
+
+    jet.jet_rules[primitive] = rule

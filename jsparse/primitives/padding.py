@@ -65,7 +65,9 @@ def _in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> np.
 def _compiled_in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
     capacity, below = padding.capacity, padding.below
     slots = jnp.arange(capacity * below)
-    used = slots < jnp.minimum(pointers[..., -1:], capacity).astype(slots.dtype) * below
+    ends = pointers[..., -1:]
+    ends = jnp.where(ends < capacity, ends, capacity)  # jax.experimental.jet has no minimum of integers
+    used = slots < ends.astype(slots.dtype) * below
     # A Python number promotes nothing, so the values keep their dtype, weak or not.
     return jnp.where(used, values, other if values.dtype != np.bool_ else bool(other))
 
