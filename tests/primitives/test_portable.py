@@ -532,3 +532,27 @@ def test_gradients_of_minima_and_maxima():
         with jsparse.config(backend="llvm"):
             expected = jax.jit(slopes)(A, x)
         same(jax.jit(slopes)(A, x), expected)
+
+
+def large_matrices():
+    """Two matrices with rows up to 2^40, and the number of rows that both store."""
+    rows = np.arange(1, 41) * (2**40 // 41)
+    made = [
+        SparseTensor.from_coords(np.stack([at, at % 3]), np.ones(len(at), np.int32), (2**40, 3), "dcsr")
+        for at in (rows, rows[::2])
+    ]
+    return *made, len(rows[::2])
+
+
+def test_known_joins_of_large_dimensions_are_exact():
+    A, B, expected = large_matrices()
+    with jsparse.config(backend=PORTABLE):
+        found = jsparse.einsum("ik,il->", A, B, out_format="dense")
+    assert found == expected
+
+
+def test_coordinates_that_jax_would_cut_are_refused(monkeypatch):
+    A, B, _ = large_matrices()
+    monkeypatch.setattr(join, "MOST_KNOWN", 4)
+    with jsparse.config(backend=PORTABLE), pytest.raises(jsparse.DTypeError, match="Expected coordinates that int32"):
+        jax.jit(lambda A, B: jsparse.einsum("ik,il->", A, B, out_format="dense"))(A, B)

@@ -28,6 +28,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
+from jsparse.errors import DTypeError
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
 from jsparse.primitives.permute_values import clamped
@@ -98,7 +99,7 @@ class Sorted:
         first, end = self._limits(rows)
         if self.keys:
             columns, count = [column for _, column in self.keys], self.entries.rows
-            wanted = [jnp.asarray(rows.coordinates[v]) for v, _ in self.keys]
+            wanted = [_on_device(rows.coordinates[v]) for v, _ in self.keys]
             begin = _search(columns, wanted, first, end, count, after=False)
             first, end = begin, _search(columns, wanted, begin, end, count, after=True)
         end = jnp.maximum(first, end)
@@ -113,6 +114,17 @@ class Sorted:
             return at, at + 1
         first, end = (jnp.clip(clamped(self.pointers, [at + n]), 0, count) for n in (0, 1))
         return first, end
+
+
+def _on_device(column: Array) -> Array:
+    """Convert known coordinates to an array of JAX. Raises DTypeError if JAX would cut them to 32 bits."""
+    is_cut = isinstance(column, np.ndarray) and not jax.config.read("jax_enable_x64")
+    if is_cut and column.max(initial=0) > np.iinfo(np.int32).max:
+        raise DTypeError(
+            "Expected coordinates that int32 counts for a join of large patterns by XLA operations, but one is "
+            f"{column.max():,}. Set jax.config.update('jax_enable_x64', True)."
+        )
+    return jnp.asarray(column)
 
 
 def _placed(entries: Stream, v: IndexVar, size: int) -> Array:
@@ -155,7 +167,7 @@ def sorted_by(
     if distinct and 0 < full <= len(keys) and walk.indices[: len(keys)] == keys:
         below = levels[full:]
         heads = tuple((v, sizes[v]) for v in keys[:full])
-        left = tuple((v, jnp.asarray(entries.coordinates[v])) for v in keys[full:])
+        left = tuple((v, _on_device(entries.coordinates[v])) for v in keys[full:])
         if all(level.kind.is_branchless for level in below):
             return Sorted(entries, heads, None, left)
         if len(below) == 1 and below[0].kind.has_pointers:
@@ -166,7 +178,7 @@ def sorted_by(
     columns: Sequence[Array]
     if entries.is_known:  # XLA would sort constants while it compiles, and slowly
         order: Array = np.lexsort(placed[::-1]).astype(np.int32)
-        columns = [column[order] for column in placed]
+        columns = [_on_device(column[order]) for column in placed]
     else:
         *columns, order = jax.lax.sort(
             [*map(jnp.asarray, placed), jnp.arange(entries.rows, dtype=jnp.int32)], num_keys=len(keys)
@@ -206,10 +218,8 @@ def known_rows(
 def joined(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stream | None:
     """Join two streams that are known while the program is traced. Return None if the join has too many rows."""
     shared = [v for v in entries.coordinates if v in rows.coordinates]
-    if prod(sizes[v] for v in shared) >= 2**62:
-        return None
     rows, entries = _alive(rows), _alive(entries)
-    own, keys = (np.asarray(stream.flat(shared, sizes, np.int64)) for stream in (rows, entries))
+    own, keys = _numbers_of_tuples(rows, entries, shared, sizes)
     order = np.argsort(keys, kind="stable")
     first, end = (np.searchsorted(keys[order], own, side) for side in ("left", "right"))
     counts = end - first
@@ -219,6 +229,18 @@ def joined(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stre
     offsets = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
     same = len(parents) == rows.rows and bool((counts == 1).all())
     return _both(rows if same else rows.taken(parents, increasing=True), entries.taken(order[first[parents] + offsets]))
+
+
+def _numbers_of_tuples(
+    rows: Stream, entries: Stream, shared: Sequence[IndexVar], sizes: Mapping[IndexVar, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Number the coordinates of two known streams in the index variables `shared`: equal tuples have equal numbers."""
+    if prod(sizes[v] for v in shared) < 2**62:
+        own, keys = (np.asarray(stream.flat(shared, sizes, np.int64)) for stream in (rows, entries))
+        return own, keys
+    both = [np.concatenate([stream.coordinates[v] for stream in (rows, entries)]) for v in shared]
+    numbers = np.unique(np.stack(both), axis=1, return_inverse=True)[1].reshape(-1)
+    return numbers[: rows.rows], numbers[rows.rows :]
 
 
 def _alive(rows: Stream) -> Stream:
