@@ -47,6 +47,7 @@ EXAMPLES = {
     "specialize": (PRODUCT, "reorder k i j\nsplit k 4\nvectorize k\nspecialize threads k0 8"),
     "parallelize": (PRODUCT, "parallelize i owned 100"),
     "parallelize-copies": (("ij,i->j", A, dense(40)), "widen\nparallelize i reduced 10"),
+    "parallelize-binned": (("ij,i->j", A, dense(40)), "widen 64\nparallelize i binned 10"),
     "parallelize-reduced": (("ij,i,j->", A, dense(40), dense(30)), "promote\nparallelize i reduced 10"),
     "prefetch": (PRODUCT, "prefetch j 8"),
     "widen": (PRODUCT, "reorder j i k\nwiden"),

@@ -69,7 +69,7 @@ def _level(nest: Summary, rng: np.random.Generator) -> str:
 
 
 def _parallelize(nest: Summary, rng: np.random.Generator) -> Transformation:
-    race = str(rng.choice(["owned", "split", "reduced"]))
+    race = str(rng.choice(["owned", "split", "reduced", "binned"]))
     return Parallelize(nest.loops[0] if nest.loops and rng.random() < 0.7 else _loop(nest, rng), race, 1)
 
 

@@ -281,13 +281,18 @@ class Set:
 @dataclass(frozen=True, slots=True)
 class Store:
     """`buffer[index] = value`, or, with `accumulate`, `buffer[index] = buffer[index] op value`. A vector is stored to
-    consecutive elements from `index` on."""
+    consecutive elements from `index` on.
+
+    Attributes:
+        rounded: whether a product is rounded before it is added: no instruction multiplies and adds at once.
+    """
 
     buffer: Buffer
     index: Expr
     value: Expr
     accumulate: bool = False
     op: Add = "+"
+    rounded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,9 +58,11 @@ class Parallel:
         the order of the chunks.
     reduced: each chunk has its own copy of the workspace, or of the targets to which several iterations add; the copies
         are added in the order of the chunks.
+    binned: each chunk lists the terms that it would add, by ranges of the target, and each range adds its terms in the
+        order of the chunks. This is the order of the serial loop, which runs instead if there are few threads.
     """
 
-    mode: Literal["owned", "split", "reduced"]
+    mode: Literal["owned", "split", "reduced", "binned"]
     grain: int  # stored entries (or iterations) a chunk should have at least
 
     def __str__(self) -> str:

@@ -44,6 +44,7 @@ from jsparse.compiler.loops.nest import (
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.assembly import append, append_edges, listing, reserve
+from jsparse.compiler.lower.bins import binned
 from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, counted, in_chunks, in_run, tiles_in_run, with_partials
 from jsparse.compiler.lower.joint_sums import joint_coordinates, joint_sum, joint_sums
@@ -162,6 +163,8 @@ class _Lowerer:
             case Forall(parallel=parallel) if parallel is not None and parallel.mode == "reduced":
                 reduced = with_partials if scope.produced is not None else partial(with_own_sums, stmt)
                 return reduced(scope, lambda inner, partials: self.forall(stmt, inner, partials))
+            case Forall(parallel=parallel) if parallel is not None and parallel.mode == "binned":
+                return binned(stmt, scope, self)
             case Forall(domain=LevelIteration() as domain) if (
                 stmt.parallel is not None and stmt.parallel.mode == "split"
             ):
@@ -349,19 +352,11 @@ class _Lowerer:
         """Write to a register or to memory. A sum in memory is formed in the dtype of arithmetic, and then narrowed."""
         register, operation = scope.registers.get(assign.target.tensor), assign.monoid.add
         if register is None:
-            buffer = scope.storage.by_name[assign.target.tensor]
-            address, same = self.address(assign.target, scope), buffer.type.dtype == value.type.dtype
+            address = self.address(assign.target, scope)
             address = address.first if isinstance(address, ir.Ramp) else address
-            if scope.blocks is not None and assign.accumulate and assign.target.tensor == scope.blocks.target:
-                return added_in_block(scope.blocks, address, cast(value, buffer.type.dtype), scope)
-            if not same and assign.accumulate and assign.target.tensor in scope.storage.copies:
-                return ir.Store(buffer, address, cast(value, buffer.type.dtype), True, operation)
-            if same or not assign.accumulate:
-                stored = cast(value, buffer.type.dtype)
-                whole = ir.Store(buffer, address, stored, assign.accumulate, operation)
-                return self.carried(assign, stored, whole, scope)
-            old = cast(ir.Load(buffer, address, value.type.lanes), value.type.dtype)
-            return ir.Store(buffer, address, cast(ir.Binary(operation, old, value), buffer.type.dtype))
+            if scope.adding is not None and assign.accumulate:
+                return scope.adding(address, value)
+            return self.stored_at(assign, address, value, scope)
         value = cast(value, register.type.dtype)
         if value.type.lanes and not register.type.lanes:
             value = ir.HorizontalReduce(value, operation)
@@ -370,6 +365,23 @@ class _Lowerer:
         added = scope.registers.get(added_flag(assign.target.tensor))
         mark = [] if added is None else [ir.Set(added, self.any_counted(added, scope))]
         return block(ir.Set(register, ir.Binary(operation, register, value) if assign.accumulate else value), *mark)
+
+    def stored_at(
+        self, assign: Assign, address: ir.Expr, value: ir.Expr, scope: Scope, rounded: bool = False
+    ) -> ir.Stmt:
+        """Write to the target in memory. If `rounded`, a product is rounded before it is added."""
+        operation, buffer = assign.monoid.add, scope.storage.by_name[assign.target.tensor]
+        same = buffer.type.dtype == value.type.dtype
+        if scope.blocks is not None and assign.accumulate and assign.target.tensor == scope.blocks.target:
+            return added_in_block(scope.blocks, address, cast(value, buffer.type.dtype), scope)
+        if not same and assign.accumulate and assign.target.tensor in scope.storage.copies:
+            return ir.Store(buffer, address, cast(value, buffer.type.dtype), True, operation, rounded)
+        if same or not assign.accumulate:
+            stored = cast(value, buffer.type.dtype)
+            whole = ir.Store(buffer, address, stored, assign.accumulate, operation, rounded)
+            return self.carried(assign, stored, whole, scope)
+        old = cast(ir.Load(buffer, address, value.type.lanes), value.type.dtype)
+        return ir.Store(buffer, address, cast(ir.Binary(operation, old, value), buffer.type.dtype))
 
     def any_counted(self, added: ir.Expr, scope: Scope) -> ir.Expr:
         """Whether the present assignment, or an earlier one, adds a value to the workspace."""

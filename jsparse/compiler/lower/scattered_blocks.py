@@ -97,7 +97,9 @@ def added_in_block(blocks: Blocks, address: Expr, value: Expr, scope: Scope) -> 
         Store(target, at, term),
         Store(counts, place, Const(SIGN + 1, BYTE)),
     )
-    more = block(Store(target, at, term, accumulate=True), Store(counts, place, Binary("+", count, Const(1, BYTE))))
+    more = block(
+        Store(target, at, term, accumulate=True, rounded=True), Store(counts, place, Binary("+", count, Const(1, BYTE)))
+    )
     limit = Select(_has_total(count), Const(SIGN + blocks.size, BYTE), Const(blocks.size, BYTE))
     return block(
         Let(at, address),

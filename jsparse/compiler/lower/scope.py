@@ -208,6 +208,7 @@ class Scope:
     )  # of positions in a level
     carry_in: CarryIn | None = None
     blocks: Blocks | None = None  # of the target, if its sums are formed in blocks in memory
+    adding: Callable[[Expr, Expr], Stmt] | None = None  # how a value is added to the target, in memory, at an address
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
     bounds: Mapping[IndexVar, Bounds] = field(default_factory=dict)  # of the panels of a sparse level
     packs: Mapping[str, Buffer] = field(default_factory=dict)

@@ -356,11 +356,11 @@ def has_maps(stmt: LoopStmt) -> bool:
 
 def with_hoisted_memory(stmt: ir.Stmt) -> ir.Stmt:
     """Move the borrowing of memory out of loops, so that each chunk borrows it once. If memory has to be cleared each
-    time, it is still borrowed inside the loops."""
+    time, it is still borrowed inside the loops, and so is memory whose length the kernel counts."""
     found: list[ir.Borrow] = []
 
     def visit(node: Any) -> Any:
-        if isinstance(node, ir.Borrow) and (node.stays_empty or not node.zeros):
+        if isinstance(node, ir.Borrow) and (node.stays_empty or not node.zeros) and not ir.variables(node.length):
             found.append(node)
             return visit(node.body)
         if isinstance(node, ir.Parallel):

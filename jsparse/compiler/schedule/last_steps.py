@@ -15,7 +15,7 @@ import numpy as np
 from jsparse.base.memo import remembered
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.problem import Dense, Positions, Problem
-from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, grain_of, saved_by_lanes, sharing, wide_lanes
+from jsparse.compiler.schedule.cost import CHUNK_WORK, CHUNKS, Cost, grain_of, saved_by_lanes, sharing, wide_lanes
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.machine import CACHED_BYTES, JAM_TILE_BYTES
@@ -130,6 +130,9 @@ def _counted(pattern: Pattern) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+BINNED_GRAIN = (
+    1 << 13
+)  # the least entries of a chunk that lists its terms: it writes to as many lists as there are ranges
 LONG = 32  # the mean number of stored entries of a segment that pays for a second loop over the rest
 AT_A_TIME = 2  # stored entries at a time
 SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loops.blocked_sums`)
@@ -195,7 +198,9 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
         return replace(nest, steps=steps)
     shared = sharing(nest, entries, cost.work + cost.iterations + cost.target)
     if shared is None:
-        return nest
+        binned = Parallelize(nest.loops[0], "binned", BINNED_GRAIN) if nest.loops else None
+        is_large = cost.work + cost.iterations + cost.target >= CHUNKS * CHUNK_WORK
+        return _with(nest, [binned] if binned is not None and is_large else [])
     loop, race = shared
     grain = _grain(nest, cost, loop, race, patterns)
     wide = wide_lanes(nest)

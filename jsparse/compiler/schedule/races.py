@@ -1,4 +1,4 @@
-"""The race strategies `split` and `reduced`: threads divide long segments, or each chunk has a copy of the target.
+"""The race strategies `split`, `reduced` and `binned`: threads divide long segments, or sums that are scattered.
 
 With the strategy `split`, several threads work on a long segment. This module decides whether a parallel loop can
 divide its segments, and whether a segment may be long. A static pattern's longest segment is known, and a dynamic
@@ -7,6 +7,9 @@ pattern's segments may have any length.
 With the strategy `reduced`, each chunk of a loop that scatters sums adds to a copy of the whole target. The copies are
 added in the order of the chunks. The number of chunks depends on the pattern and the sizes alone. A copy has to be
 cleared, written and read, so it pays if a chunk has many more terms than the target has elements.
+
+With the strategy `binned`, chunks of such a loop list the terms for each range of a large target (`lower.bins`). A term
+is written and read once more, so this pays from a few threads on. The kernel decides when it runs.
 """
 
 from __future__ import annotations
@@ -143,3 +146,17 @@ def copies_reason(nest: Summary, loop: str) -> str | None:
     if ITEM * copied_elements(nest) > LARGEST_TARGET_COPY:
         return f"a copy of the target for each chunk has at most {LARGEST_TARGET_COPY:,} bytes"
     return None
+
+
+def bins_reason(nest: Summary, loop: str) -> str | None:
+    """Return why chunks of a loop cannot list the terms that they scatter; None if they can."""
+    problem, target = nest.problem, nest.problem.type_of[nest.statement.target.tensor]
+    if len(problem.statements) > 1 or nest.batch or target.positions is not None or problem.derived:
+        return "terms are listed where one statement adds to a dense target, without batch axes"
+    if nest.loops[0] != loop or loop in nest.free_vars or not nest.scatters or not nest.adds_in_memory:
+        return f"{loop} is not the outermost loop around sums that are scattered"
+    if nest.vector is not None or nest.summed or nest.splits or nest.fused or nest.unrolled:
+        return "terms are listed one by one, by whole loops"
+    if target.dtype != problem.accumulator_of(nest.statement):
+        return f"terms cannot be added in a target of {target.dtype}"
+    return None if copied_elements(nest) < inf else "the target's size is only known at run time"

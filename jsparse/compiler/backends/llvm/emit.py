@@ -14,7 +14,7 @@ from llvmlite.ir import values
 
 from jsparse.compiler.backends.backend import ENTRY
 from jsparse.compiler.backends.llvm.cpu import has_fast_gathers, has_many_registers
-from jsparse.compiler.backends.llvm.expr import ExprEmitter, Scopes
+from jsparse.compiler.backends.llvm.expr import CONTRACT, ExprEmitter, Scopes
 from jsparse.compiler.backends.llvm.types import CONTEXT, I1, I32, I64, POINTER, bytes_of, llvm_type, memory_type
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel, nodes
@@ -204,7 +204,7 @@ class _Body:
         value = self.expr.value(stmt.value)
         if stmt.accumulate:
             old = self.expr.loaded(stmt.value.type, stmt.buffer, address)
-            value = self.expr.combine(stmt.op, stmt.value.type, old, value)
+            value = self.expr.combine(stmt.op, stmt.value.type, old, value, () if stmt.rounded else CONTRACT)
         self.expr.store(value, stmt.value.type, stmt.buffer, address)
 
     def for_(self, loop: nodes.For) -> None:

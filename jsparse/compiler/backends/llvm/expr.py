@@ -211,12 +211,12 @@ class ExprEmitter:
     def binary(self, expr: nodes.Binary) -> Any:
         return self.combine(expr.op, expr.type, self.value(expr.left), self.value(expr.right))
 
-    def combine(self, op: str, type_: Type, left: Any, right: Any) -> Any:
-        """Emit `left op right` for two values of a type."""
+    def combine(self, op: str, type_: Type, left: Any, right: Any, flags: tuple[str, ...] = CONTRACT) -> Any:
+        """Emit `left op right` for two values of a type. `flags` are LLVM's flags of operations on floats."""
         if op in ("min", "max"):
             return self.extreme("<" if op == "min" else ">", type_, left, right)
         if type_.is_float:
-            return self.float_operators()[op](left, right, flags=CONTRACT)
+            return self.float_operators()[op](left, right, flags=flags)
         return self.integer_operators()[op](left, right)
 
     def extreme(self, order: str, type_: Type, left: Any, right: Any) -> Any:

@@ -9,13 +9,13 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest, Parallel, Stmt, Where, Workspace, with_children
 from jsparse.compiler.schedule.layout import line
-from jsparse.compiler.schedule.races import copies_reason, split_reason
+from jsparse.compiler.schedule.races import bins_reason, copies_reason, split_reason
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import no_loop
 from jsparse.compiler.schedule.transformations.split import may_be_full
 from jsparse.formats.validate import LARGEST_SIZE
 
-Race = Literal["owned", "split", "reduced"]
+Race = Literal["owned", "split", "reduced", "binned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class Parallelize(Transformation):
             owns a part, but several chunks share a long segment. A chunk's part of a segment that began in an earlier
             chunk is added to the target at the end. `reduced`: each chunk has its own sum, or its own copy of a small
             target. The sums or copies are added in the order of the chunks. If several statements share the loop, only
-            targets of statements that sum its variable have copies.
+            targets of statements that sum its variable have copies. `binned`: where there are threads enough, each
+            chunk lists its terms by ranges of a large target, and each range adds its terms in the order of the loop.
         grain: the least number of stored entries (or iterations) in a chunk; if 0, the scheduler chooses it.
     """
 
@@ -66,6 +67,8 @@ class Parallelize(Transformation):
             return f"only the outermost loop is divided over threads: reorder {self.loop} out of {before[0]}"
         if self.race == "reduced":
             return self._reduced_reason(nest)
+        if self.race == "binned":
+            return bins_reason(nest, self.loop)
         if before:
             return f"each tile of {nest.vector} would divide {self.loop} anew: reorder {self.loop} out of {before[0]}"
         owners = [v for v in nest.variables_of(self.loop) if v not in nest.free_vars]
