@@ -18,7 +18,7 @@ from jsparse.primitives import target as _target
 from jsparse.program_settings import program_settings as _program_settings  # noqa: F401
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor
 
-EXPORT_CALLS = [_target.TARGET, *_target.PALLAS]
+EXPORT_CALLS: list[str]
 """The names of the custom calls in compiled programs, for `jax.export.DisabledSafetyCheck.custom_call`."""
 
 __all__ = sorted([*_PLACES, *_SUBPACKAGES, "EXPORT_CALLS"])
@@ -31,6 +31,9 @@ def __getattr__(name: str) -> object:
         found: object = getattr(_import_module(_PLACES[name]), name)
         globals()[name] = found
         return found
+    if name == "EXPORT_CALLS":
+        globals()[name] = calls = _target.export_calls()
+        return calls
     if name not in _SUBPACKAGES:
         raise AttributeError(f"module 'jsparse' has no attribute {name!r}")
     try:

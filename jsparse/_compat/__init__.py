@@ -16,6 +16,7 @@ from jsparse._compat.context import (
     make_context,
     mesh_of_trace,
     output_aval,
+    platform_of,
     primal_of_jacobian,
     same_varying,
     trace_state,
@@ -37,6 +38,7 @@ from jsparse._compat.jaxprs import (
 )
 from jsparse._compat.lowering import (
     is_for_export,
+    jaxlib_version,
     keep_alive,
     lower_as,
     lower_by_platform,
@@ -90,6 +92,7 @@ __all__ = [
     "is_eager",
     "is_for_export",
     "is_undefined",
+    "jaxlib_version",
     "jaxprs_in",
     "keep_alive",
     "literal",
@@ -101,6 +104,7 @@ __all__ = [
     "mesh_of_trace",
     "named_operation",
     "output_aval",
+    "platform_of",
     "platforms_of",
     "primal_of_jacobian",
     "program_of",

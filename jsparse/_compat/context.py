@@ -150,6 +150,14 @@ def default_platform() -> str:
     return str(device if isinstance(device, str) else device.platform)
 
 
+def platform_of(arrays: Sequence[jax.Array]) -> str:
+    """Return the platform of a program on these arrays: where they are, if all are known, else the default platform."""
+    if not arrays or any(isinstance(x, jax.core.Tracer) for x in arrays):
+        return default_platform()
+    devices = {device.platform for x in arrays if isinstance(x, jax.Array) and x.committed for device in x.devices()}
+    return devices.pop() if len(devices) == 1 else default_platform()
+
+
 def mesh_of_trace() -> jax.sharding.AbstractMesh:
     """Return the mesh of operations that are traced now. `shard_map` sets this mesh, or the types of operands do. A
     jaxpr that is traced now refers to this mesh, so the jaxpr cannot be evaluated on another mesh."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,11 @@ def register_lowering(
     serves all equal equations.
     """
     mlir.register_lowering(primitive, rule, platform=platform, cacheable=not in_place)
+
+
+def jaxlib_version() -> tuple[int, ...]:
+    """The release of jaxlib as numbers."""
+    return tuple(map(int, re.findall(r"\d+", version("jaxlib"))[:3]))
 
 
 def platforms_of(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:

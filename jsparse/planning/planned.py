@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse._compat import default_platform
+from jsparse._compat import platform_of
 from jsparse.base.arrays import check_alive, jax_array
 from jsparse.base.memo import Memo, remembered
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
@@ -262,14 +262,23 @@ def plan_einsum(
         as_operand(x, partial("operand {} of '{}'".format, n, subscripts), subscripts) for n, x in enumerate(operands)
     ]
     given, requested = signatures(subscripts, taken, out_format)
-    request = Request(requested, nse, preferred, None, schedules, _has_kernels(), jax.config.read("jax_enable_x64"))
+    request = Request(
+        requested, nse, preferred, None, schedules, _has_kernels(taken), jax.config.read("jax_enable_x64")
+    )
     names = [f"operand {n}" for n in range(len(taken))]
     return Planned(_of_einsum, (subscripts, given, request, semiring), names, taken, out_format)
 
 
-def _has_kernels() -> bool:
-    """Whether a program that is planned now will run kernels: it is for JAX's default platform."""
-    return not config.is_portable and default_platform() == "cpu"
+def _has_kernels(operands: Sequence[Operand]) -> bool:
+    """Whether the program that is planned will run kernels: it runs where known operands are, or is for CPU.
+
+    While a program is traced, JAX does not say for which platforms it will be lowered. Then the program is taken to be
+    for the default platform.
+    """
+    if config.is_portable:
+        return False
+    arrays = [x.values if isinstance(x, SparseTensor) else x for x in operands if not isinstance(x, BarePattern)]
+    return platform_of(arrays) == "cpu"
 
 
 @remembered(maxsize=REMEMBERED)
@@ -299,7 +308,9 @@ def plan_statement(
     every = {**tensors, **more}
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     given, requested = signatures(text, operands, out_format)
-    request = Request(requested, nse, preferred, shape, schedules, _has_kernels(), jax.config.read("jax_enable_x64"))
+    request = Request(
+        requested, nse, preferred, shape, schedules, _has_kernels(operands), jax.config.read("jax_enable_x64")
+    )
     return Planned(_of_statement, (text, statement, given, request, semiring), names, operands, out_format)
 
 

@@ -8,8 +8,9 @@ CPU under `jsparse.config.backend = "xla"`, a rule makes XLA operations (`portab
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -92,9 +93,20 @@ def _with_blocks(*operands: Array, spec: Spec, kernel: str, machine: Machine) ->
     return compute_einsum(*operands, spec=spec, machine=machine, kernel=getattr(block_kernels, kernel))
 
 
+def _without_notice(rule: Rule) -> Rule:
+    """Lower without JAX's notice that Pallas will lose its backend for Triton: without it, `_with_blocks` warns."""
+
+    def lowered(ctx: Any, *operands: Any, **params: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated")
+            return rule(ctx, *operands, **params)
+
+    return lowered
+
+
 BLOCKS: dict[Primitive, dict[str | None, Rule]] = {
     einsum_p: {
-        "cuda": lower_as(partial(_with_blocks, kernel="multiply_on_gpu", machine=GPU)),
+        "cuda": _without_notice(lower_as(partial(_with_blocks, kernel="multiply_on_gpu", machine=GPU))),
         "tpu": lower_as(partial(_with_blocks, kernel="multiply_on_tpu", machine=ACCELERATOR)),
     }
 }
@@ -113,6 +125,8 @@ def _limited(rule: Callable[..., Any]) -> Callable[..., Any]:
 
     def checked(ctx: Any, *operands: Any, **params: Any) -> Any:
         others = [name for name in _compat.platforms_of(ctx) if name != "cpu"]
+        if "cuda" in others:
+            _warn_of_slow_sums()
         if others:
             known = _constants.setdefault(_compat.program_of(ctx), {})
             known.update((p.digest, p.ndim * p.nse * p.index_dtype.itemsize) for p in _patterns(params))
@@ -125,6 +139,22 @@ def _limited(rule: Callable[..., Any]) -> Callable[..., Any]:
         return rule(ctx, *operands, **params)
 
     return checked
+
+
+SLOW_SUMS = ((0, 10, 2), (0, 11, 0))
+"""The first and the last release of jaxlib that adds float32 by a loop of compare-and-swap on CUDA."""
+
+
+@cache
+def _warn_of_slow_sums() -> None:
+    """Warn once if programs for CUDA are slow by a fault of this release of jaxlib."""
+    if SLOW_SUMS[0] <= _compat.jaxlib_version() <= SLOW_SUMS[1]:
+        release, first, last = (".".join(map(str, x)) for x in (_compat.jaxlib_version(), *SLOW_SUMS))
+        warnings.warn(
+            f"jaxlib {release} adds float32 in a scatter on CUDA 450 to 5,000 times slower than others, "
+            f"as all from {first} to {last} do. Sums of sparse tensors are such scatters: install another jaxlib.",
+            stacklevel=2,
+        )
 
 
 def _patterns(params: dict[str, Any]) -> Iterator[Pattern]:

@@ -18,6 +18,19 @@ PALLAS = ("__gpu$xla.gpu.triton", "triton_kernel_call", "triton_kernel_call_ffi"
 """The names of the custom calls of Pallas kernels: by Triton, in several releases of JAX, and on TPUs."""
 
 
+def export_calls() -> list[str]:
+    """The names of the custom calls in programs, among them the name by which this JAX calls Triton's kernels.
+
+    From 0.11 JAX says this name. Reading it imports Pallas.
+    """
+    try:
+        from jax.experimental.pallas import triton  # noqa: PLC0415
+    except ImportError:
+        return [TARGET, *PALLAS]
+    own = getattr(triton, "CUSTOM_CALL_TARGET_NAME", TARGET)
+    return list(dict.fromkeys([TARGET, *PALLAS, own]))
+
+
 def _resolve(
     key: str, recipe: str, bound: str, carried: str = "", arrays: Sequence[np.ndarray] | None = None
 ) -> _native.Call | None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import jsparse
+from jsparse._compat import context
 from jsparse.planning import execute, planned, planner
 from jsparse.planning.plan import AssembledPattern, Convert, DenseOutput, OnPattern, SumOfProducts
 from jsparse.planning.planned import plan_einsum
@@ -140,18 +141,22 @@ def test_only_loops_need_sorted_operands(monkeypatch):
     """Loops over the rows of both patterns would visit all pairs of rows. XLA's operations join entries."""
     A = sparse(300, 300, density=0.02, dynamic=True)
 
-    def sorts():
+    def sorts(A):
         plan = plan_einsum("ij,kj->ik", [A, A], None, nse=9_000).plan
         return sum(isinstance(step, Convert) for step in plan.instructions)
 
-    assert sorts() == 1
+    assert sorts(A) == 1
     with jsparse.config(backend="xla"):
-        assert sorts() == 0
-    monkeypatch.setattr(planned, "default_platform", lambda: "cuda")
-    assert sorts() == 0
+        assert sorts(A) == 0
+    placed, traced = jax.device_put(A, jax.devices("cpu")[0]), []
+    monkeypatch.setattr(context, "default_platform", lambda: "cuda")
+    assert sorts(A) == 0
+    assert sorts(placed) == 1  # known operands are computed with where they are
+    jax.eval_shape(lambda A: traced.append(sorts(A)), placed)
+    assert traced == [0]
     monkeypatch.undo()
     with jax.default_device(jax.devices("cpu")[0]):
-        assert sorts() == 1
+        assert sorts(A) == 1
 
 
 def test_steps_are_planned_once(monkeypatch):

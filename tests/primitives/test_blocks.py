@@ -1,6 +1,7 @@
 """Products of blocks by the kernels for GPUs and TPUs: numbers in interpret mode, and the programs that have them."""
 
 import sys
+import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -306,6 +307,63 @@ def test_pallas_is_imported_when_it_is_asked_for(monkeypatch):
     lowered(step, "cuda", *arguments)
     with jsparse.config(blocks="pallas"), pytest.raises(ImportError):
         lowered(step, "cuda", *arguments)
+
+
+def test_a_kernel_needs_no_other_backend_of_pallas(monkeypatch):
+    """A release of JAX may have no backend for Triton: then GPUs have XLA operations, and a warning says so."""
+    from jsparse.primitives.portable import block_kernels
+
+    step, *arguments = training(128)
+    block_kernels._has_triton.cache_clear()
+    monkeypatch.setitem(sys.modules, "jax.experimental.pallas.triton", None)
+    monkeypatch.delattr("jax.experimental.pallas.triton", raising=False)
+    with jsparse.config(blocks="pallas"):
+        assert count(lowered(step, "tpu", *arguments)) == 2
+        with pytest.warns(UserWarning, match="no backend for Triton"):
+            assert count(lowered(step, "cuda", *arguments)) == 0
+    block_kernels._has_triton.cache_clear()
+
+
+def test_no_notice_of_pallas_reaches_a_user(monkeypatch):
+    """From JAX 0.11, each lowering by Triton warns. Warnings are errors here."""
+    from jsparse.primitives.portable import block_kernels
+
+    def noticed(*operands, **options):
+        warnings.warn("The Pallas Triton backend is deprecated and will be removed", DeprecationWarning, stacklevel=2)
+
+    step, *arguments = training(128)
+    monkeypatch.setattr(block_kernels, "multiply_on_gpu", noticed)
+    with jsparse.config(blocks="pallas"):
+        lowered(step, "cuda", *arguments)
+
+
+def test_slow_sums_of_a_release_are_told_once(monkeypatch):
+    step, *arguments = training(16)
+    for release, warned in (((0, 10, 1), 0), ((0, 10, 2), 1), ((0, 11, 0), 1), ((0, 11, 1), 0)):
+        monkeypatch.setattr(lowerings._compat, "jaxlib_version", lambda release=release: release)
+        lowerings._warn_of_slow_sums.cache_clear()
+        jax.clear_caches()
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            lowered(step, "tpu", *arguments)
+            assert not found
+            lowered(step, "cuda", *arguments)
+            lowered(step, "cuda", *arguments)
+        assert [str(x.message).startswith("jaxlib") for x in found] == [True] * warned
+    lowerings._warn_of_slow_sums.cache_clear()
+
+
+def test_the_name_of_calls_is_the_one_that_pallas_says(monkeypatch):
+    from jax.experimental.pallas import triton
+
+    from jsparse.primitives import target
+
+    assert target.export_calls()[: 1 + len(target.PALLAS)] == [target.TARGET, *target.PALLAS]
+    monkeypatch.setattr(triton, "CUSTOM_CALL_TARGET_NAME", "another_name", raising=False)
+    assert target.export_calls() == [target.TARGET, *target.PALLAS, "another_name"]
+    monkeypatch.setitem(sys.modules, "jax.experimental.pallas.triton", None)
+    monkeypatch.delattr("jax.experimental.pallas.triton")
+    assert target.export_calls() == [target.TARGET, *target.PALLAS]
 
 
 def test_index_arrays_of_static_patterns_are_limited(monkeypatch):

@@ -7,20 +7,21 @@ and the tiles of k. On a TPU one program takes the entries one after the other. 
 are loaded before it starts, so it knows the next tiles and fetches them while it multiplies. Both kernels keep sums in
 float32, and round them once.
 
-This module imports Pallas, so it is imported only on demand.
+This module imports Pallas, so it is imported only on demand. Each kernel imports its own backend of Pallas, since a
+release of JAX may lack one of them.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import tpu, triton
 
 from jsparse import _compat
 from jsparse.base.arrays import Array
@@ -56,7 +57,7 @@ def multiply_on_gpu(
 
     Block sizes have to be powers of two, at least 16: Triton has no other arrays, and no smaller products."""
     product = _of_floats(spec, factors, GPU_DTYPES)
-    if product is None or any(k < 16 or k & (k - 1) for k in _block(product)):
+    if product is None or any(k < 16 or k & (k - 1) for k in _block(product)) or not _has_triton():
         return None
     return product.result(_by_triton(product.operands(factors, index[0]), interpret))
 
@@ -89,7 +90,24 @@ def _block(product: BlockProduct) -> tuple[int, int]:
 # ---- GPU
 
 
+@cache
+def _has_triton() -> bool:
+    """Whether Pallas has its backend for Triton. Warn if it has not, once."""
+    try:
+        from jax.experimental.pallas import triton  # noqa: F401, PLC0415
+    except ImportError:
+        warnings.warn(
+            f"jsparse.config.blocks is 'pallas', but Pallas of JAX {jax.__version__} has no backend for Triton, so "
+            f"programs for GPUs have XLA operations. Set jsparse.config.blocks = 'xla', or install another JAX.",
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
 def _by_triton(given: Blocks, interpret: bool) -> jax.Array:
+    from jax.experimental.pallas import triton  # noqa: PLC0415
+
     (targets, n, k, m), entries = given.sizes, given.entries
     tiles = (min(64, max(16, pl.next_power_of_2(n))), min(64, k), min(64, m))
     operands = _operands(given, (entries.pointers, entries.slots, entries.sources), tiles[0])
@@ -136,6 +154,8 @@ def _sum_of_a_tile(
 
 
 def _by_mosaic(given: Blocks, interpret: bool) -> jax.Array:
+    from jax.experimental.pallas import tpu  # noqa: PLC0415
+
     (targets, n, k, m), entries = given.sizes, given.entries
     tile_n, tile_k, tile_m = min(256, pl.cdiv(n, 16) * 16), _tile(k), _tile(m)
     block = (tile_m, tile_k) if given.is_transposed else (tile_k, tile_m)
