@@ -18,7 +18,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 export PIP_NO_COMPILE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-optimized test-interpret test-hostile test-functions lint bench bench-models fuzz wheel test-wheel clean
+.PHONY: demo test test-floors test-long test-optimized test-interpret test-hostile test-functions lint bench bench-models fuzz wheel test-wheel clean
 
 # All examples, each with a check of the result that it states: about six minutes. Figures are in build/examples.
 EXAMPLES := $(filter-out examples/_%,$(wildcard examples/*.py))
@@ -121,8 +121,22 @@ test-wheel: wheel
 	cd $(BARE)/empty && $(ALONE) python installed.py --no-compiler
 	cd $(BARE)/empty && $(ALONE) python gcn.py
 
+# The least release of each dependency that pyproject.toml allows, in an environment of its own. The oldest Python that is
+# supported has them all.
+FLOORS = import re, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+  print(*(re.split("[,;]", x)[0].replace(">=", "==") for x in project["dependencies"]), sep="\n")
+
+test-floors: .venv-floors/installed
+	.venv-floors/bin/pytest -n $(JOBS) --dist worksteal -m semantics $(ARGS)
+
+.venv-floors/installed: $(SOURCES)
+	$(PYTHON) -m venv .venv-floors
+	.venv-floors/bin/python -c '$(FLOORS)' > .venv-floors/floors.txt
+	.venv-floors/bin/pip install --quiet --editable ".[test]" --constraint .venv-floors/floors.txt
+	touch $@
+
 clean:
-	rm -rf .venv .venv-jax-* build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-floors .venv-jax-* build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What builds a wheel, which needs no isolated environment then: what pyproject.toml requires is installed here.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+import warnings
 
-OLDEST = (0, 8)
-NEWEST = (0, 12)
+OLDEST = (0, 8)  # the requirement of pyproject.toml
+NEWEST = (0, 12)  # the newest release that the tests run with
 
 
 def require_system() -> None:
@@ -28,14 +29,21 @@ def require_system() -> None:
 
 
 def require_jax() -> None:
-    """Raise ImportError if JAX is too old. A release after `NEWEST` may work; only pip's requirements exclude it."""
+    """Raise ImportError if JAX is too old, and warn of a release after `NEWEST`, which nobody has tried."""
     import jax  # noqa: PLC0415  a system that is refused may be one without JAX
 
+    oldest, newest = (".".join(map(str, version)) for version in (OLDEST, NEWEST))
     if jax.__version_info__ < OLDEST:
-        oldest, newest = (".".join(map(str, version)) for version in (OLDEST, NEWEST))
         raise ImportError(
             f"jsparse works with JAX {oldest} to {newest}, but JAX {jax.__version__} is installed; "
             f'pip install --upgrade "jax>={oldest}" installs one that it works with'
+        )
+    if jax.__version_info__[:2] > NEWEST:
+        below = f"{NEWEST[0]}.{NEWEST[1] + 1}"
+        warnings.warn(
+            f"jsparse was tested with JAX {oldest} to {newest}, but JAX {jax.__version__} is installed. If "
+            f'something fails, look for a newer jsparse, or pip install "jax<{below}", a release that was tested.',
+            stacklevel=2,
         )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jax._src import core
 from jax._src.core import (
-    ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
     Literal,
@@ -19,6 +19,11 @@ from jax._src.core import (
 from jax.interpreters import partial_eval
 
 from jsparse.base.arrays import Array
+
+if TYPE_CHECKING:
+    from jax._src.core import ClosedJaxpr
+else:
+    ClosedJaxpr = getattr(core, "ClosedJaxpr", Jaxpr)  # JAX 0.12 has one class for both
 
 
 def evaluated(closed: ClosedJaxpr, args: Sequence[Array]) -> list[jax.Array]:
