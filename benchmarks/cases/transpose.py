@@ -1,4 +1,4 @@
-"""The transposed product on the R-MAT graph, alone and with the gradient to the stored values and the operand."""
+"""The transposed product on the R-MAT graph: with a vector, a matrix, and the gradient to values and operand."""
 
 from __future__ import annotations
 
@@ -21,14 +21,24 @@ WIDTH = 128
 
 
 def cases() -> list[Case]:
-    """The cases: the product, and the product with its gradient."""
+    """The cases: the products, and the product with its gradient."""
 
     def operands() -> list[NDArray[np.float32]]:
         rows, columns = rmat_graph().shape
         return [dense(rows, WIDTH), dense(columns, WIDTH, seed=2)]
 
-    graph = f"R-MAT graph (169,343 nodes, 2,300,000 edges), {WIDTH} columns, f32"
+    def vector() -> list[NDArray[np.float32]]:
+        return [np.ascontiguousarray(dense(rmat_graph().shape[0], 1)[:, 0])]
+
+    nodes = "R-MAT graph (169,343 nodes, 2,300,000 edges)"
+    graph = f"{nodes}, {WIDTH} columns, f32"
     return [
+        Case(
+            name="transpose_vector",
+            description=f"Aᵀ x, {nodes}, f32",
+            candidates=products(_forward("ij,i->j"), rmat_graph, vector),
+            expected=lambda: rmat_graph().T @ vector()[0],
+        ),
         Case(
             name="transpose",
             description=f"Aᵀ G, {graph}",
@@ -44,8 +54,8 @@ def cases() -> list[Case]:
     ]
 
 
-def _forward() -> Product:
-    return matmul("ij,ik->jk", lambda a, g: a.T @ g, torch=lambda _, a, g: a.t() @ g, bcsr=_bcsr_transposed)
+def _forward(subscripts: str = "ij,ik->jk") -> Product:
+    return matmul(subscripts, lambda a, g: a.T @ g, torch=lambda _, a, g: a.t() @ g, bcsr=_bcsr_transposed)
 
 
 def _gradient() -> Product:

@@ -161,9 +161,9 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
     scattered = in_memory and not nest.panel and _scatters_many(nest.problem, patterns)
     # A float32 sum in memory is rounded with each term, or with each panel: if these are many, it is made in float64.
     if alone and (scattered or nest.position_panel):
-        # A copy that does not fit the cache costs more time than the sums.
+        # A copy that does not fit the cache costs more time than sums in lanes, where one count serves many elements.
         is_small = nest.position_panel or 8 * _elements(nest.problem, patterns) <= CACHED_BYTES
-        nest = _with(nest, [Widen(0 if is_small else MOST_TERMS)])
+        nest = _with(nest, [Widen(0 if is_small or nest.vector is None else MOST_TERMS)])
     if alone:
         nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
     nest = _with(nest, prefetching(nest, patterns, alone))
