@@ -16,6 +16,7 @@ from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, one_of
 from jsparse.ops.indexing.at_coords import at_coords, coords, locate
 from jsparse.ops.reductions import reductions
+from jsparse.settings import config
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -71,7 +72,8 @@ def merged(
         return graph, list(features)
     ends, shape = coords(graph)[:2], graph.shape[:2]
     capacity = (graph.nse if nse is None else nse) if graph.is_dynamic else None
-    pattern = from_coords(ends, np.ones((), np.int8), shape, format, nse=capacity).pattern
+    with config(overflow="cut"):  # the weights say what is wrong with the pattern
+        pattern = from_coords(ends, np.ones((), np.int8), shape, format, nse=capacity).pattern
     if isinstance(pattern, Pattern):
         slots: Array = locate(pattern, list(ends))
         weights, *found = (_reduced(one, slots, pattern.nse, reduce) for one in (graph.values, *features))

@@ -168,6 +168,20 @@ def test_floats_with_integers_inside_become_nan():
     assert int(jax.jit(jsparse.count_nonzero)(A)) == 5  # of the entries that fit
 
 
+def test_a_pattern_is_marked_and_graphs_follow_the_dtype_of_their_weights():
+    P = dynamic(ONES).pattern
+    taken = jax.jit(lambda P: P.take(jnp.array([0, 1]), 0, nse=3))(P)
+    assert taken.overflowed
+    ends = jnp.array([0, 0, 1, 1]), jnp.array([0, 1, 0, 1])
+
+    def merged(weights):
+        return jsparse.graph.from_edges(*ends, weights, shape=(2, 2), duplicates="max", nse=3)
+
+    assert np.isnan(jax.jit(merged)(jnp.ones(4)).values).all()
+    with pytest.raises(FAILED, match="at most nse=3 entries in a tensor 2 x 2 .* there are 4"):
+        jax.block_until_ready(jax.jit(merged)(jnp.ones(4, int)))
+
+
 def test_printing_an_overflowed_tensor_says_so():
     with config(overflow="cut"):
         A = jax.jit(lambda A: A.dynamic(5))(dynamic(ONES))

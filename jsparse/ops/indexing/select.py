@@ -23,6 +23,7 @@ from jsparse.ops.indexing.selection import Label, Selection, Strided
 from jsparse.ops.indexing.static import select_static
 from jsparse.ops.indexing.traced import check_capacity, elements_by_tables, named, select_by_tables
 from jsparse.primitives.routine import expand
+from jsparse.settings import config
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
@@ -37,7 +38,8 @@ def select(operand: PatternLike, index: Index, nse: int | None) -> PatternLike |
     """
     if isinstance(operand, SparseTensor):
         return _select(operand, index, nse)
-    made = _select(ones_on(operand), index, nse)
+    with config(overflow="cut"):  # a pattern has no values that could be wrong, and is marked after an overflow
+        made = _select(ones_on(operand), index, nse)
     return made.pattern if isinstance(made, SparseTensor) else made.astype(bool)
 
 
