@@ -286,7 +286,10 @@ int32_t faults(const std::vector<py::array>& arrays, const std::vector<LevelTupl
 
 uintptr_t routine(const std::string& name) {
   const Kernel found = find_routine(name.c_str());
-  if (found == nullptr) throw py::key_error("Expected one of assemble, check, expand, nonzero, swap, validate, but got " + name);
+  if (found == nullptr) {
+    throw py::key_error("Expected one of assemble, check, draw, expand, fit, largest, nonzero, number, sort, swap, "
+                        "validate, but got " + name);
+  }
   return reinterpret_cast<uintptr_t>(found);
 }
 

@@ -34,9 +34,9 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         >>> sparse.kernel.tensor.nse
         205
 
-    The layer trains like a dense layer, at the same cost. Pruned weights have no gradient, and return if a later
-    `prune` removes fewer (Zhu and Gupta, "To prune, or not to prune", 2017). `to_sparse` returns a layer that computes
-    only with the kept weights.
+    The layer trains like a dense layer, and `prune` reads the weights a few times. Pruned weights have no gradient, and
+    return if a later `prune` removes fewer (Zhu and Gupta, "To prune, or not to prune", 2017). `to_sparse` returns a
+    layer that computes only with the kept weights.
 
     Args:
         in_features, out_features: the sizes of x and of the result.
