@@ -260,7 +260,9 @@ def exact_format(format: Format) -> Format:
 @lru_cache(maxsize=256)
 def without_ranges(format: Format) -> Format:
     """Make range levels compressed, and unique levels above singletons nonunique."""
-    return _storable([COMPRESSED if level.kind.stores_runs else level.kind for level in format.levels], format.levels)
+    kinds = [COMPRESSED if level.kind.stores_runs else level.kind for level in format.levels]
+    found = _storable(kinds, format.levels)
+    return format if found == format else found  # formats that are one object are compared at once
 
 
 def _storable(kinds: list[LevelKind], levels: tuple[Level, ...]) -> Format:

@@ -126,7 +126,8 @@ def _read_item(item: Any) -> Any:
 
 def _array(item: Any) -> Array:
     """Convert an array or a list of integers or bools to an array."""
-    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(item))
+    is_plain = type(item) is np.ndarray  # the common case
+    traced = not is_plain and any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(item))
     try:
         array = jnp.asarray(item) if traced else np.asarray(item)
     except (TypeError, ValueError) as error:

@@ -46,6 +46,10 @@ def concatenate(
     given = as_tensors(tensors, "concatenate")
     if axis is None:
         given, axis = [ravel(tensor) for tensor in given], 0
+    return _concatenated(given, axis, format)
+
+
+def _concatenated(given: Sequence[SparseTensor], axis: int, format: Format | str | None) -> SparseTensor:
     first = given[0]
     at = as_axis(axis, first.ndim, "concatenate")
     for tensor in given[1:]:
@@ -147,7 +151,7 @@ def vstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None)
     >>> jsparse.vstack([A, v])
     """
     given = as_tensors(tensors, "vstack")
-    return concatenate([as_row(tensor) if tensor.ndim < 2 else tensor for tensor in given], 0, format=format)
+    return _concatenated([as_row(tensor) if tensor.ndim < 2 else tensor for tensor in given], 0, format)
 
 
 def hstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None) -> SparseTensor:
@@ -156,7 +160,7 @@ def hstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None)
     >>> jsparse.hstack([A, B])
     """
     given = as_tensors(tensors, "hstack")
-    return concatenate(given, 0 if given[0].ndim == 1 else 1, format=format)
+    return _concatenated(given, 0 if given[0].ndim == 1 else 1, format)
 
 
 def pad(
