@@ -42,7 +42,7 @@ class TangentIndex(np.ndarray):
         return jnp.broadcast_to(array.reshape((*ones, *array.shape) if axis == 0 else (*array.shape, *ones)), sizes)
 
 
-def as_tangent_index(leaf: Any) -> Any:
+def as_tangent_index(leaf: object) -> object:
     """Return a float0 array, which may be traced, as a TangentIndex, and any other leaf as it is."""
     if not isinstance(leaf, jax.Array | np.ndarray) or leaf.dtype != jax.dtypes.float0:
         return leaf
