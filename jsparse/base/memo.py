@@ -142,7 +142,7 @@ class Memo(Generic[P, R]):
         value: R = entry.value
         return value
 
-    def peek(self, *args: Any) -> R | None:
+    def peek(self, *args: object) -> R | None:
         """The remembered result for these arguments, or None. Nothing is computed."""
         entry = self.known.get(args)
         if entry is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Never
+from typing import Never
 
 import jax
 import jax.numpy as jnp
@@ -84,7 +84,7 @@ def _windows(equation: Equation, array: jax.Array, starts: Sequence[jax.Array], 
     return _in_order(found, [*located, *others], numbers)
 
 
-def _in_order(found: jax.Array, dims: Sequence[int], numbers: Any) -> jax.Array:
+def _in_order(found: jax.Array, dims: Sequence[int], numbers: jax.lax.GatherDimensionNumbers) -> jax.Array:
     """Order the axes of windows as a gather does. `found` has the axes of the batch, then one for each of `dims`."""
     outer = found.ndim - len(dims)
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)

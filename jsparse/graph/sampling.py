@@ -101,7 +101,7 @@ def _seeds(seeds: Any, nodes: int) -> jax.Array:
     return jnp.where((numbers >= 0) & (numbers < nodes), numbers, nodes)
 
 
-def _key_words(key: Any) -> jax.Array:
+def _key_words(key: jax.Array) -> jax.Array:
     """The two words of a key. For a key of another generator than Threefry, they are random bits.
 
     Raises the errors of jax.random for anything else than one key.

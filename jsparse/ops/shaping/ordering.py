@@ -219,7 +219,7 @@ def _by_rows(tensor: SparseTensor, axis: int) -> SparseTensor:
     return tensor.asformat(Format(tuple(Level(COMPRESSED, dim) for dim in dims)))
 
 
-def _largest(tensor: SparseTensor, count: Any, axis: int) -> Array:
+def _largest(tensor: SparseTensor, count: int | np.integer | jax.Array, axis: int) -> Array:
     """Return the mask (nse,) of the `count` largest entries of each row along `axis`."""
     if tensor.format.is_dense:
         x, starts = _along_last(tensor, axis)

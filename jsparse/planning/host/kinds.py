@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import field
-from typing import Any
 
+import jax
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
@@ -20,6 +20,7 @@ from jsparse.planning.plan import ProgramPlan
 from jsparse.planning.signature import PatternRef, Request, Signature
 from jsparse.primitives.host import is_on_host, is_searched
 from jsparse.settings import config
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 MOST_ENTRIES = 1 << 18
 """The most entries of an operand. Planning takes little time beside the kernels of a larger one."""
@@ -81,9 +82,9 @@ def run_by_kind(
     expression: Hashable,
     signatures: tuple[Signature, ...],
     request: Request,
-    operands: Sequence[Any],
+    operands: Sequence[object],
     make_plan: Callable[[], ProgramPlan],
-) -> Any:
+) -> jax.Array | SparseTensor | None:
     """Run the host program of the operands' kind. The result is None if they need a plan of their own.
 
     Args:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Any
 
+import jax
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
@@ -73,7 +73,7 @@ class HostProgram:
             sources[core_of(on.pattern)] = RESULT
         return HostProgram(cores, result, tuple(HostTerm.of(term, sources) for term in terms), work.dtype)
 
-    def run(self, operands: Sequence[Any], stored: Sequence[Pattern | None]) -> Any:
+    def run(self, operands: Sequence[object], stored: Sequence[Pattern | None]) -> jax.Array | SparseTensor:
         """Compute the result for operands on these patterns."""
         arrays = host_arrays(values_of(operands))
         cores = {n: core_of(p) for n, p in enumerate(stored) if p is not None and n in self.cores}
@@ -91,7 +91,7 @@ class HostProgram:
         return values if pattern is None else SparseTensor._unchecked(values, pattern)
 
 
-def values_of(operands: Sequence[Any]) -> list[Any]:
+def values_of(operands: Sequence[object]) -> list[object]:
     """The array of each operand; an empty one for a pattern without values."""
     return [
         x.values if isinstance(x, SparseTensor) else np.empty(0, np.int32) if isinstance(x, BarePattern) else x
