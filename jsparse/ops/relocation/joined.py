@@ -11,7 +11,6 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
-from jsparse.formats.levels import COMPRESSED
 from jsparse.formats.set_operations import Stored
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -49,7 +48,7 @@ def _in_segments(
 ) -> Joined | None:
     """Join parts whose only level that is not dense is compressed. Each segment has those of all parts."""
     inner = [level for level in format.levels if not level.kind.is_full]
-    if len(inner) != 1 or inner[0].kind is not COMPRESSED:
+    if len(inner) != 1 or not inner[0].kind.has_segments:
         return None
     along = inner[0].dim
     sizes, starts = [part.shape[along] for part in parts], moves[along]

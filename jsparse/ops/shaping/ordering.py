@@ -208,7 +208,7 @@ def _trailing(format: Format, shape: tuple[int, ...]) -> int:
 
 def _is_by_rows(format: Format, axis: int) -> bool:
     *above, last = format.levels
-    return last.dim == axis and last.kind == COMPRESSED and all(level.unique for level in above)
+    return last.dim == axis and last.kind.has_segments and all(level.unique for level in above)
 
 
 def _by_rows(tensor: SparseTensor, axis: int) -> SparseTensor:

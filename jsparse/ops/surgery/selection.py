@@ -131,7 +131,7 @@ def _pattern_of(pattern: Pattern, slots: np.ndarray) -> tuple[Pattern, np.ndarra
     Also return for each slot of the result the index of its entry, -1 if it has none; None if slot n has entry n.
     """
     *above, last = pattern.format.levels
-    if last.kind == COMPRESSED and all(level.kind.is_full for level in above):  # rows keep their numbers
+    if last.kind.has_segments and all(level.kind.is_full for level in above):  # rows keep their numbers
         pointers, coordinates = pattern.arrays
         starts = np.searchsorted(slots, pointers).astype(pointers.dtype)
         return Pattern._trusted(pattern.shape, pattern.format, (starts, coordinates[slots])), None
