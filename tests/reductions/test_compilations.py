@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jsparse
+from jsparse._compat.primitives import RUNS
 
 COMPILED = []  # grows with each program that XLA compiles
 
@@ -42,7 +43,7 @@ def sample(seed):
 @pytest.mark.parametrize("name", CALLS)
 def test_another_pattern_of_as_many_entries(name):
     call, reference = CALLS[name]
-    for _ in range(2):  # a program is compiled for what is computed again
+    for _ in range(RUNS + 1):  # then a program is compiled
         call(jsparse.asarray(sample(0)))
     before = len(COMPILED)
     found = {seed: call(jsparse.asarray(sample(seed))) for seed in range(1, 5)}
