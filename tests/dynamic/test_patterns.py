@@ -117,7 +117,8 @@ def test_patterns_are_sorted_anew_without_values():
     titles = [kernel.title for kernel in jsparse.explain(text, P, Q, nse=3600).kernels]
     assert "sorted anew: converted from csr to csc" in titles[0]
     over = jax.jit(lambda x: jsparse.asarray(x, dynamic=True, nse=7).pattern)(q)
-    assert jsparse.einsum(text, P, over, nse=3600).overflowed
+    with jsparse.config(overflow="cut"):
+        assert jsparse.einsum(text, P, over, nse=3600).overflowed
 
 
 def test_products_in_steps():

@@ -42,6 +42,7 @@ def test_json(capsys):
     assert facts["settings"] == {
         "bounds": jsparse.config.bounds,
         "backend": jsparse.config.backend,
+        "overflow": "raise",
         "blocks": "xla",
         "cache_dir": None,
         "cache_bytes": jsparse.config.cache_bytes,

@@ -9,7 +9,7 @@ from programs.amount import amount
 
 HERE = Path(__file__).parent
 ROUNDS = amount(300, 3000)
-FOLDERS = ["arrays", "assembly", "kernel", "levels", "memory", "routines", "sort", "threads"]
+FOLDERS = ["arrays", "assembly", "kernel", "levels", "memory", "random", "routines", "sort", "threads"]
 
 
 def test_garbage_under_sanitizers(tmp_path: Path) -> None:

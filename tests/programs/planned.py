@@ -24,7 +24,7 @@ def product_of(program: Program) -> Term | None:
     with jax.enable_x64(program.needs_x64):
         operands, out = program.arguments(jax.device_put)
         planned = plan_einsum(program.subscripts, operands, out, semiring=program.ring)
-    work = only_product(planned) if len(planned.plan.instructions) == 1 else None
+        work = only_product(planned) if len(planned.plan.instructions) == 1 else None
     return None if work is None or work.spec is None else work
 
 

@@ -54,7 +54,7 @@ class HostProgram:
             if output.repeated:
                 raise Unfit
         elif isinstance(resolved, PatternRef):
-            if resolved.pattern not in stored:  # an operand's pattern with more dense levels, for example
+            if resolved.pattern not in stored or output.pattern != resolved.pattern:  # more dense levels, for example
                 raise Unfit
             result = stored.index(resolved.pattern)
         else:
