@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from jsparse.planning.output import Assembly, has_dense_rows, inferred_format
 from jsparse.planning.term import Term
 from jsparse.primitives.assembly import assembly_order, column_recipes, plan_assembly, run_columns
 from jsparse.primitives.entries_spec import Entries, entries_plan
-from jsparse.primitives.routine import array_results
+from jsparse.primitives.routine import Result, array_results
 from jsparse.settings import config
 
 
@@ -140,9 +141,13 @@ class HostEntries:
             raise Unfit
         format = self.format.of_entries(nse)
         while True:
-            type_ = DynamicType(self.format.shape, format, 1 << max(nse - 1, 0).bit_length())
-            *levels, values = _run_assembly(self.kernel, type_, arrays, len(self.factors), self.stored)
-            pattern = Pattern._trusted(type_.shape, format, tuple(map(np.array, in_use(type_, levels))))
+            capacity = 1 << max(nse - 1, 0).bit_length()
+            call = _call(self.kernel, (self.format.shape, format, capacity), len(index), len(self.factors), self.stored)
+            out = [aligned(shape, dtype) for shape, dtype in call.results]
+            if call.bound.run([*arrays, *out]):
+                raise Unfit  # the routine runs again by its own plan, which raises the error
+            *levels, values = out
+            pattern = Pattern._trusted(self.format.shape, format, tuple(map(np.array, in_use(call.type, levels))))
             if pattern.format == self.format.of_entries(pattern.nse):
                 return pattern, np.array(values[: pattern.nse])
             nse, format = pattern.nse, self.format.of_entries(pattern.nse)
@@ -152,25 +157,27 @@ MOST_REACHED = 1 << 24
 """The most entries for which memory is taken before they are counted exactly."""
 
 
-def _run_assembly(
-    kernel: AssemblyTerm, type_: DynamicType, arrays: Sequence[np.ndarray], factors: int, dtype: np.dtype
-) -> list[np.ndarray]:
-    call = _assembly_call(kernel, type_, len(arrays) - factors, factors, dtype)
-    out = [aligned(shape, dtype) for shape, dtype in (*array_results(type_), ((type_.nse,), dtype))]
-    if call.run([*arrays, *out]):
-        raise Unfit  # the routine runs again by its own plan, which raises the error
-    return out
+class _Call(NamedTuple):
+    """A call that assembles a pattern of type `type`, with the shapes and dtypes of its results."""
+
+    type: DynamicType
+    bound: _native.Call
+    results: tuple[Result, ...]
 
 
 @remembered(maxsize=256)
-def _assembly_call(kernel: AssemblyTerm, type_: DynamicType, index: int, factors: int, dtype: np.dtype) -> _native.Call:
+def _call(
+    kernel: AssemblyTerm, stored: tuple[tuple[int, ...], Format, int], index: int, factors: int, dtype: np.dtype
+) -> _Call:
+    type_ = DynamicType(*stored)
+    results = (*array_results(type_), ((type_.nse,), dtype))
     routine = AssemblyCall(
         params=parameters(type_),
         terms=(kernel,),
         operands=(True,) * index,
-        results=len(type_.array_lengths) + 1,
+        results=len(results),
         is_ordered=True,
         factors=factors,
         value_bytes=dtype.itemsize,
     )
-    return bind(KernelCall(routine.recipe, routine.bound))
+    return _Call(type_, bind(KernelCall(routine.recipe, routine.bound)), results)
