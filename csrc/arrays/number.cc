@@ -7,7 +7,7 @@
 namespace jsparse {
 namespace {
 
-// The slots of the numbers that were met, in a hash table with linear probing, at most half of which is in use.
+// The slots of the numbers that were met, in a hash table with linear probing, which is at most half full.
 template <class Index>
 class Slots {
  public:

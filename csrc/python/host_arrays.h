@@ -35,7 +35,7 @@ inline py::array make_array(const py::dtype& type, int64_t n) {
 }
 
 // Returns a new array of zeros, aligned as `make_array` aligns. A large array gets its memory when it is written to. It
-// is in huge pages if about `writes` places are written to and these need so many small pages that huge ones are faster.
+// is in huge pages if about `writes` places are written to and small pages for these would take longer.
 inline py::array make_zeros(const py::dtype& type, const std::vector<py::ssize_t>& shape, int64_t writes) {
   constexpr size_t kAlign = 64, kSparse = size_t{1} << 17;  // bytes: to clear them takes about as long as a fault
   int64_t bytes = type.itemsize();

@@ -68,24 +68,24 @@ def make_primitive(
     primitive.multiple_results = multiple_results
     primitive.def_abstract_eval(abstract_value)
     run = _compiled(primitive)
-    primitive.def_impl(run if empty is None else _searched(primitive, run, empty))
+    primitive.def_impl(run if empty is None else _search_infinities(primitive, run, empty))
     return primitive
 
 
-def _searched(
+def _search_infinities(
     primitive: Primitive, run: Callable[..., Any], empty: Callable[..., Sequence[float]]
 ) -> Callable[..., Any]:
-    """Make a function that runs a primitive, and under `jax.debug_infs` allows no infinity but that of `empty`."""
+    """Make a function that runs a primitive, and under `jax.debug_infs` allows no infinity but the one in `empty`."""
 
     def checked(*operands: Any, **params: Any) -> Any:
         if not finds_infinities():
             return run(*operands, **params)
-        with intended_infinities():
-            found = run(*operands, **params)
-            for x, value in zip(found if primitive.multiple_results else [found], empty(**params), strict=True):
+        with allow_infinities():
+            out = run(*operands, **params)
+            for x, value in zip(out if primitive.multiple_results else [out], empty(**params), strict=True):
                 if jnp.issubdtype(x.dtype, jnp.inexact) and bool((jnp.isinf(x) & (x != value)).any()):
                     raise FloatingPointError(f"invalid value (inf) encountered in {primitive.name}")
-        return found
+        return out
 
     return checked
 
@@ -95,7 +95,7 @@ def finds_infinities() -> bool:
     return bool(jax.config.jax_debug_infs)  # type: ignore[attr-defined]
 
 
-def intended_infinities() -> AbstractContextManager[None]:
+def allow_infinities() -> AbstractContextManager[None]:
     """Allow infinite results of operations inside a block, even under `jax.debug_infs`."""
     return jax.debug_infs(False) if finds_infinities() else nullcontext()
 

@@ -153,11 +153,11 @@ def device_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None, fr
 
     Raises IntegerRangeError if x64 is off and an integer of the result does not fit 32 bits.
     """
-    narrow = narrowed(x, expected, dtype)
+    narrow = narrow_array(x, expected, dtype)
     return jax.device_put(narrow, may_alias=True) if fresh or narrow is not x else copy_on_device(narrow)
 
 
-def narrowed(x: np.ndarray, expected: str, dtype: np.dtype | None = None) -> np.ndarray:
+def narrow_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None) -> np.ndarray:
     """Convert an array as `device_array` does, to a numpy array. The result is `x` itself if no number changes."""
     target = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype if dtype is None else dtype))
     whole = cast(x, x.dtype if dtype is None else dtype)

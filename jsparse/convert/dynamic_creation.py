@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from jsparse._compat import same_varying
 from jsparse.base import _native
-from jsparse.base.arrays import Array, is_integer, narrowed
+from jsparse.base.arrays import Array, is_integer, narrow_array
 from jsparse.base.limits import check_constant
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import NUMBERS, scatter_sums, slot_sums, summands
@@ -47,7 +47,7 @@ def from_coordinate_blocks(
 
     The axes of a block are the last dimensions of the tensor, and `coords` address the first `outer` dimensions. The
     pattern is static if `coords` are concrete and `dynamic` is False. Coordinates out of range are padding. `dtype` is
-    the dtype of the tensor, by default that of the blocks.
+    the dtype of the tensor, by default the dtype of the blocks.
     """
     dtype = np.dtype(blocks.dtype if dtype is None else dtype)
     sizes = tuple(shape)
@@ -159,8 +159,8 @@ def from_traced_coords(coords: Array, values: Array, type_: DynamicType, dtype: 
 
     If `values` have more axes than one, the others are the last dimensions of the type. Trailing dense levels store
     these in order, and `coords` have no rows for them. Coordinates out of range are padding. The tensor is
-    differentiable in the values. `dtype` is its dtype, by default that of the values. After an overflow, float values
-    are NaN. A call with concrete arguments raises PatternError instead.
+    differentiable in the values. `dtype` is its dtype, by default the dtype of the values. After an overflow, float
+    values are NaN. A call with concrete arguments raises PatternError instead.
     """
     outer = len(type_.shape) - (values.ndim - 1)
     coords = index_like(coords, type_.shape[:outer], values.shape[0])
@@ -182,7 +182,7 @@ def _assembled(
     """Make a tensor of type `type_` from `values` (n, ...) at `coords` (dimensions of `core`, n).
 
     `core` is `type_` without the dense levels that store blocks. If the pattern `already`, from which the entries come,
-    has overflowed, the result has overflowed, too. `dtype` is the dtype of the result, by default that of the values.
+    has overflowed, the result has overflowed, too. `dtype` is the result's dtype, by default the dtype of the values.
     """
     match assembled_on_host(coords, values, core, dtype):
         case int() as count:
@@ -318,7 +318,7 @@ def assembled_on_host(
     Args:
         coords: integers of shape (dimensions, n). Coordinates out of range are padding.
         values: numbers of shape (n, ...).
-        dtype: the dtype of the tensor, by default that of the values.
+        dtype: the dtype of the tensor, by default the dtype of the values.
 
     Returns only the number of slots if it exceeds the capacity, and None if a program has to assemble the entries.
     """
@@ -337,7 +337,7 @@ def assembled_on_host(
     arrays, sums = found
     if len(sums) > type_.nse:
         return len(sums)
-    sums = narrowed(sums.reshape(-1), NUMBERS, dtype)
+    sums = narrow_array(sums.reshape(-1), NUMBERS, dtype)
     made = padded_array(sums, type_.nse * prod(entries.shape[1:]))
     first, *others = on_device([made, *padded_arrays(type_, arrays)], [values, coords])
     return first, tuple(others)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jsparse.base.arrays import narrowed
+from jsparse.base.arrays import narrow_array
 from jsparse.convert.sums import NUMBERS, converted, scatter_sums, summands
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import Built
@@ -22,7 +22,7 @@ def static_tensor(
 
     `rows` has an array (n,) for each of these dimensions. The axes of `values` after its first axis are the other
     dimensions, which dense levels at the end store in order. Duplicates are summed. `dtype` is the dtype of the result,
-    by default that of the values.
+    by default the dtype of the values.
     """
     dtype = np.dtype(values.dtype if dtype is None else dtype)
     if not is_on_host(values):
@@ -38,7 +38,7 @@ def static_tensor(
         sums = built.summed(given)
     if sums is given and values.dtype == dtype:
         return SparseTensor(values if values.ndim == 1 else values.reshape(-1), pattern)
-    return SparseTensor(on_device([narrowed(sums.reshape(-1), NUMBERS, dtype)], [values])[0], pattern)
+    return SparseTensor(on_device([narrow_array(sums.reshape(-1), NUMBERS, dtype)], [values])[0], pattern)
 
 
 def _of_blocks(rows: Sequence[np.ndarray], sizes: tuple[int, ...], layout: Format) -> tuple[Pattern, Built]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
-from jsparse.base.arrays import Array, cast, device_array, narrowed
+from jsparse.base.arrays import Array, cast, device_array, narrow_array
 from jsparse.base.limits import check_bytes
 from jsparse.formats import DynamicType, Format
 from jsparse.formats.build import sum_dtype
@@ -62,14 +62,14 @@ def scatter_sums(
     """Add values of shape (n, ...) at the given coordinates to an array of zeros of shape (shape..., ...).
 
     Traced coordinates must not be negative. They may exceed the shape, and values there are dropped. The sum of
-    booleans is their disjunction. `dtype` is the dtype of the result, by default that of the values.
+    booleans is their disjunction. `dtype` is the dtype of the result, by default the dtype of the values.
     """
     dtype = np.dtype(values.dtype if dtype is None else dtype)
     whole = (*shape, *values.shape[1:])
     check_bytes(whole, dtype, "the values of all slots", "Use a format with fewer dense levels.")
     if is_on_host(values, *coordinates):
         sums = _scattered(summands(np.asarray(values), dtype), coordinates, shape)
-        return on_device([narrowed(sums, NUMBERS, dtype)], [values])[0]
+        return on_device([narrow_array(sums, NUMBERS, dtype)], [values])[0]
     if values.dtype != dtype:
         return converted(scatter_sums(_widened(values, dtype), coordinates, shape), dtype)
     values = converted(values, dtype)
@@ -88,7 +88,7 @@ def _scattered(values: np.ndarray, coordinates: Sequence[Array], shape: tuple[in
 def slot_sums(values: Any, made: Assembled, nse: int, dtype: np.dtype | None = None) -> jax.Array:
     """Sum `values` (entries, ...) over the entries that `made` assigns to each slot. Returns a flat array.
 
-    `dtype` is the dtype of the result, by default that of the values.
+    `dtype` is the dtype of the result, by default the dtype of the values.
     """
     if dtype is not None and values.dtype != dtype:
         return converted(slot_sums(_widened(values, dtype), made, nse), dtype)

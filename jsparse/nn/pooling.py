@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsparse._compat import intended_infinities
+from jsparse._compat import allow_infinities
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array, id_array, wide
@@ -37,7 +37,7 @@ def pool(x: TensorLike, graph_of: ArrayLike, size: int, reduction: str = "sum") 
     counts = jax.ops.segment_sum(jnp.ones(len(graph_of), jnp.int32), graph_of, size)
     counts = counts.reshape(size, *(1,) * (x.ndim - 1))
     if reduction == "max":
-        with intended_infinities():  # of graphs without nodes
+        with allow_infinities():  # of graphs without nodes
             greatest = jax.ops.segment_max(x, graph_of, size)
         return jnp.where(counts > 0, greatest, 0)
     sums = row_sums(wide(x), [graph_of], (size,))
@@ -74,7 +74,7 @@ def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: i
         )
     if not size:  # JAX gathers nothing from an empty array
         return jnp.zeros((0, rows.shape[1]), dtype)
-    with intended_infinities():  # of graphs without nodes
+    with allow_infinities():  # of graphs without nodes
         most = jax.lax.stop_gradient(jax.ops.segment_max(given, owner, size))
     most = jnp.where(jnp.isfinite(most), most, 0)  # of a graph without nodes, or whose scores are all -inf
     is_node = (owner >= 0) & (owner < size)

@@ -129,7 +129,7 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         """Attend from x (..., n, in_features) to the context (..., m, in_kv_features), by default x itself.
 
         There is no dropout if `deterministic`, or after `layer.eval()`. With `decode`, x has the next positions, one or
-        several, which attend to the positions in the cache and to those of x before them.
+        several, which attend to the positions in the cache and to the earlier ones of x.
         """
         if mask is None:
             mask = self.mask if isinstance(self.mask, Pattern) else self.mask.get_value()

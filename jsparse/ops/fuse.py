@@ -57,7 +57,7 @@ def fuse(function: F) -> F:
         if not _compat.finds_infinities():
             return program(*args, **kwargs)
         # For a derivative, the program also returns statistics of rows, such as the maximum of an empty row.
-        with _compat.intended_infinities():
+        with _compat.allow_infinities():
             found = program(*args, **kwargs)
         return jax.tree.map(lambda x: x * 1 if jnp.issubdtype(x.dtype, jnp.inexact) else x, found)  # JAX searches it
 

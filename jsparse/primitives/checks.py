@@ -14,7 +14,7 @@ from jsparse.primitives.softmax import logsumexp_p, softmax_p
 
 
 def register() -> None:
-    """Let checkify search the results of primitives for NaN, and the operations of which primitives consist."""
+    """Let checkify search the results of primitives for NaN, and the operations that primitives consist of."""
     for primitive in (einsum_p, entries_p, softmax_p, logsumexp_p):
         _compat.register_search_for_nan(primitive)
     _compat.register_checked_as(map_p, compute_map)  # on a dynamic pattern, no function sees the zeros in padding

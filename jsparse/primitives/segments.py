@@ -34,7 +34,7 @@ def sort_segments(
 ) -> Any:
     """Return the order (n,) that sorts each segment stably, and the places (n,) of the sorted numbers in their rows.
 
-    A segment has the entries of a row of `width` elements, the others of which are 0. So the places of negative numbers
+    A segment has the entries of a row of `width` elements; the others are 0. So the places of negative numbers
     are the first ones of the row, and those of all other numbers the last ones, or the other way round if the order is
     descending. Numbers outside of all segments stay where they are, at the place `width`, which is out of range.
 

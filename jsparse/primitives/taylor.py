@@ -4,7 +4,7 @@ With xᵢ(t) = Σₖ xᵢ,ₖ tᵏ, an einsum of n factors has the coefficients
 
     yₖ = Σ einsum(x₁,ₖ₁, …, xₙ,ₖₙ)        over all k₁ + … + kₙ = k
 
-A minimum or maximum of sums follows the terms that attain it, so its coefficients are those of its tangent. Primitives
+A minimum or maximum of sums follows the terms that attain it, so it has the coefficients of the tangent. Primitives
 that consist of others are differentiated as these. This module is imported once `jax.experimental.jet` is.
 """
 

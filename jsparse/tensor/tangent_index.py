@@ -37,7 +37,7 @@ class TangentIndex(np.ndarray):
                 "tensor with index arrays. Differentiate its values, f(x).values or jsparse.values(f(x))."
             )
         (sizes,) = shape
-        # JAX puts the axes of the result before those of the argument.
+        # JAX puts the axes of the result before the axes of the argument.
         ones = (1,) * (len(sizes) - array.ndim)
         return jnp.broadcast_to(array.reshape((*ones, *array.shape) if axis == 0 else (*array.shape, *ones)), sizes)
 

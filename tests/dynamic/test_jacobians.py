@@ -116,7 +116,7 @@ def _(primals, tangents):
 
 
 def dense_of(J, axes):
-    """The Jacobian as one array: the axes of a result, then those of its argument."""
+    """The Jacobian as one array: the axes of a result, then the axes of its argument."""
     whole = lambda J: J.todense()  # noqa: E731
     for _ in range(axes):
         whole = jax.vmap(whole, -1, -1)

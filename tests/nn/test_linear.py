@@ -85,7 +85,7 @@ def test_errors(arguments: tuple, message: str) -> None:
 
 
 def largest_of_groups(w: np.ndarray, n: int, m: int, axis: int) -> np.ndarray:
-    """The n largest magnitudes of each group by Python's numbers, of which the largest is NaN; 0 elsewhere."""
+    """The n largest magnitudes of each group by Python's numbers, with NaN as the largest; 0 elsewhere."""
     expected = np.zeros_like(w)
     for index in np.ndindex(*np.moveaxis(w, axis, -1).shape[:-1]):
         line, kept = np.moveaxis(w, axis, -1)[index], np.moveaxis(expected, axis, -1)[index]

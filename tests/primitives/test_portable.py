@@ -1,6 +1,5 @@
 """Einsums as XLA operations: formats, joins, semirings, dtypes, chunks and transformations, beside numpy."""
 
-from dataclasses import replace
 from functools import partial
 
 import jax
@@ -10,18 +9,15 @@ import pytest
 from backends import calls_of_ours
 
 import jsparse
-from jsparse import Pattern, SparseTensor
+from jsparse import SparseTensor
 from jsparse._compat import lower_as
-from jsparse.formats import DynamicType
-from jsparse.formats.levels import DENSE, SINGLETON, Level
 from jsparse.primitives import lowerings
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.portable import join, summed
 from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.join import Sorted, visit
 from jsparse.primitives.portable.stream import Stream
-from jsparse.primitives.portable.summed import ACCELERATOR, CPU, GPU, Machine
-from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
+from jsparse.primitives.portable.summed import Machine
 from jsparse.program_settings import PORTABLE
 
 RNG = np.random.default_rng(0)
@@ -283,55 +279,6 @@ def test_a_table_has_one_entry_for_each_index():
     np.add.at(want, tables["o"], np.einsum("pc,pcm->pm", x[tables["i"]], w[tables["k"]]))
     same(jax.jit(run)(tables, x, w), want)
     assert "stablehlo.while" not in jax.jit(run).lower(tables, x, w).as_text()
-
-
-# ---- long sums
-
-LONGEST = 2**25
-
-
-MACHINES = {"CPU": CPU, "GPU": GPU, "other": ACCELERATOR, "small chunks": replace(ACCELERATOR, chunk=1 << 20)}
-RELATION = jsparse.Format((Level(DENSE, 0), Level(SINGLETON, 1)))
-
-
-@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-@pytest.mark.parametrize("shape", [(), (3,), (16,)])
-def test_sums_by_scatter_keep_their_digits(machine, shape):
-    """A million equal numbers are added at one place: in no order, in the order of places, and to one element."""
-    n = 10**6
-    places, rows = np.zeros(n, np.int32), np.full((n, *shape), 0.1, np.float32)
-    places[: n // 4] = 2  # the places are in no order
-    exact = float(np.float32(0.1)) * np.bincount(places, minlength=3)
-    for size, index, want in ((3, places, exact), (3, np.sort(places), exact), (1, 0 * places, exact.sum())):
-        inner = "t" * len(shape)
-        sizes = (("p", n), ("q", size), *zip(inner, shape, strict=True))
-        walk = PatternAccess(("p", "q"), DynamicType((n, size), RELATION, n))
-        spec = Spec((ArrayAccess(("p", *inner)),), ArrayAccess(("q", *inner)), (walk,), sizes)
-        found = jax.jit(partial(compute_einsum, spec=spec, machine=machine))(rows, index)
-        assert found.dtype == np.float32
-        error = np.abs(np.asarray(found, np.float64).T - want)
-        assert np.all(error <= 1e-6 * want)
-
-
-def test_long_sums():
-    """A running sum of ones stops at 2²⁴ in float32."""
-    format = jsparse.Format.of("(i) -> (i : compressed)", 1)
-    index = np.array([0, LONGEST], np.int32), np.arange(LONGEST, dtype=np.int32)
-    ones, pattern = jnp.ones(LONGEST), Pattern._trusted((LONGEST,), format, index)
-    A = SparseTensor(ones, pattern)
-    S = A.dynamic(LONGEST)
-    assert jax.jit(lambda S: S.sum())(S) == LONGEST
-    assert jax.jit(lambda v: A.with_values(v).sum())(ones) == LONGEST
-
-
-@pytest.mark.parametrize("count", [40, 17 << 20])
-def test_sums_that_may_be_long(count):
-    pointers = np.array([0, 2, count + 2, count + 5], np.int32)
-    columns = np.concatenate([np.arange(n, dtype=np.int32) for n in np.diff(pointers)])
-    A = SparseTensor(
-        jnp.ones(count + 5), Pattern._trusted((3, 17 << 20), jsparse.Format.of("csr", 2), (pointers, columns))
-    )
-    same(jax.jit(lambda S: S.sum(1))(A.dynamic(count + 5)), np.array([2, count, 3], np.float32))
 
 
 # ---- sorted rows

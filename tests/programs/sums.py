@@ -150,7 +150,7 @@ class _ReducedDraw(SumDraw):
     """Sums with a sparse result, whose tensors have several summed indices at adjacent levels, below the target's."""
 
     def count(self) -> int:
-        """The number of indices, of which the first one or two are the target's."""
+        """The number of indices. The first one or two are the target's."""
         self.of_target = self.choice((1, 2), (0.4, 0.6))
         return self.of_target + int(self.rng.integers(2, 5))
 

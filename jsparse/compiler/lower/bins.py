@@ -45,7 +45,7 @@ class Lowerer(Protocol):
     ) -> ir.Stmt: ...
 
 
-def binned(loop: Forall, scope: Scope, lowerer: Lowerer) -> ir.Stmt:
+def lower_bins(loop: Forall, scope: Scope, lowerer: Lowerer) -> ir.Stmt:
     """Lower a loop that scatters sums: serial for few threads, by lists of terms for more."""
     assert loop.parallel is not None
     target = scope.storage.problem.target.tensor

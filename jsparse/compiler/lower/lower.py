@@ -44,7 +44,7 @@ from jsparse.compiler.loops.nest import (
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.assembly import append, append_edges, listing, reserve
-from jsparse.compiler.lower.bins import binned
+from jsparse.compiler.lower.bins import lower_bins
 from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, counted, in_chunks, in_run, tiles_in_run, with_partials
 from jsparse.compiler.lower.joint_sums import joint_coordinates, joint_sum, joint_sums
@@ -164,7 +164,7 @@ class _Lowerer:
                 reduced = with_partials if scope.produced is not None else partial(with_own_sums, stmt)
                 return reduced(scope, lambda inner, partials: self.forall(stmt, inner, partials))
             case Forall(parallel=parallel) if parallel is not None and parallel.mode == "binned":
-                return binned(stmt, scope, self)
+                return lower_bins(stmt, scope, self)
             case Forall(domain=LevelIteration() as domain) if (
                 stmt.parallel is not None and stmt.parallel.mode == "split"
             ):

@@ -149,7 +149,7 @@ def segment_parameters(flags: int, numbers: int, segments: int, element: np.dtyp
         flags: WIDE_INDEX, DESCENDING, BY_MAGNITUDE, HAS_VALID, GIVES_NUMBERS.
         numbers, segments: how many there are.
         element: the dtype of the numbers.
-        width: the length of a row, of which a segment has the entries (sort).
+        width: the length of a row; a segment has a row's entries (sort).
     """
     return (VERSION, flags, 1, numbers, segments, *_element(element), 1, DENSE.code, 0, 1, width)
 

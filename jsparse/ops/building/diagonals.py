@@ -8,7 +8,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from jsparse.base.arrays import Array, jax_array
+from jsparse.base.arrays import jax_array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import as_sparse_operand
@@ -169,7 +169,7 @@ class _OnDiagonal(CoordinateMap):
     below: int
     above: int
 
-    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         return [rows[0] + self.below, rows[0] + self.above]
 
 
@@ -184,7 +184,7 @@ class _Diagonal(CoordinateMap):
     others: tuple[int, ...]
     length: int
 
-    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         at = rows[self.row] - max(-self.offset, 0)
         on = (at >= 0) & (at < self.length) & (rows[self.column] - max(self.offset, 0) == at)
         return [*(rows[dim] for dim in self.others), xnp.where(on, at, -1)]
@@ -198,7 +198,7 @@ class _Triangle(CoordinateMap):
     k: int
     below: bool
 
-    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         *others, row, column = rows
         number = column - row
         kept = number <= self.k if self.below else number >= self.k

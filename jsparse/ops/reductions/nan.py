@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from jsparse._compat import intended_infinities
+from jsparse._compat import allow_infinities
 from jsparse.base.arrays import given_dtype
 from jsparse.compiler.dtypes import part, unrounded
 from jsparse.convert.creation import of_any_array
@@ -99,7 +99,7 @@ def nanmin(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, sto
 def _extreme(
     plain: Callable[..., jax.Array], number: float, tensor: SparseTensor, axis: Axis, keepdims: bool, stored: bool
 ) -> jax.Array:
-    with intended_infinities():  # in place of NaN
+    with allow_infinities():  # in place of NaN
         found = plain(_filled(tensor, number), axis, keepdims=keepdims, stored=stored)
     if not jnp.issubdtype(tensor.dtype, jnp.floating):
         return found

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, ClassVar
 
-from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 
 Rows = Sequence[Any]
@@ -19,19 +18,16 @@ class CoordinateMap(ABC):
 
     Attributes:
         drops: whether the map gives negative coordinates to some entries. The result does not have these entries.
-        reads_values: whether the map, and with it the result's pattern, depends on the values.
     """
 
     drops: ClassVar[bool] = False
-    reads_values: ClassVar[bool] = False
 
     @abstractmethod
-    def __call__(self, rows: Rows, values: Any, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         """Map the coordinates of n entries.
 
         Args:
             rows: the coordinates. In padding they are out of range, and what the map returns there does not matter.
-            values: (n,) the values, if the map reads values.
             xnp: numpy or jax.numpy, whichever the arrays belong to.
 
         Returns an array (n,) for each dimension of the result. Arrays (n, c) or (n, 1) copy each entry c times.
@@ -49,9 +45,9 @@ class Composed(CoordinateMap):
 
     maps: tuple[CoordinateMap, ...]
 
-    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         for one in self.maps:
-            rows = one(rows, values, xnp)
+            rows = one(rows, xnp)
         return rows
 
     @property
@@ -71,5 +67,5 @@ class Offset(CoordinateMap):
         """The map that adds `start` along one axis."""
         return Offset(tuple(start if dim == axis else None for dim in range(ndim)))
 
-    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         return [row if by is None else row + by for row, by in zip(rows, self.offsets, strict=True)]

@@ -1,4 +1,4 @@
-"""Joins the index arrays of tensors whose entries need no sort, since those of one tensor follow those of another."""
+"""Joins the index arrays of tensors whose entries need no sort, since one tensor's entries follow another's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 Joined: TypeAlias = tuple[tuple[np.ndarray, ...], np.ndarray | None]
-"""Index arrays, and for each block of the result the number of the block among those of all parts. None: they stay."""
+"""Index arrays, and for each block of the result the block's number among the blocks of all parts. None: they stay."""
 
 
 def stored_of(pattern: Pattern | DynamicPattern) -> Stored:
@@ -46,7 +46,7 @@ def joined(
 def _in_segments(
     parts: Sequence[Stored], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format
 ) -> Joined | None:
-    """Join parts whose only level that is not dense is compressed. Each segment has those of all parts."""
+    """Join parts whose only level that is not dense is compressed. Each segment joins the segments of all parts."""
     inner = [level for level in format.levels if not level.kind.is_full]
     if len(inner) != 1 or not inner[0].kind.has_segments:
         return None

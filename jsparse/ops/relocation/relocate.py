@@ -22,7 +22,7 @@ from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
 from jsparse.ops.relocation.joined import joined, stored_of
-from jsparse.ops.relocation.values import gathered, is_known
+from jsparse.ops.relocation.values import gathered
 from jsparse.primitives.host import is_on_host, on_device, padded
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
@@ -59,8 +59,8 @@ class Relocation:
 def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseTensor:
     """Move the entries of tensors. The result has the entries of all tensors, at the coordinates that the maps return.
 
-    The result is static if all tensors are static and no map reads traced values. The result is differentiable in the
-    values, which promote as in jnp. If a dynamic tensor has overflowed, the result has overflowed, too.
+    The result is static if all tensors are static. It is differentiable in the values, which promote as in jnp. If a
+    dynamic tensor has overflowed, the result has overflowed, too.
 
     Raises ShapeError if coordinates do not fit int64, DTypeError if they need int64 but x64 is off, FormatError and
     PatternError if the format cannot store the entries.
@@ -68,8 +68,6 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
     sizes_of(relocation.shape)
     _check_largest(relocation)
     known = all(isinstance(tensor.pattern, Pattern) for tensor in tensors)
-    for one, tensor in zip(relocation.maps, tensors, strict=True):
-        known &= not one.reads_values or is_known(tensor.values)
     carried = _carried_levels(tensors, relocation)
     if known and (joined := _joined(tensors, relocation)) is not None:
         return SparseTensor._unchecked(joined[1], Pattern._trusted(relocation.shape, relocation.format, joined[0]))
@@ -207,7 +205,7 @@ def _moved_rows(
     rows: list[Any] = [None] * tensor.ndim
     for dim, row in zip(lead.dims, pattern.rows(), strict=True):
         rows[dim] = row.astype(np.int64) if wide else row
-    moved = one(rows, np.asarray(tensor.values) if one.reads_values else None, np)
+    moved = one(rows, np)
     kept = [moved[dim] for dim in target.dims]
     flat, picked = kept, None
     if any(row.ndim > 1 for row in kept):
@@ -259,8 +257,7 @@ def _moved_entries(
     rows: list[Any] = [None] * tensor.ndim
     for dim, row, size in zip(lead.dims, coords, lead.shape, strict=True):
         rows[dim] = jnp.where(used, row, jnp.asarray(size, coords.dtype))
-    values = jax.lax.stop_gradient(tensor.values) if one.reads_values else None
-    moved = one(rows, values, jnp)
+    moved = one(rows, jnp)
     kept = [moved[dim] for dim in target.dims]
     shape = np.broadcast_shapes(*(row.shape for row in kept))
     used = used.reshape(-1, *[1] * (len(shape) - 1))

@@ -8,7 +8,6 @@ from types import ModuleType
 import jax
 import jax.numpy as jnp
 
-from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import ShapeError, shortened
@@ -154,7 +153,7 @@ class _Kept(CoordinateMap):
 
     dims: tuple[int, ...]
 
-    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         return [rows[dim] for dim in self.dims]
 
 

@@ -231,6 +231,6 @@ class _Inserted(CoordinateMap):
     axis: int
     coordinate: int
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+    def __call__(self, rows: Rows, xnp: Any) -> Rows:
         known = next(row for row in rows if row is not None)
         return [*rows[: self.axis], known * 0 + self.coordinate, *rows[self.axis :]]

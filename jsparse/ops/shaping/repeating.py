@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.arrays import Array, host_array, is_integer
+from jsparse.base.arrays import host_array, is_integer
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes, checked_nse
 from jsparse.errors import ShapeError, represented, shortened
@@ -180,7 +180,7 @@ class _Copies(CoordinateMap):
     counts: tuple[int, ...]
     neighbours: bool
 
-    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         number, moved = xnp.arange(prod(self.counts)), []
         for dim in reversed(range(len(rows))):
             row, count = rows[dim], self.counts[dim]

@@ -195,7 +195,7 @@ class Reshaped(CoordinateMap):
         """The largest number of elements in a group of dimensions. Computed offsets are less."""
         return max((prod(self.old[dim] for dim in old) for old, _ in self.groups), default=0)
 
-    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         moved: list[Any] = [None] * (len(self.new) - self.own)
         for old, new in self.groups:
             position = _merged([rows[dim] for dim in old], [self.old[dim] for dim in old], rows[0] * 0)

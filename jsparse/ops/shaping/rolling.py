@@ -90,7 +90,7 @@ class _Flipped(CoordinateMap):
 
     sizes: tuple[int | None, ...]
 
-    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         return [row if size is None else size - 1 - row for row, size in zip(rows, self.sizes, strict=True)]
 
 
@@ -103,7 +103,7 @@ class _Rolled(CoordinateMap):
 
     shifts: tuple[tuple[int, int] | None, ...]
 
-    def __call__(self, rows: Rows, values: Array | None, xnp: ModuleType) -> Rows:
+    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         return [row if by is None else _rolled(row, *by, xnp) for row, by in zip(rows, self.shifts, strict=True)]
 
 

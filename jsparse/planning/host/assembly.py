@@ -125,7 +125,7 @@ class HostEntries:
         for term, spec, walked in zip(terms, entries.specs, entries.reached.terms, strict=True):
             of_term = take_factors(term, spec, [tuple(range(len(of.before))) for of in spec.factors])
             factors += [x if x.walk is None else replace(x, walk=walked[x.walk]) for x in of_term]
-        # The index arrays are operands of the call, which only those of dynamic patterns may be.
+        # The index arrays are operands of the call, which is allowed for dynamic patterns only.
         patterns = tuple(replace(stated, dynamic=True) for stated in plan.problem.patterns)
         dynamic_plan = replace(plan, problem=replace(plan.problem, patterns=patterns))
         kernel = assembly_term(dynamic_plan, index_dtype(format.shape, []).name, config.generator)
