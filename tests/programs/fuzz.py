@@ -50,7 +50,7 @@ _begun: Any = None  # in a worker: for each block, the number of its programs th
 def main() -> int:
     """Print a reproducer of each failure, and the first wrong stage."""
     options = _options()
-    if options.backend == PORTABLE:
+    if options.backend == PORTABLE or options.derivatives:
         compile_quickly()
     stop = options.start + options.count
     blocks = [range(first, min(first + BLOCK, stop)) for first in range(options.start, stop, BLOCK)]

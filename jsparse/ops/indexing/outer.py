@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Pattern
 from jsparse.ops.indexing.gathered import Positions, gathered
@@ -152,7 +153,9 @@ def _composed(slots: Positions, selected: Positions) -> Positions:
         return np.where(selected < 0, -1, selected + slots.start) if slots.start else selected
     if not len(slots):
         return np.full(len(selected), -1)
-    return np.where(selected < 0, -1, slots.take(selected, mode="clip"))
+    composed = _native.take(np.ascontiguousarray(slots), np.ascontiguousarray(selected))  # 0 for the position -1
+    composed[selected < 0] = -1
+    return composed
 
 
 def _repeated(array: jax.Array, numbers: np.ndarray, axis: int) -> jax.Array:

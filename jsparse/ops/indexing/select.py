@@ -111,7 +111,7 @@ def _selected(tensor: SparseTensor, selection: Selection, nse: int | None) -> Sp
 
 
 def _selected_statically(tensor: SparseTensor, pattern: Pattern, selection: Selection) -> SparseTensor:
-    target, slots = (select_outer if len(selection.groups) > 1 else select_static)(pattern, selection)
+    target, slots = (select_outer if len(selection.tables) > 1 else select_static)(pattern, selection)
     values: Any = tensor.values
     moved: Any = values if values is None else gathered(values, slots)
     return SparseTensor._unchecked(moved, target)

@@ -15,9 +15,10 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import Format, Pattern
+from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, LevelKind
+from jsparse.formats.relayout import relayout_to
 from jsparse.ops.indexing.gathered import Positions, as_array
 from jsparse.ops.indexing.links import Block, kept_pointers
 from jsparse.ops.indexing.matches import is_small, joint_keys, matches
@@ -29,6 +30,10 @@ from jsparse.ops.relocation.formats import remaining_format
 def select_static(pattern: Pattern, selection: Selection) -> tuple[Pattern, Positions]:
     """Return the pattern of the selected entries, and for each of its slots the slot in `pattern` (-1 for a gap)."""
     format = remaining_format(pattern.format, selection.parts, selection.tables)
+    tree = _tree_format(pattern, selection)
+    if tree is not None:
+        target, slots = select_static(relayout_to(pattern, tree).target, selection)
+        return relayout_to(target, format).target, slots
     entries = _entries(pattern, selection)
     if len(selection.tables) > 1:
         slots, by_dim, is_grouped = _joined(entries, selection)
@@ -58,6 +63,22 @@ def _sorted(
         gather, given = built.gather(), as_array(slots, np.int64 if isinstance(slots, slice) else slots.dtype)
         slots = given[gather] if built.group_slots is None else np.where(gather < 0, -1, given[gather])
     return target, slots
+
+
+def _tree_format(pattern: Pattern, selection: Selection) -> Format | None:
+    """The format with segments in place of chains, if an index table lists coordinates of a chain in another order.
+
+    Segments are taken in the order of the table, while entries of a chain would have to be sorted. Both formats have
+    the same slots.
+    """
+    levels = pattern.format.levels
+    for chain in pattern.format.chains if len(selection.tables) == 1 else ():
+        (dim,), (listed,) = selection.tables, selection.listed()
+        if len(chain) == 1 or dim not in {levels[n].dim for n in chain}:
+            continue
+        if not Listed(listed, pattern.shape[dim]).increases:
+            return Format(tuple(Level(COMPRESSED if n in chain else x.kind, x.stores) for n, x in enumerate(levels)))
+    return None
 
 
 def _order(format: Format, selection: Selection) -> list[int]:

@@ -19,8 +19,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.formats import Level, Pattern
 from jsparse.ops.indexing.gathered import Positions, as_array, concatenated, count, taken
 from jsparse.ops.indexing.links import Block, Link, Segments, kept_pointers
-from jsparse.ops.indexing.matches import is_small
-from jsparse.ops.indexing.selection import Listed, Selector, Strided
+from jsparse.ops.indexing.selection import Selector, Strided
 
 _Table: TypeAlias = tuple[np.ndarray | None, np.ndarray | None]  # what `Listed.renumbering` returns; None: no table
 
@@ -146,9 +145,6 @@ class _Selection:
             or not all(own.is_short(columns[dim]) for dim, own in listed.items())
         ):
             return False
-        is_outermost = isinstance(above, slice) and above == slice(0, 1)
-        if len(columns) == 2 and is_outermost and self._to_rows(columns, listed, selectors):
-            return True
         parents = None if isinstance(above, slice) else as_array(above, self.dtype)
         pointers = pointers[above.start : above.stop + 1] if isinstance(above, slice) else pointers
         positions: np.ndarray | None = None
@@ -166,27 +162,6 @@ class _Selection:
         assert positions is not None
         self.positions = positions
         self.links.append(Segments(columns, pointers))
-        return True
-
-    def _to_rows(
-        self, columns: dict[int, np.ndarray], listed: Mapping[int, Listed], selectors: Mapping[int, Selector]
-    ) -> bool:
-        """Select by index tables in a chain of two outermost levels, such as coo: in its rows, one after the other.
-
-        Returns False if there are too many rows for pointers to them.
-        """
-        (row, rows), (column, own) = columns.items()
-        if not is_small(selectors[row].extent, rows):
-            return False
-        starts = _native.compress(rows, selectors[row].extent, self.dtype)
-        parents = listed[row].coordinates(self.dtype) if row in listed else None
-        table: _Table = listed[column].renumbering(self.dtype) if column in listed else (None, None)
-        increases = column not in listed or listed[column].increases
-        pointers, new, self.positions = _native.take_segments(
-            starts, own, parents, *table, selectors[column].size, increases
-        )
-        numbers = np.repeat(np.arange(len(pointers) - 1, dtype=self.dtype), np.diff(pointers))
-        self.links.append(Segments({row: numbers, column: new}, pointers[[0, -1]]))
         return True
 
     def _to_runs(self, dim: int, arrays: Sequence[np.ndarray], selector: Selector) -> None:
