@@ -19,6 +19,7 @@ from jsparse._compat.context import (
     platform_of,
     primal_of_jacobian,
     same_varying,
+    trace_settings,
     trace_state,
     varying_like,
 )
@@ -126,6 +127,7 @@ __all__ = [
     "shared_constants",
     "stablehlo",
     "sub_jaxpr",
+    "trace_settings",
     "trace_state",
     "traceback_frames",
     "used_arguments",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
-from jax._src.config import eager_constant_folding
+from jax._src.config import eager_constant_folding, trace_context
 from jax._src.core import (
     get_opaque_trace_state,
     trace_state_clean,
@@ -115,6 +115,12 @@ def primal_of_jacobian() -> tuple[Any, int] | None:
 def trace_state() -> Any:
     """Return a token of the current trace. Two tokens are equal if they were returned during the same trace."""
     return get_opaque_trace_state(convention="flax")
+
+
+def trace_settings() -> Hashable:
+    """Return the settings that are part of the key of jit's cache, those of `make_context` among them."""
+    settings: Hashable = trace_context()
+    return settings
 
 
 def is_eager() -> bool:

@@ -41,7 +41,7 @@ class Format:
     _hash: int | None = field(default=None, init=False, compare=False)  # made once: eager calls ask for it often
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", tuple(self.levels))
+        object.__setattr__(self, "levels", _shared(tuple(self.levels)))
         check_dimensions(self.ndim)
         order = [level.dim for level in self.levels]
         if sorted(order) != list(range(self.ndim)):
@@ -301,6 +301,12 @@ def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
 def dimension_name(dim: int, ndim: int) -> str:
     """The name of dimension `dim` in notations: i, j, k, … or, past 16 dimensions, d0, d1, …"""
     return "ijklmnopqrstuvwx"[dim] if ndim <= 16 else f"d{dim}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """Return the first tuple that equals this one, so that equal formats are compared by identity."""
+    return levels
 
 
 @functools.lru_cache(maxsize=1024)

@@ -19,12 +19,14 @@ from jsparse.errors import shortened
 from jsparse.notation import read_sublists
 from jsparse.notation.einsum import check_count
 from jsparse.planning.dtypes import preferred_dtype
+from jsparse.planning.host.routes import by_kind
 from jsparse.planning.plan import as_schedules
 from jsparse.planning.planned import as_array, plan_einsum
 from jsparse.planning.signature import OutFormat, is_sparse
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 
+@by_kind
 def einsum(
     subscripts: str | TensorLike | PatternLike,
     *operands: TensorLike | PatternLike | Sequence[int],

@@ -262,9 +262,7 @@ def plan_einsum(
         as_operand(x, partial("operand {} of '{}'".format, n, subscripts), subscripts) for n, x in enumerate(operands)
     ]
     given, requested = signatures(subscripts, taken, out_format)
-    request = Request(
-        requested, nse, preferred, None, schedules, _has_kernels(taken), jax.config.read("jax_enable_x64")
-    )
+    request = Request(requested, nse, preferred, None, schedules, _has_kernels(taken), _promotion())
     names = [f"operand {n}" for n in range(len(taken))]
     return Planned(_of_einsum, (subscripts, given, request, semiring), names, taken, out_format)
 
@@ -279,6 +277,10 @@ def _has_kernels(operands: Sequence[Operand]) -> bool:
         return False
     arrays = [x.values if isinstance(x, SparseTensor) else x for x in operands if not isinstance(x, BarePattern)]
     return platform_of(arrays) == "cpu"
+
+
+def _promotion() -> tuple[bool, str]:
+    return jax.config.read("jax_enable_x64"), str(jax.config.jax_numpy_dtype_promotion)  # type: ignore[attr-defined]
 
 
 @remembered(maxsize=REMEMBERED)
@@ -308,9 +310,7 @@ def plan_statement(
     every = {**tensors, **more}
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     given, requested = signatures(text, operands, out_format)
-    request = Request(
-        requested, nse, preferred, shape, schedules, _has_kernels(operands), jax.config.read("jax_enable_x64")
-    )
+    request = Request(requested, nse, preferred, shape, schedules, _has_kernels(operands), _promotion())
     return Planned(_of_statement, (text, statement, given, request, semiring), names, operands, out_format)
 
 

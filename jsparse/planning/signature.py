@@ -175,7 +175,7 @@ class Request:
         schedules: the prescribed steps of kernels: one schedule for a single kernel, or a schedule or None for each
             term. Empty if the scheduler decides everything.
         has_kernels: whether the program runs kernels, whose loops may take less time after an operand is sorted.
-        x64: whether JAX keeps 64-bit dtypes, which decides to what dtype operands and numbers promote.
+        promotion: the settings of JAX by which dtypes promote: whether 64 bits are kept, and the table of promotions.
     """
 
     output: OutputRequest = None
@@ -184,7 +184,7 @@ class Request:
     shape: tuple[int, ...] | None = None
     schedules: tuple[Schedule | None, ...] = ()
     has_kernels: bool = True
-    x64: bool = False
+    promotion: tuple[bool, str] = (False, "standard")
 
 
 @dataclass(frozen=True, eq=False)

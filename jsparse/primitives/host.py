@@ -34,9 +34,9 @@ def is_in_memory(x: Any) -> bool:
     """Return whether the elements of an array are known, have a numpy dtype, and are in memory of one CPU."""
     if type(x) is np.ndarray:
         return True
-    if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer) or x.weak_type:
+    if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer):
         return False
-    if not isinstance(x.dtype, np.dtype) or x.is_deleted():
+    if not isinstance(x.dtype, np.dtype) or x.weak_type or x.is_deleted():  # keys of random numbers lack `weak_type`
         return False
     devices = x.devices()
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"

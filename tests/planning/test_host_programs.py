@@ -1,5 +1,7 @@
 """Outside jit, operands on new patterns are computed by kernels that were planned for others of their kind."""
 
+import operator
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import scipy.sparse
 
 import jsparse
 from jsparse import einsum
+from jsparse.ops.elementwise import operators
 from jsparse.planning import planned
 from jsparse.planning.host.kinds import MEETINGS
 
@@ -163,6 +166,69 @@ def test_errors_are_the_same_for_a_new_pattern():
     for _ in range(2):
         with pytest.raises(jsparse.ShapeError, match="40"):
             wide @ a
+
+
+OPERATORS = {"sum": operator.add, "difference": operator.sub, "elementwise": operator.mul, "product": operator.matmul}
+
+
+def known_operations(entries):
+    """Make the host programs of all operators for the kind of matrices with this number of entries."""
+    for seed in (60, 62, 64):
+        a, b = matrix(seed, dtype=np.float32, entries=entries), matrix(seed + 1, dtype=np.float32, entries=entries)
+        for compute in OPERATORS.values():
+            compute(a, b)
+    return matrix(70, dtype=np.float32, entries=entries), matrix(71, dtype=np.float32, entries=entries)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_known_operation_is_not_read_again(name, monkeypatch):
+    a, b = known_operations(520)
+    for function in ("summed", "multiplied", "einsum"):
+        monkeypatch.setattr(operators, function, None)
+    assert np.array_equal(array(OPERATORS[name](a, b)), OPERATORS[name](array(a), array(b)))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_known_operation_checks_its_operands(name):
+    a, b = known_operations(560)
+    short = jax.tree.map(lambda x: x[:-1], a)
+    for pair in ((short, b), (b, short)):
+        with pytest.raises(jsparse.LeafError):
+            OPERATORS[name](*pair)
+    cut = jax.tree.map(lambda x: x.astype(np.int32)[None], a)
+    with pytest.raises(jsparse.LeafError):
+        OPERATORS[name](cut, b)
+    deleted = jax.tree.map(jax.numpy.copy, a)
+    deleted.values.delete()
+    with pytest.raises(jsparse.DeletedArrayError):
+        OPERATORS[name](deleted, b)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_known_operation_is_traced_and_differentiated(name):
+    a, b = known_operations(590)
+    compute = OPERATORS[name]
+    expected = compute(array(a), array(b))
+    assert np.array_equal(array(jax.jit(compute)(a, b)), expected)
+    slope = jax.grad(lambda values: compute(a.with_values(values), b).values.sum())(a.values)
+    moved = a.with_values(a.values + 1)
+    assert np.isclose(float(slope.sum()), float((compute(array(moved), array(b)) - expected).sum()), rtol=1e-6)
+
+
+def test_a_known_operation_follows_the_settings():
+    a, b = known_operations(620)
+    mixed = b.astype(np.int32)
+    for _ in range(3):
+        assert (a + mixed).dtype == np.float32
+    with jax.numpy_dtype_promotion("strict"), pytest.raises((TypeError, jsparse.DTypeError), match="does not promote"):
+        a + mixed
+    with jax.enable_x64(True):
+        wide = jsparse.asarray(array(a).astype(np.float64))
+        assert (wide + wide.T).dtype == np.float64
+    with jsparse.config(backend="xla"):
+        assert np.array_equal(array(a + b), array(a) + array(b))
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        (a * np.float32(np.nan)) @ b
 
 
 def test_searches_for_nan_are_made():

@@ -23,6 +23,7 @@ from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.broadcast import divided, multiplied, summed
 from jsparse.ops.elementwise.called import called
 from jsparse.ops.elementwise.map import on_one_pattern, result_pattern, value_operands
+from jsparse.planning.host.routes import by_kind
 from jsparse.primitives.dense import dense_of_known
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.leaves import check_leaves
@@ -76,6 +77,7 @@ def conj(self: SparseTensor) -> SparseTensor:
     return _entrywise(jnp.conj, self) if jnp.issubdtype(self.dtype, jnp.complexfloating) else self
 
 
+@by_kind
 def matmul(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `lhs @ rhs` as numpy defines it, with at least one sparse operand. Batch dimensions broadcast.
 
@@ -98,6 +100,7 @@ def matmul(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     return einsum(_matmul_subscripts(lhs.shape, rhs.shape), lhs, rhs)
 
 
+@by_kind
 def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Array:
     """Compute `tensor * other` for a scalar, or an array or tensor that broadcasts with it.
 
@@ -155,6 +158,7 @@ def _is_scalar(other: SparseTensor | jax.Array, ndim: int) -> bool:
     return not isinstance(other, SparseTensor) and other.size == 1 and other.ndim <= ndim
 
 
+@by_kind
 def add(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `lhs + rhs` with numpy's broadcasting, for at least one sparse operand.
 
@@ -166,6 +170,7 @@ def add(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     return _combined("+", operator.add, lhs, rhs)
 
 
+@by_kind
 def subtract(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `lhs - rhs`, by the rules of `add`."""
     return _combined("-", operator.sub, lhs, rhs)

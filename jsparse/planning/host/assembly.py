@@ -15,10 +15,20 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, AssemblyTerm, assembly_term
 from jsparse.compiler.runtime.kernel_call import KernelCall, bind, run_counting
 from jsparse.compiler.runtime.routine import parameters
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import DynamicType, Format, Pattern, Relayout
 from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import in_use
-from jsparse.planning.host.operands import HostFactor, HostWalk, Sources, Unfit, index_arrays, take_factors, take_walks
+from jsparse.formats.relayout import relayout_to
+from jsparse.planning.host.operands import (
+    HostFactor,
+    HostWalk,
+    Sources,
+    Unfit,
+    index_arrays,
+    move_values,
+    take_factors,
+    take_walks,
+)
 from jsparse.planning.output import Assembly, has_dense_rows, inferred_format
 from jsparse.planning.term import Term
 from jsparse.primitives.assembly import assembly_order, column_recipes, plan_assembly, run_columns
@@ -101,11 +111,13 @@ class HostEntries:
 
     Attributes:
         count: the recipe of the kernel that computes an upper bound for the entries.
-        kernel: the kernel that writes them.
+        bounds: for each term, the numbers of the walked patterns that have an entry for each of its entries.
+        kernel: the kernel that writes the entries.
     """
 
     format: NewFormat
     count: str
+    bounds: tuple[tuple[int, ...], ...]
     kernel: AssemblyTerm
     walks: tuple[HostWalk, ...]
     factors: tuple[HostFactor, ...]
@@ -117,40 +129,42 @@ class HostEntries:
         dtypes = [term.kernel_dtypes for term in terms]
         plan = entries_plan(entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
         walks = take_walks(plan, entries.reached.walks, sources)
-        patterns = tuple(
-            replace(p, dynamic=True) for p in plan.problem.patterns
-        )  # index arrays are operands of the call
-        plan = replace(plan, problem=replace(plan.problem, patterns=patterns))
         factors: list[HostFactor] = []
         for term, spec, walked in zip(terms, entries.specs, entries.reached.terms, strict=True):
             of_term = take_factors(term, spec, [tuple(range(len(of.before))) for of in spec.factors])
             factors += [x if x.walk is None else replace(x, walk=walked[x.walk]) for x in of_term]
         # The index arrays are operands of the call, which is allowed for dynamic patterns only.
-        patterns = tuple(replace(stated, dynamic=True) for stated in plan.problem.patterns)
-        dynamic_plan = replace(plan, problem=replace(plan.problem, patterns=patterns))
+        given = tuple(replace(stated, dynamic=True) for stated in plan.problem.patterns)
+        dynamic_plan = replace(plan, problem=replace(plan.problem, patterns=given))
         kernel = assembly_term(dynamic_plan, index_dtype(format.shape, []).name, config.generator)
-        return HostEntries(format, kernel.counts, kernel, walks, tuple(factors), np.dtype(dtypes[0][0]))
+        kept, patterns = set(entries.reached.kept), entries.reached.walks
+        bounds = tuple(tuple(n for n in term if kept <= {*patterns[n].indices}) for term in entries.reached.terms)
+        return HostEntries(format, kernel.counts, bounds, kernel, walks, tuple(factors), np.dtype(dtypes[0][0]))
 
     def find(self, operands: Sequence[np.ndarray], cores: Mapping[int, Pattern]) -> tuple[Pattern, np.ndarray]:
         """Find the pattern and the values."""
         moves = [walk.relayout(cores) for walk in self.walks]
         index = [array for move in moves for array in move.target.arrays]
         arrays = [*(x.array(operands, moves) for x in self.factors), *index]
-        nse = int(run_counting(self.count, index).sum())
+        nse = self._most(moves, index)
         if nse > MOST_REACHED:
             raise Unfit
         format = self.format.of_entries(nse)
-        while True:
-            capacity = 1 << max(nse - 1, 0).bit_length()
-            call = _call(self.kernel, (self.format.shape, format, capacity), len(index), len(self.factors), self.stored)
-            out = [aligned(shape, dtype) for shape, dtype in call.results]
-            if call.bound.run([*arrays, *out]):
-                raise Unfit  # the routine runs again by its own plan, which raises the error
-            *levels, values = out
-            pattern = Pattern._trusted(self.format.shape, format, tuple(map(np.array, in_use(call.type, levels))))
-            if pattern.format == self.format.of_entries(pattern.nse):
-                return pattern, np.array(values[: pattern.nse])
-            nse, format = pattern.nse, self.format.of_entries(pattern.nse)
+        capacity = 1 << max(nse - 1, 0).bit_length()
+        call = _call(self.kernel, (self.format.shape, format, capacity), len(index), len(self.factors), self.stored)
+        out = [aligned(shape, dtype) for shape, dtype in call.results]
+        if call.bound.run([*arrays, *out]):
+            raise Unfit  # the routine runs again by its own plan, which raises the error
+        *levels, values = out
+        pattern = Pattern._trusted(self.format.shape, format, tuple(map(np.array, in_use(call.type, levels))))
+        move = relayout_to(pattern, self.format.of_entries(pattern.nse))
+        return move.target, move_values(np.array(values[: pattern.nse]), move, 0, 1)
+
+    def _most(self, moves: Sequence[Relayout], index: Sequence[np.ndarray]) -> int:
+        """Return an upper bound for the number of entries."""
+        if all(self.bounds):
+            return sum(min(moves[n].target.nse for n in walks) for walks in self.bounds)
+        return int(run_counting(self.count, index).sum())
 
 
 MOST_REACHED = 1 << 24

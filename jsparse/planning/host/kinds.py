@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import field
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -52,12 +54,45 @@ class Kind:
     tries: int = 0
     meetings: OrderedDict[tuple[str | None, ...], int] = field(default_factory=OrderedDict)
 
-    def count(self, digests: tuple[str | None, ...]) -> int:
-        """Count a call, and return how many there were with these patterns."""
-        self.meetings[digests] = self.meetings.pop(digests, 0) + 1
+    def is_new(self, stored: Sequence[Pattern | None]) -> bool:
+        """Count a call, and return whether there were few with these patterns."""
+        digests = tuple([None if p is None else p.digest for p in stored])
+        count = self.meetings[digests] = self.meetings.pop(digests, 0) + 1
         if len(self.meetings) > COUNTED:
             self.meetings.popitem(last=False)
-        return self.meetings[digests]
+        return count <= MEETINGS
+
+    def run(self, operands: Sequence[object], stored: Sequence[Pattern | None]) -> jax.Array | SparseTensor | None:
+        """Run the program. The result is None if it has none for these operands, or if it fails."""
+        if self.program is None:
+            return None
+        # A kernel that fails is run again by the operands' own plan, which raises the error.
+        with np.errstate(all="ignore"), suppress(RuntimeError, Unfit):
+            result = self.program.run(operands, stored)
+            calls = recorded.get()
+            if calls is not None:
+                calls.append(Call(self, operands, stored, result))
+            return result
+        return None
+
+
+def are_run_by_kind(operands: Sequence[object]) -> bool:
+    """Whether host programs may compute with these arrays now."""
+    usual = not config.is_portable and config.generator == DEFAULT and not is_searched()
+    return usual and is_on_host(*operands)
+
+
+class Call(NamedTuple):
+    """A call of the host program of a kind."""
+
+    kind: Kind
+    operands: Sequence[object]
+    stored: Sequence[Pattern | None]
+    result: jax.Array | SparseTensor
+
+
+recorded: ContextVar[list[Call] | None] = ContextVar("recorded", default=None)
+"""Where calls are listed as long as somebody records them."""
 
 
 @remembered(maxsize=KINDS)
@@ -75,7 +110,7 @@ def kind_of(signatures: Sequence[Signature], request: Request, stored: Sequence[
     )  # fmt: skip
     dense = tuple((x.shape, x.dtype, x.weak, x.is_bare, x.is_relation, x.same) for x in signatures)
     output = None if isinstance(request.output, PatternRef) else request.output
-    return patterns, dense, output, request.dtype, request.shape, request.x64
+    return patterns, dense, output, request.dtype, request.shape, request.promotion
 
 
 def run_by_kind(
@@ -98,17 +133,13 @@ def run_by_kind(
         return None
     if any(x is not None and (p is None or p.nse > MOST_ENTRIES) for x, p in zip(on, stored, strict=True)):
         return None
-    if config.is_portable or config.generator != DEFAULT or is_searched() or not is_on_host(*values_of(operands)):
+    if not are_run_by_kind(values_of(operands)):
         return None
     kind = _kind(expression, kind_of(signatures, request, stored))
-    if kind.count(tuple(None if p is None else p.digest for p in stored)) > MEETINGS:
+    if not kind.is_new(stored):
         return None
     if kind.program is None and kind.tries < TRIES:
         kind.tries += 1
         with suppress(Unfit):
             kind.program = HostProgram.of(make_plan(), stored, request)
-    if kind.program is None:
-        return None
-    with np.errstate(all="ignore"), suppress(RuntimeError, Unfit):  # a kernel that fails is run again, and then raises
-        return kind.program.run(operands, stored)
-    return None
+    return kind.run(operands, stored)
