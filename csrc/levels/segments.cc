@@ -168,39 +168,6 @@ void Joining<Index>::write(Context* ctx, const Index* pointers, Index* coordinat
 }
 
 template <class Index>
-int64_t Merging<Index>::count(Context* ctx, Index* pointers) const {
-  return fill_pointers(ctx, first.parents, first.positions + second.positions, pointers, [&](int64_t p) {
-    int64_t i = first.begin(p), j = second.begin(p), sum = 0;
-    const int64_t m = first.end(p), n = second.end(p);
-    for (; i < m && j < n; ++sum) {
-      const Index a = first.coordinates[i], b = second.coordinates[j];
-      i += a <= b;
-      j += b <= a;
-    }
-    return sum + (m - i) + (n - j);
-  });
-}
-
-template <class Index>
-void Merging<Index>::write(Context* ctx, const Index* pointers, Index* coordinates, Index* in_first, Index* in_second) const {
-  by_positions(ctx, first.parents, pointers, first.parents, [&](int64_t, int64_t begin, int64_t end) noexcept {
-    for (int64_t p = begin; p < end; ++p) {
-      int64_t i = first.begin(p), j = second.begin(p);
-      const int64_t m = first.end(p), n = second.end(p);
-      for (int64_t to = pointers[p]; to < pointers[p + 1]; ++to) {
-        const bool has_a = i < m && (j >= n || first.coordinates[i] <= second.coordinates[j]);
-        const bool has_b = j < n && (i >= m || second.coordinates[j] <= first.coordinates[i]);
-        coordinates[to] = has_a ? first.coordinates[i] : second.coordinates[j];
-        in_first[to] = has_a ? static_cast<Index>(i) : Index{-1};
-        in_second[to] = has_b ? static_cast<Index>(j) : Index{-1};
-        i += has_a;
-        j += has_b;
-      }
-    }
-  });
-}
-
-template <class Index>
 int64_t Pairing<Index>::count(Context* ctx, Index* pointers) const {
   const int64_t inner = second.parents;
   return fill_pointers(ctx, first.parents * inner, first.positions, pointers, [&](int64_t p) {
@@ -231,8 +198,6 @@ template struct Taking<int32_t>;
 template struct Taking<int64_t>;
 template struct Joining<int32_t>;
 template struct Joining<int64_t>;
-template struct Merging<int32_t>;
-template struct Merging<int64_t>;
 template struct Pairing<int32_t>;
 template struct Pairing<int64_t>;
 

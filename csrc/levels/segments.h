@@ -64,16 +64,6 @@ struct Joining {
   void write(Context* ctx, const Index* pointers, Index* coordinates, Index* positions) const;
 };
 
-// Writes below each parent the coordinates of two segments, sorted, and for each the position in the first and in the
-// second segment, or -1.
-template <class Index>
-struct Merging {
-  SegmentsOf<Index> first, second;
-
-  int64_t count(Context* ctx, Index* pointers) const;
-  void write(Context* ctx, const Index* pointers, Index* coordinates, Index* in_first, Index* in_second) const;
-};
-
 // Writes for each pair of parents (p, q), in lexicographic order, all pairs of a position below p and one below q.
 template <class Index>
 struct Pairing {

@@ -114,20 +114,6 @@ py::tuple join_segments(const std::vector<Pair>& parts, const std::vector<int64_
 }
 
 template <class Index>
-py::tuple merge_as(const Pair& first, const Pair& second) {
-  const Merging<Index> work{segments_of<Index>(first), segments_of<Index>(second)};
-  return run<Index>(work, work.first.parents, 3, [&](Context* ctx, const Index* pointers, Index** to) {
-    work.write(ctx, pointers, to[0], to[1], to[2]);
-  });
-}
-
-py::tuple merge_segments(const Pair& first, const Pair& second) {
-  const bool wide = type_of({first, second});
-  if (first.first.shape(0) != second.first.shape(0)) throw py::value_error("Expected the same parents in both parts");
-  return wide ? merge_as<int64_t>(first, second) : merge_as<int32_t>(first, second);
-}
-
-template <class Index>
 py::tuple pair_as(const Pair& first, const Pair& second) {
   const Pairing<Index> work{segments_of<Index>(first), segments_of<Index>(second)};
   return run<Index>(work, work.first.parents * work.second.parents, 2,
@@ -147,7 +133,6 @@ void define_segments(py::module_& m) {
   m.def("take_segments", &take_segments, py::arg("pointers"), py::arg("coordinates"), py::arg("parents") = py::none(),
         py::arg("starts") = py::none(), py::arg("items") = py::none(), py::arg("size") = 0, py::arg("increases") = true);
   m.def("join_segments", &join_segments, py::arg("parts"), py::arg("shifts"));
-  m.def("merge_segments", &merge_segments, py::arg("first"), py::arg("second"));
   m.def("pair_segments", &pair_segments, py::arg("first"), py::arg("second"));
 }
 

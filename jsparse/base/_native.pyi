@@ -279,15 +279,6 @@ def join_segments(
     of its position, counted through all parts. The arrays are as for `take_segments`.
     """
 
-def merge_segments(
-    first: tuple[NDArray[np.integer], NDArray[np.integer]], second: tuple[NDArray[np.integer], NDArray[np.integer]]
-) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
-    """Merges two compressed levels, each (pointers, coordinates), below the same parents.
-
-    Returns the pointers and the coordinates of the union, and for each entry its positions in the first and in the
-    second level, or -1. The arrays are as for `take_segments`.
-    """
-
 def pair_segments(
     first: tuple[NDArray[np.integer], NDArray[np.integer]], second: tuple[NDArray[np.integer], NDArray[np.integer]]
 ) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:

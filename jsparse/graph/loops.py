@@ -9,14 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base import _native
-from jsparse.base.arrays import jax_array
+from jsparse.base.arrays import aligned, jax_array
 from jsparse.errors import ShapeError
-from jsparse.formats import Pattern
+from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
-from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.graph.graphs import Graph, as_graph, like, one_of
-from jsparse.ops.building.filled import eye
 from jsparse.ops.elementwise.bounded import add
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.at_coords import coords
@@ -48,36 +45,19 @@ def add_self_loops(A: Graph, weight: ArrayLike = 1) -> SparseTensor:
             f"Expected the weight of jsparse.graph.add_self_loops to be a number, or of shape ({nodes},), but got "
             f"shape {by.shape}."
         )
-    known = _with_known_loops(graph, by)
-    if known is not None:
-        return known
-    loops = eye(nodes, dtype=jnp.result_type(graph.values, by))
-    return add(graph, loops.with_values(jnp.broadcast_to(by, (nodes,)).astype(loops.dtype)))
+    return add(graph, _loops(graph, by))
 
 
-def _with_known_loops(graph: SparseTensor, weight: jax.Array) -> SparseTensor | None:
-    """Merge self-loops into the rows of a known graph, on the host. Returns None if a program has to do it.
-
-    Patterns of graphs are often new, and a program is planned for each pattern.
-    """
-    if graph.is_dynamic or not is_on_host(graph.values) or isinstance(weight, jax.core.Tracer):
-        return None
-    if tuple(level.kind for level in graph.format.levels) != (DENSE, COMPRESSED):
-        return None
-    graph = graph.asformat("csr")  # the format of the sum with a csr matrix
-    pattern = graph.pattern
-    assert isinstance(pattern, Pattern)
-    nodes, dtype = pattern.shape[0], np.dtype(jnp.result_type(graph.values, weight))
-    kind = index_dtype(pattern.shape, [pattern.nse + nodes, nodes + 1])
-    numbers = np.arange(nodes + 1, dtype=kind)
-    pointers, coordinates = (array.astype(kind, copy=False) for array in pattern.arrays)
-    *arrays, edges, loops = _native.merge_segments((pointers, coordinates), (numbers, numbers[:-1]))
-    weights = np.broadcast_to(np.asarray(weight), (nodes,)).astype(dtype)
-    values = _native.take(np.asarray(graph.values).astype(dtype, copy=False), edges)
-    with np.errstate(all="ignore"):
-        values += _native.take(weights, loops)
-    made = Pattern._trusted(pattern.shape, pattern.format, tuple(arrays))
-    return SparseTensor._unchecked(on_device([values], [graph.values])[0], made)
+def _loops(graph: SparseTensor, weight: jax.Array) -> SparseTensor:
+    """Make the loops of all nodes. Known loops are made on the host, since graphs often have new numbers of nodes."""
+    nodes, dtype = graph.shape[0], np.dtype(jnp.result_type(graph.values, weight))
+    numbers = np.arange(nodes + 1, dtype=index_dtype([nodes], []))
+    pattern = Pattern._trusted((nodes, nodes), Format.of("csr", 2), (numbers, numbers[:-1].copy()))
+    if isinstance(weight, jax.core.Tracer) or not is_on_host(graph.values):
+        return SparseTensor._unchecked(jnp.broadcast_to(weight, (nodes,)).astype(dtype), pattern)
+    weights = aligned((nodes,), dtype)
+    weights[...] = weight
+    return SparseTensor._unchecked(on_device([weights], [graph.values])[0], pattern)
 
 
 def remove_self_loops(A: Graph) -> Graph:

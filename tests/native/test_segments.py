@@ -73,19 +73,6 @@ def test_joining_agrees_with_a_loop(dtype, parents):
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("parents", [1, 6, 30_000])
-def test_merging_agrees_with_a_loop(dtype, parents):
-    rng = np.random.default_rng(parents)
-    first, second = (random_segments(rng, parents, 9, most, dtype) for most in (4, 9))
-    ends, coordinates, in_first, in_second = _native.merge_segments(first, second)
-    wanted = [sorted({*a, *b}) for a, b in zip(segments(first), segments(second), strict=True)]
-    assert segments((ends, coordinates)) == wanted
-    for (_, own), positions in ((first, in_first), (second, in_second)):
-        np.testing.assert_array_equal(positions[positions >= 0], np.arange(len(own)))
-        np.testing.assert_array_equal(coordinates[positions >= 0], own)
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("parents", [(1, 1), (5, 7), (3, 9000), (9000, 2)])
 def test_pairing_agrees_with_a_loop(dtype, parents):
     rng = np.random.default_rng(parents)
@@ -114,7 +101,6 @@ def test_arrays_may_contain_anything():
         level = (pointers, coordinates)
         for operation in (
             lambda level: _native.join_segments([level, level], [0, 3]),
-            lambda level: _native.merge_segments(level, level),
             lambda level: _native.pair_segments(level, level),
         ):
             ends, *others = operation(level)
@@ -136,8 +122,6 @@ def test_refusals():
         _native.join_segments([], [])
     with pytest.raises(ValueError, match="the same parents"):
         _native.join_segments([level, (np.zeros(3, np.int32), coordinates)], [0, 0])
-    with pytest.raises(ValueError, match="the same parents"):
-        _native.merge_segments(level, (np.zeros(3, np.int32), coordinates))
 
 
 @pytest.mark.parametrize("shape", [(7,), (5, 8), (300, 900), (3, 4, 5)])
