@@ -36,6 +36,31 @@ struct Buffer {
   }
 };
 
+Buffer garbage_buffer(int64_t batch, int64_t length, int64_t item) {
+  Buffer made;
+  made.bytes.resize(static_cast<size_t>(batch * length * item));
+  made.dims[0] = batch, made.dims[1] = length;
+  made.fill(item);
+  return made;
+}
+
+Buffer params_buffer(const std::vector<int64_t>& params) {
+  Buffer made;
+  made.bytes.resize(params.size() * 8);
+  __builtin_memcpy(made.bytes.data(), params.data(), params.size() * 8);
+  made.dims[0] = static_cast<int64_t>(params.size());
+  return made;
+}
+
+void run_routine(const char* name, std::vector<Buffer>* buffers, bool may_fail) {
+  std::vector<void*> data;
+  std::vector<const int64_t*> shapes;
+  for (Buffer& b : *buffers) data.push_back(b.bytes.data()), shapes.push_back(b.dims);
+  std::string error;
+  const int code = run_on_host(find_routine(name), data.data(), shapes.data(), 2, &error);
+  if (code != 0 && !may_fail) std::printf("%s: %d %s\n", name, code, error.c_str()), std::exit(1);
+}
+
 // What the capacities of the levels are is up to the caller: any are safe, also such as belong to no nse.
 void run_one(const char* name) {
   const int64_t levels = below(scale > 1 ? 4 : 5), batch = below(4), nse = below(20 * scale), n = below(30 * scale), wide = below(2), places = below(2);
@@ -43,15 +68,8 @@ void run_one(const char* name) {
   std::vector<int64_t> params{1, wide | places << 1 | coordinates << 2 | 8, batch, n, nse, bytes, kind, levels};
   std::vector<int64_t> dims;
   for (int64_t l = 0; l < levels; ++l) dims.insert(dims.begin() + below(l + 1), l);
-  std::vector<Buffer> buffers(1);
   std::vector<Buffer> arrays;
-  const auto buffer = [&](int64_t length, int64_t item) {
-    Buffer made;
-    made.bytes.resize(static_cast<size_t>(batch * length * item));
-    made.dims[0] = batch, made.dims[1] = length;
-    made.fill(item);
-    return made;
-  };
+  const auto buffer = [&](int64_t length, int64_t item) { return garbage_buffer(batch, length, item); };
   int64_t elements = 1, above = 0;
   const bool dense = name == std::string("nonzero") || name == std::string("swap"), huge = !dense && below(8) == 0;
   for (int64_t l = 0; l < levels; ++l) {
@@ -62,9 +80,7 @@ void run_one(const char* name) {
     for (int a = kKinds[level].arrays(); a > 0; --a) arrays.push_back(buffer(below(25 * scale), wide ? 8 : 4));
     above = level;
   }
-  buffers[0].bytes.resize(params.size() * 8);
-  __builtin_memcpy(buffers[0].bytes.data(), params.data(), params.size() * 8);
-  buffers[0].dims[0] = static_cast<int64_t>(params.size());
+  std::vector<Buffer> buffers{params_buffer(params)};
   const int64_t place = places ? 8 : 4, index = wide ? 8 : 4;
   if (name == std::string("assemble")) buffers.push_back(buffer(levels * n, coordinates ? 8 : 4));
   const int64_t whole = elements * bytes * (kind == 2 ? 2 : 1);
@@ -78,12 +94,34 @@ void run_one(const char* name) {
   } else {
     buffers.push_back(name[0] == 'e' ? buffer(levels * nse, index) : name[0] == 'n' ? buffer(nse, place) : buffer(1, 4));
   }
-  std::vector<void*> data;
-  std::vector<const int64_t*> shapes;
-  for (Buffer& b : buffers) data.push_back(b.bytes.data()), shapes.push_back(b.dims);
-  std::string error;
-  const int code = run_on_host(find_routine(name), data.data(), shapes.data(), 2, &error);
-  if (code != 0 && !huge) std::printf("%s: %d %s\n", name, code, error.c_str()), std::exit(1);
+  run_routine(name, &buffers, huge);
+}
+
+// Runs a routine on numbers that lie in segments, or are drawn, numbered or counted.
+void run_on_numbers(const std::string& name) {
+  const int64_t batch = below(4), inputs = below(30 * scale), nse = below(20 * scale), wide = below(2), wide_numbers = below(2);
+  const int64_t item = int64_t{4} << below(2), kinds[] = {0, 1, 3}, kind = kinds[below(3)];
+  const int64_t flags = wide | wide_numbers << 2 | 8 | below(2) << 4 | below(2) << 5 | below(2) << 6 | below(2) << 7;
+  const int64_t index = wide ? 8 : 4, number = wide_numbers ? 8 : 4, rows = below(6), count = below(12 * scale);
+  const int64_t size = below(8) == 0 ? int64_t{1} << below(63) : below(40 * scale);
+  std::vector<int64_t> params{1, flags, batch, inputs, nse, item, kind, 1, kDense, 0, 1, size};
+  if (name == "draw") params[7] = 2, params[11] = rows, params.insert(params.end(), {kDense, 1, 1, count});
+  std::vector<Buffer> buffers{params_buffer(params)};
+  const auto add = [&](int64_t length, int64_t bytes) { buffers.push_back(garbage_buffer(batch, length, bytes)); };
+  if (name == "draw") {
+    add(2, 4), add(rows, number), add(rows * count, number);
+  } else if (name == "number") {
+    add(below(9), number), add(inputs, number), add(inputs, number), add(nse, number);
+  } else if (name == "fit") {
+    add(1, index), add(1, 4);
+  } else {
+    add(inputs, item), add(nse + 1, index);
+    if (name == "sort") add(inputs, (flags & 128) != 0 ? item : index), add(inputs, index);
+    else add(1, 4);
+    if (name == "largest" && (flags & 64) != 0) add(inputs, 1);
+    if (name == "largest") add(inputs, 1);
+  }
+  run_routine(name.c_str(), &buffers, name == "fit");
 }
 
 // Selects from garbage, some of it valid for long enough to be walked. Whatever is selected is written to arrays of the
@@ -140,6 +178,7 @@ int main(int, char** argv) {
     scale = round % 128 == 0 ? 5000 : 1;
     random_bits.seed(static_cast<uint64_t>(round));
     for (const char* name : {"assemble", "expand", "nonzero", "swap", "validate"}) run_one(name);
+    for (const char* name : {"draw", "fit", "largest", "number", "sort"}) run_on_numbers(name);
     for (int again = 0; again < 20; ++again) select_one<int32_t>(), select_one<int64_t>();
   }
   std::puts("ok");
