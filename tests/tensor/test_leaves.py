@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.extend.core import jaxprs_in_params
 
 import jsparse
 from jsparse import LeafError, SparseTensor, asarray
+from jsparse._compat import jaxprs_in
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.permute_values import permute_values_p
@@ -207,7 +207,7 @@ def test_every_primitive_compares_its_operands() -> None:
 
     def visit(jaxpr: Any) -> None:
         for eqn in jaxpr.eqns:
-            for inner in jaxprs_in_params(eqn.params):
+            for inner in jaxprs_in(eqn.params):
                 visit(inner)
             if eqn.primitive not in (einsum_p, entries_p, permute_values_p, routine_p):
                 continue
