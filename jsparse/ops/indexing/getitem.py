@@ -169,7 +169,7 @@ def _integers(indices: object) -> Array:
     return array if array.size else array.astype(np.int64)  # numpy reads an empty list as floats
 
 
-_POINTS = 1 << 17  # the points of a mask that are looked up at a time
+_POINTS = 1 << 16  # the points of a mask that are looked up at a time
 
 
 def elements_of_mask(tensor: SparseTensor, mask: Any) -> jax.Array | None:
