@@ -90,7 +90,7 @@ class Format:
             raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got a {type(spec).__name__}.")
         name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec)
         if name is None:
-            return _of_rank(Format(read_levels(spec)), ndim)
+            return _of_rank(_of_notation(spec), ndim)
         return _by_name(name.group(1), name.group(2), ndim)
 
     @staticmethod
@@ -273,6 +273,15 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format:
     if arguments is not None:
         raise FormatError(f"Expected the format {name} without arguments, but got {name}{shortened(arguments)}.")
     return Format(named_levels(name, ndim))
+
+
+def _of_notation(text: str) -> Format:
+    levels = read_levels(text)
+    if not all(level.is_whole for level in levels):
+        raise NotYetSupportedError(
+            f"Levels of blocks (floordiv, mod) are not supported yet, but got {shortened(text)}."
+        )
+    return Format(tuple(Level(level.kind, level.dim, level.unique) for level in levels))
 
 
 def _of_rank(format: Format, ndim: int) -> Format:

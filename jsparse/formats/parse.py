@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, pointed, shortened
+from jsparse.formats.digits import DigitLevel, radix_fault
 from jsparse.formats.levels import (
     COMPRESSED,
     DENSE,
@@ -81,8 +82,9 @@ _LATER_WORDS = {"batch", "loose_compressed", "structured", "nonordered", "soa", 
 _TOKEN = re.compile(r"\s*(->|[A-Za-z_]\w*|\d+|\S)")
 
 
-def read_levels(text: str) -> tuple[Level, ...]:
-    """Read the levels of a notation such as '(i, j) -> (j : dense, i : compressed)'.
+def read_levels(text: str) -> tuple[DigitLevel, ...]:
+    """Read the levels of a notation such as '(i, j) -> (j : dense, i : compressed)', and of one with digits, such as
+    '(i, j) -> (i floordiv 4 : dense, j : compressed, i mod 4 : dense)'.
 
     Raises SubscriptError for wrong grammar, with carets below the wrong word; FormatError for too many dimensions;
     NotYetSupportedError for levels that this version does not support yet.
@@ -100,7 +102,10 @@ class _Token:
 
 
 class _Notation:
-    """A reader of '(i, j) -> (j : dense, i : compressed(nonunique))', one method per rule of its grammar."""
+    """A reader of '(i, j) -> (j : dense, i : compressed(nonunique))', one method per rule of its grammar.
+
+    digit := name ["floordiv" number] ["mod" number]
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -108,18 +113,30 @@ class _Notation:
         self.tokens.append(_Token("", len(text.rstrip())))
         self.at = 0
 
-    def read(self) -> tuple[Level, ...]:
+    def read(self) -> tuple[DigitLevel, ...]:
         names = [token.text for token in self.sequence(self.new_name())]
         self.expect("->", "'->' between the dimensions and the levels")
-        seen: set[int] = set()
-        levels = self.sequence(lambda: self.level(names, seen))
+        places: list[_Token] = []
+        levels = self.sequence(lambda: self.level(names, places))
         if self.peek().text:
             raise self.error(self.peek(), "Expected the notation to end here")
-        if missing := [name for dim, name in enumerate(names) if dim not in seen]:
+        self.check_whole(levels, places)
+        stored = {level.dim for level in levels}
+        if missing := [name for dim, name in enumerate(names) if dim not in stored]:
             raise self.error(
                 self.tokens[-1], f"Expected a level for each dimension, but {shortened(', '.join(missing))} has none"
             )
+        fault = radix_fault(levels, names)
+        if fault is not None:
+            raise self.error(places[fault[0]], fault[1])
         return tuple(levels)
+
+    def check_whole(self, levels: Sequence[DigitLevel], places: Sequence[_Token]) -> None:
+        seen: set[int] = set()
+        for level, place in zip(levels, places, strict=True):
+            if level.is_whole and level.dim in seen:
+                raise self.error(place, f"Expected one level for each dimension, but {place} has two")
+            seen |= {level.dim} if level.is_whole else set()
 
     def sequence(self, item: Callable[[], _T]) -> list[_T]:
         self.expect("(", "'('")
@@ -145,23 +162,26 @@ class _Notation:
 
         return read
 
-    def level(self, names: list[str], seen: set[int]) -> Level:
+    def level(self, names: list[str], places: list[_Token]) -> DigitLevel:
         variable = self.name("the name of a dimension")
         if variable.text not in names:
             raise self.error(
                 variable, f"Expected one of the dimensions {shortened(', '.join(names))}, but got {variable}"
             )
-        if self.peek().text in ("floordiv", "mod"):
-            raise NotYetSupportedError(
-                self.point(self.peek(), "Levels of blocks (floordiv, mod) are not supported yet: use whole dimensions")
-            )
-        dim = names.index(variable.text)
-        if dim in seen:
-            raise self.error(variable, f"Expected one level for each dimension, but {variable} has two")
-        seen.add(dim)
+        places.append(variable)
+        stride, size = self.number_after("floordiv"), self.number_after("mod")
         self.expect(":", "':' between the dimension and its level")
         kind = self.kind()
-        return Level(kind, dim, unique=not self.nonunique(kind))
+        return DigitLevel(kind, names.index(variable.text), stride or 1, size, unique=not self.nonunique(kind))
+
+    def number_after(self, word: str) -> int | None:
+        if self.peek().text != word:
+            return None
+        self.next()
+        token = self.next()
+        if not token.text.isdecimal() or not 0 < int(token.text) < 2**31:
+            raise self.error(token, f"Expected an integer from 1 to 2**31 - 1 after {word}, but got {token}")
+        return int(token.text)
 
     def kind(self) -> LevelKind:
         token = self.name(kind_words())

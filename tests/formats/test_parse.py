@@ -25,8 +25,6 @@ def test_later_formats_are_refused_by_name(name):
 @pytest.mark.parametrize(
     "text, word",
     [
-        ("(i, j) -> (i floordiv 4 : dense, j : compressed)", "floordiv"),
-        ("(i, j) -> (i mod 4 : dense, j : compressed)", "mod"),
         ("(i, j) -> (i : dense, j : loose_compressed)", "loose_compressed"),
         ("(i, j) -> (i : dense, j : compressed(nonordered))", "nonordered"),
     ],
@@ -71,6 +69,14 @@ def test_invalid_formats(spec, ndim, message):
         ("(i, j) -> (i : dense(nonunique), j : dense)", "each coordinate at most once", "nonunique"),
         ("(i, j) -> (i : dense, j : dense) x", "the notation to end here", "x"),
         ("(i, j) -> (i : dense, j : ", "but got the end", "^"),
+        ("(i, j) -> (i floordiv 4 : dense, j : dense)", "a level of i mod 4 beside i floordiv 4", "i"),
+        ("(i, j) -> (i mod 4 : dense, j : dense)", "a level of i floordiv 4 above i mod 4", "i"),
+        ("(i, j) -> (i floordiv 4 : dense, j : dense, i mod 8 : dense)", "i floordiv 8 above i mod 8", "i"),
+        ("(i) -> (i floordiv 4 : dense, i : dense, i mod 4 : dense)", "i floordiv 4 above i mod 4, but got i", "i"),
+        ("(i) -> (i mod 4 : dense, i mod 4 : dense)", "i floordiv 4 mod 4 above i mod 4", "i"),
+        ("(i, j) -> (i floordiv : dense)", "from 1 to 2\\*\\*31 - 1 after floordiv, but got :", ":"),
+        ("(i, j) -> (i floordiv 0 : dense)", "from 1 to 2\\*\\*31 - 1 after floordiv, but got 0", "0"),
+        ("(i, j) -> (i mod 9999999999 : dense)", "after mod, but got 9999999999", "9999999999"),
         ("(i, j", "Expected ',' or '\\)', but got the end", "^"),
     ],
 )

@@ -1,0 +1,248 @@
+"""Composed formats: values in slots of their own, and a plain pattern that says where the slots belong.
+
+    A[b·I + a, c·J + e] = Σ_s K(I, J, s) · V[s, a, e]
+
+I, a are digits of a row, J, e digits of a column. The outer pattern K is a plain pattern of the leading digits, and V
+has a slot of b · c numbers for each of its entries. If slots are not the entries of K in their order, K has one more
+level, which stores the number of each entry's slot. A slot that no entry has is padding, and nothing reads it.
+
+A format is given by its blocks, which say what the digits are, and by a rule of slots. SparseTIR's composable formats
+(Ye et al., 2023) and the formats of fixed length of Insum (Won et al., 2026) are of this form.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from math import ceil, log2, sqrt
+from typing import Self
+
+import numpy as np
+
+from jsparse.base.dataclass import dataclass
+from jsparse.errors import FormatError, PatternError, represented, shortened
+from jsparse.formats.digits import Blocks, DigitLevel
+from jsparse.formats.levels import COMPRESSED, DENSE
+from jsparse.formats.parse import default_levels
+
+__all__ = ["NAMES", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "named"]
+
+
+class SlotRule(ABC):
+    """The rule by which the entries below each parent of the innermost level get slots.
+
+    The entry with the rank r among those below its parent has the slot `starts[parent] + r`.
+    """
+
+    @abstractmethod
+    def resolved(self, lengths: np.ndarray) -> Self:
+        """The rule with all numbers that it chooses by the number of entries below each parent."""
+
+    @abstractmethod
+    def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return the first slot of each parent, which has `lengths` entries, and the number of all slots.
+
+        Both arrays have the shape (parents,), and starts are int64. Raises PatternError for entries that do not fit.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Width(SlotRule):
+    """The same number of slots for each parent: the format ell. By default, as many as the longest needs."""
+
+    width: int | None = None
+
+    def resolved(self, lengths: np.ndarray) -> Width:
+        return self if self.width is not None else Width(int(lengths.max(initial=1)))
+
+    def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
+        width = self.resolved(lengths).width
+        assert width is not None
+        too_long = np.flatnonzero(lengths > width)
+        if len(too_long):
+            row, longest = int(too_long[0]), int(lengths.max())
+            raise PatternError(
+                f"Expected at most {width:,} entries in each row for the format ell({width}), but row {row:,} has "
+                f"{int(lengths[row]):,}. Use ell({longest}), or hyb or group_coo, whose rows differ in length."
+            )
+        return np.arange(len(lengths), dtype=np.int64) * width, len(lengths) * width
+
+
+@dataclass(frozen=True, slots=True)
+class Groups(SlotRule):
+    """Whole groups of `size` slots for each parent, filled up at its end: the format group_coo.
+
+    By default the size is the next power of two above sqrt(entries / parents with entries). It balances the slots that
+    are filled up against the number of groups (Won et al., 2026).
+    """
+
+    size: int | None = None
+
+    def resolved(self, lengths: np.ndarray) -> Groups:
+        if self.size is not None:
+            return self
+        mean = _mean_length(lengths)
+        return Groups(1 << max(ceil(log2(sqrt(mean))), 0) if mean else 1)
+
+    def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
+        size = self.resolved(lengths).size
+        assert size is not None
+        return _one_after_the_other(-(-lengths.astype(np.int64) // size) * size)
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets(SlotRule):
+    """Buckets of 1, 2, 4, … slots for each parent: the format hyb of SparseTIR.
+
+    A parent has the least bucket that holds its entries. The last bucket is for at least the mean number of entries,
+    and a parent with more entries takes several of its places.
+
+    Attributes:
+        column_parts: into how many ranges the innermost dimension is divided. Each part of a row is a row of its own.
+        last: the slots of the last bucket.
+    """
+
+    column_parts: int = 1
+    last: int | None = None
+
+    def resolved(self, lengths: np.ndarray) -> Buckets:
+        if self.last is not None:
+            return self
+        mean = _mean_length(lengths)
+        return replace(self, last=1 << max(ceil(log2(mean)), 0) if mean else 1)
+
+    def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
+        last = self.resolved(lengths).last
+        assert last is not None
+        starts, total, width, least = np.zeros(len(lengths), np.int64), 0, 1, 0
+        while width <= last:
+            is_here = (lengths > least) & ((lengths <= width) | (width == last))
+            own = -(-lengths[is_here].astype(np.int64) // width) * width
+            starts[is_here], count = _one_after_the_other(own)
+            starts[is_here] += total
+            total, least, width = total + count, width, 2 * width
+        return starts, total
+
+
+def _mean_length(lengths: np.ndarray) -> float:
+    """The mean number of entries of the parents that have entries; 0 if none has any."""
+    return int(lengths.sum()) / max(int(np.count_nonzero(lengths)), 1)
+
+
+def _one_after_the_other(counts: np.ndarray) -> tuple[np.ndarray, int]:
+    ends = np.cumsum(counts, dtype=np.int64)
+    return ends - counts, int(ends[-1]) if len(ends) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedFormat:
+    """A format of slots: the digits of coordinates that are stored, and the rule that gives the entries their slots.
+
+        >>> jsparse.Format.of("bsr(2, 4)", 2)
+        Format.of('bsr(2, 4)', 2)
+
+    Attributes:
+        name: the name with its arguments, such as "bsr(2, 4)", or the notation.
+        blocks: the levels.
+        rule: the rule of slots. None if the slots are the entries of the outer pattern in their order.
+    """
+
+    name: str
+    blocks: Blocks
+    rule: SlotRule | None = None
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions.
+
+        >>> jsparse.Format.of("bsr(2, 4)", 2).ndim
+        2
+        """
+        return self.blocks.ndim
+
+    def resolved(self, lengths: np.ndarray) -> ComposedFormat:
+        """The format with all numbers that its rule chooses by the number of entries below each parent."""
+        if self.rule is None:
+            return self
+        rule = self.rule.resolved(lengths)
+        return self if rule == self.rule else replace(self, name=_name(self.name, rule), rule=rule)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Format.of({self.name!r}, {self.ndim})"
+
+
+def _name(name: str, rule: SlotRule) -> str:
+    """The name of a format with the numbers of its rule."""
+    match rule:
+        case Width(width):
+            return f"ell({width})"
+        case Groups(size) if "(" not in name:
+            return f"group_coo({size})"
+    return name
+
+
+NAMES = ("bsr(b, c)", "dbsr(b, c)", "ell", "ell(w)", "group_coo", "group_coo(g)", "block_group_coo(g, b, c)", "hyb",
+         "hyb(column_parts)")  # fmt: skip
+"""The composed formats that have names. Letters are integers of at least 1."""
+
+_COUNTS = {"bsr": (2,), "dbsr": (2,), "ell": (0, 1), "group_coo": (0, 1), "block_group_coo": (3,), "hyb": (0, 1)}
+_RULES: dict[str, Callable[..., SlotRule]] = {
+    "ell": Width,
+    "group_coo": Groups,
+    "block_group_coo": Groups,
+    "hyb": Buckets,
+}
+
+
+@lru_cache(maxsize=256)
+def named(name: str, arguments: str | None, ndim: int) -> ComposedFormat | None:
+    """The composed format with a name and arguments, such as "bsr" and "(4, 4)"; None if no format has that name.
+
+    Raises FormatError for arguments that do not fit, and for a number of dimensions that the format does not have.
+    """
+    if name not in _COUNTS:
+        return None
+    numbers = _numbers(name, arguments)
+    rule, blocks = _RULES.get(name), name in ("bsr", "dbsr", "block_group_coo")
+    if blocks and ndim != 2:
+        raise FormatError(
+            f"Expected a matrix for the format {name}, but the tensor has {ndim} dimensions. Write its digits, such as "
+            "'(i, j, k) -> (i : dense, j floordiv 4 : compressed, k : compressed, j mod 4 : dense)'."
+        )
+    if ndim < 2:
+        raise FormatError(f"Expected two dimensions or more for the format {name}, but the tensor has {ndim}.")
+    shown = f"{name}({', '.join(map(str, numbers))})" if numbers else name
+    if not blocks:
+        assert rule is not None
+        return ComposedFormat(shown, Blocks.of_levels(default_levels(ndim)), rule(*numbers))
+    outer = DENSE if name != "dbsr" else COMPRESSED
+    b, c = numbers[-2:]
+    levels = (
+        DigitLevel(outer, 0, b),
+        DigitLevel(COMPRESSED, 1, c),
+        DigitLevel(DENSE, 0, 1, b),
+        DigitLevel(DENSE, 1, 1, c),
+    )
+    return ComposedFormat(shown, Blocks(levels), None if rule is None else rule(numbers[0]))
+
+
+def _numbers(name: str, arguments: str | None) -> tuple[int, ...]:
+    """Read the arguments of a format. Raises FormatError unless they are as many integers as the format takes."""
+    forms = " or ".join(form for form in NAMES if form.partition("(")[0] == name)
+    given = f"{name}{shortened(arguments or '')}"
+    texts = [text.strip() for text in (arguments or "()")[1:-1].split(",")]
+    texts = [] if texts == [""] else texts
+    if len(texts) not in _COUNTS[name]:
+        raise FormatError(f"Expected {forms}, but got {given}.")
+    for text in texts:
+        if not re.fullmatch(r"[0-9]{1,10}", text) or not 0 < int(text) < 2**31:
+            raise FormatError(
+                f"Expected integers from 1 to 2**31 - 1 in {forms}, but got {represented(text)} in {given}."
+            )
+    return tuple(map(int, texts))
