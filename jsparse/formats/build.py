@@ -18,7 +18,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.base.progress import working
 from jsparse.errors import FormatError, PatternError, shortened
-from jsparse.formats.format import Format, dimension_name
+from jsparse.formats.format import Format
+from jsparse.formats.levels import dimension_name
 
 LONG = 10**7  # entries, which take a second or more
 _FEW = 64

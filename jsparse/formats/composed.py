@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, log2, sqrt
@@ -25,10 +25,10 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, PatternError, represented, shortened
 from jsparse.formats.digits import Blocks, DigitLevel
-from jsparse.formats.levels import COMPRESSED, DENSE
-from jsparse.formats.parse import default_levels
+from jsparse.formats.levels import COMPRESSED, DENSE, Level
+from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels
 
-__all__ = ["NAMES", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "named"]
+__all__ = ["FORMS", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "named"]
 
 
 class SlotRule(ABC):
@@ -137,7 +137,7 @@ def _one_after_the_other(counts: np.ndarray) -> tuple[np.ndarray, int]:
     return ends - counts, int(ends[-1]) if len(ends) else 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ComposedFormat:
     """A format of slots: the digits of coordinates that are stored, and the rule that gives the entries their slots.
 
@@ -145,12 +145,10 @@ class ComposedFormat:
         Format.of('bsr(2, 4)', 2)
 
     Attributes:
-        name: the name with its arguments, such as "bsr(2, 4)", or the notation.
         blocks: the levels.
         rule: the rule of slots. None if the slots are the entries of the outer pattern in their order.
     """
 
-    name: str
     blocks: Blocks
     rule: SlotRule | None = None
 
@@ -163,12 +161,22 @@ class ComposedFormat:
         """
         return self.blocks.ndim
 
+    @property
+    def name(self) -> str:
+        """The name with its arguments, such as "bsr(2, 4)", or the notation of the levels.
+
+        >>> jsparse.Format.of("bsr(2, 4)", 2).name
+        'bsr(2, 4)'
+        """
+        return _name(self)
+
     def resolved(self, lengths: np.ndarray) -> ComposedFormat:
         """The format with all numbers that its rule chooses by the number of entries below each parent."""
-        if self.rule is None:
-            return self
-        rule = self.rule.resolved(lengths)
-        return self if rule == self.rule else replace(self, name=_name(self.name, rule), rule=rule)
+        return self if self.rule is None else replace(self, rule=self.rule.resolved(lengths))
+
+    def transposed(self, axes: Sequence[int]) -> ComposedFormat:
+        """The format of the transposed tensor, over the same arrays. Its dimension d is `axes[d]` in this format."""
+        return replace(self, blocks=self.blocks.transposed(axes))
 
     def __str__(self) -> str:
         return self.name
@@ -177,17 +185,54 @@ class ComposedFormat:
         return f"Format.of({self.name!r}, {self.ndim})"
 
 
-def _name(name: str, rule: SlotRule) -> str:
-    """The name of a format with the numbers of its rule."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Decomposed:
+    """The formats of a tensor's parts, whose sum is the tensor."""
+
+    parts: tuple[ComposedFormat, ...]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.parts[0].ndim
+
+    @property
+    def name(self) -> str:
+        """The names of all parts: "bsr(16, 16) + csr"."""
+        return " + ".join(part.name for part in self.parts)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@lru_cache(maxsize=256)
+def _name(format: ComposedFormat) -> str:
+    blocks, rule = format.blocks, format.rule
+    sizes = [level.size for level in blocks.inner]
+    is_matrix_of_blocks = format.ndim == 2 and len(sizes) == 2 and None not in sizes
+    texts = [f"{name}({sizes[0]}, {sizes[1]})" for name in ("bsr", "dbsr")] if is_matrix_of_blocks else []
     match rule:
         case Width(width):
-            return f"ell({width})"
-        case Groups(size) if "(" not in name:
-            return f"group_coo({size})"
-    return name
+            texts = ["ell" if width is None else f"ell({width})"]
+        case Groups(size) if texts:
+            texts = [f"block_group_coo({size}, {sizes[0]}, {sizes[1]})"]
+        case Groups(size):
+            texts = ["group_coo" if size is None else f"group_coo({size})"]
+        case Buckets(parts):
+            texts = ["hyb" if parts == 1 else f"hyb({parts})"]
+    if rule is None and blocks.is_plain:
+        levels = tuple(Level(level.kind, level.dim, level.unique) for level in blocks.levels)
+        plain = (name for name in NAMES if has_name(name, format.ndim) and named_levels(name, format.ndim) == levels)
+        return next(plain, blocks.notation)
+    for text in texts:
+        name, _, arguments = text.partition("(")
+        given = named(name, f"({arguments}" if arguments else None, format.ndim)
+        if given is not None and given.blocks == blocks:
+            return text
+    return blocks.notation if rule is None else f"{texts[0]} on {blocks.notation}"
 
 
-NAMES = ("bsr(b, c)", "dbsr(b, c)", "ell", "ell(w)", "group_coo", "group_coo(g)", "block_group_coo(g, b, c)", "hyb",
+FORMS = ("bsr(b, c)", "dbsr(b, c)", "ell", "ell(w)", "group_coo", "group_coo(g)", "block_group_coo(g, b, c)", "hyb",
          "hyb(column_parts)")  # fmt: skip
 """The composed formats that have names. Letters are integers of at least 1."""
 
@@ -217,10 +262,9 @@ def named(name: str, arguments: str | None, ndim: int) -> ComposedFormat | None:
         )
     if ndim < 2:
         raise FormatError(f"Expected two dimensions or more for the format {name}, but the tensor has {ndim}.")
-    shown = f"{name}({', '.join(map(str, numbers))})" if numbers else name
     if not blocks:
         assert rule is not None
-        return ComposedFormat(shown, Blocks.of_levels(default_levels(ndim)), rule(*numbers))
+        return ComposedFormat(Blocks.of_levels(default_levels(ndim)), rule(*numbers))
     outer = DENSE if name != "dbsr" else COMPRESSED
     b, c = numbers[-2:]
     levels = (
@@ -229,12 +273,12 @@ def named(name: str, arguments: str | None, ndim: int) -> ComposedFormat | None:
         DigitLevel(DENSE, 0, 1, b),
         DigitLevel(DENSE, 1, 1, c),
     )
-    return ComposedFormat(shown, Blocks(levels), None if rule is None else rule(numbers[0]))
+    return ComposedFormat(Blocks(levels), None if rule is None else rule(numbers[0]))
 
 
 def _numbers(name: str, arguments: str | None) -> tuple[int, ...]:
     """Read the arguments of a format. Raises FormatError unless they are as many integers as the format takes."""
-    forms = " or ".join(form for form in NAMES if form.partition("(")[0] == name)
+    forms = " or ".join(form for form in FORMS if form.partition("(")[0] == name)
     given = f"{name}{shortened(arguments or '')}"
     texts = [text.strip() for text in (arguments or "()")[1:-1].split(",")]
     texts = [] if texts == [""] else texts

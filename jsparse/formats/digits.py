@@ -14,7 +14,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError
-from jsparse.formats.levels import Level, LevelKind, check_dimensions
+from jsparse.formats.levels import Level, LevelKind, check_dimensions, dimension_name
 
 __all__ = ["Blocks", "DigitLevel", "radix_fault"]
 
@@ -122,6 +122,13 @@ class Blocks:
     def outer(self) -> tuple[DigitLevel, ...]:
         """The levels above these. The outer pattern stores their digits."""
         return self.levels[: len(self.levels) - len(self.inner)]
+
+    @property
+    def notation(self) -> str:
+        """The levels in MLIR's notation, such as "(i) -> (i floordiv 4 : compressed, i mod 4 : dense)"."""
+        names = [dimension_name(dim, self.ndim) for dim in range(self.ndim)]
+        levels = (f"{x.expression(names[x.dim])} : {Level(x.kind, x.dim, x.unique)}" for x in self.levels)
+        return f"({', '.join(names)}) -> ({', '.join(levels)})"
 
     def sizes(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The size of each dimension of the space of levels. A block at the end may exceed the shape."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
-from jsparse.formats.levels import DENSE, Level, check_dimensions
+from jsparse.formats.levels import DENSE, Level, check_dimensions, dimension_name
 from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels, read_levels
 
 _LATER = {"auto", "block_group_coo", "bsr", "dbsr", "ell", "group_coo", "hyb"}
@@ -305,11 +305,6 @@ def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     if sorted(wrapped) != list(range(ndim)):
         raise FormatError(f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {shortened(found)}.")
     return wrapped
-
-
-def dimension_name(dim: int, ndim: int) -> str:
-    """The name of dimension `dim` in notations: i, j, k, … or, past 16 dimensions, d0, d1, …"""
-    return "ijklmnopqrstuvwx"[dim] if ndim <= 16 else f"d{dim}"
 
 
 @functools.lru_cache(maxsize=1024)

@@ -26,6 +26,7 @@ __all__ = [
     "LevelKind",
     "array_length",
     "check_dimensions",
+    "dimension_name",
     "kind_of_code",
     "kind_words",
     "pointers_fault",
@@ -333,3 +334,8 @@ def check_dimensions(ndim: int) -> None:
             f"Expected a tensor of at most {MOST_DIMENSIONS} dimensions, the limit of numpy, but got {ndim:,}. "
             "Flatten some."
         )
+
+
+def dimension_name(dim: int, ndim: int) -> str:
+    """The name of dimension `dim` in notations: i, j, k, … or, past 16 dimensions, d0, d1, …"""
+    return "ijklmnopqrstuvwx"[dim] if ndim <= 16 else f"d{dim}"

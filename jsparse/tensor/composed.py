@@ -1,0 +1,287 @@
+"""Composed tensors: values in slots of their own, and plain patterns that say where the slots belong.
+
+See `formats.composed` for the form. A composition stands where a tensor has its pattern. It is none: code that reads
+the levels of a pattern does not find any, and code that has no rule for compositions converts the tensor first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from hashlib import sha256
+from math import prod
+from typing import Any
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+from jsparse.base.arrays import Array, check_alive, check_numbers, jax_array
+from jsparse.base.dataclass import dataclass
+from jsparse.base.memo import Owned, Owning
+from jsparse.errors import PatternError, ShapeError
+from jsparse.formats import DynamicType, Pattern
+from jsparse.formats.composed import ComposedFormat, Decomposed
+from jsparse.formats.format import permutation
+from jsparse.tensor.dynamic_pattern import DigestKey, DynamicPattern
+from jsparse.tensor.pickled_arrays import packed, unpacked
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Entries of a composition that share a format.
+
+    Attributes:
+        format: the digits that are stored, and the rule of slots.
+        pattern: the outer pattern. Its dimension n has the digits of level n. If slots are not its entries in their
+            order, one more level stores the number of each entry's slot. Only the type of a dynamic pattern is left in
+            the static metadata of a pytree.
+        inner: the sizes of a slot's axes, which are the dense levels at the end.
+        slots: the number of slots.
+    """
+
+    format: ComposedFormat
+    pattern: Pattern | DynamicPattern | DynamicType
+    inner: tuple[int, ...]
+    slots: int
+
+    @property
+    def nse(self) -> int:
+        """The number of values: those of all slots."""
+        return self.slots * prod(self.inner)
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether the outer pattern stores the numbers of slots."""
+        return len(self.pattern.shape) > len(self.format.blocks.outer)
+
+    def transposed(self, axes: Sequence[int]) -> Part:
+        """The part of the transposed tensor, over the same arrays."""
+        return replace(self, format=self.format.transposed(axes))
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the metadata and of a static pattern's index arrays."""
+        given = f"{self.format.blocks} {self.format.rule} {self.inner} {self.slots} {self.pattern.digest}"
+        return sha256(given.encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Composition(Owning):
+    """The places of a composed tensor's values, which are those of its parts, one after the other.
+
+    Static compositions are compared and hashed by content, dynamic ones by identity. It is a pytree, whose leaves are
+    the index arrays of dynamic patterns.
+    """
+
+    shape: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @cached_property
+    def nse(self) -> int:
+        """The number of values, those in padding included."""
+        return sum(part.nse for part in self.parts)
+
+    @property
+    def format(self) -> ComposedFormat | Decomposed:
+        """The format of the only part, or the formats of several."""
+        formats = [part.format for part in self.parts]
+        return formats[0] if len(formats) == 1 else Decomposed(tuple(formats))
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the pattern of a part is dynamic."""
+        return any(not isinstance(part.pattern, Pattern) for part in self.parts)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the shape and of all parts, which does not depend on the process."""
+        return sha256(f"{self.shape} {' '.join(part.digest for part in self.parts)}".encode()).hexdigest()
+
+    def owned(self) -> tuple[Owned, ...]:
+        """The static patterns, as memos ask for them."""
+        return tuple(part.pattern for part in self.parts if isinstance(part.pattern, Pattern))
+
+    def transposed(self, axes: Sequence[int]) -> Composition:
+        """The composition of the logically transposed tensor, over the same arrays. Its dimension d is `axes[d]`."""
+        axes = permutation(axes, self.ndim)
+        return Composition(
+            tuple(self.shape[axis] for axis in axes), tuple(part.transposed(axes) for part in self.parts)
+        )
+
+    def arrays(self) -> list[Array]:
+        """The index arrays of all parts."""
+        patterns = (part.pattern for part in self.parts)
+        return [array for p in patterns if isinstance(p, Pattern | DynamicPattern) for array in p.arrays]
+
+    def nbytes(self) -> int:
+        """The size of the index arrays in bytes."""
+        return sum(int(array.nbytes) for array in self.arrays())
+
+    def _is_known(self) -> bool:
+        return not any(isinstance(part.pattern, DynamicPattern) for part in self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Composition):
+            return self is other
+        return self._is_known() and other._is_known() and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest) if self._is_known() else id(self)
+
+    def __repr__(self) -> str:
+        shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
+        return f"Composition({self.format.name}, {shape}, nse={self.nse:,})"
+
+
+def _flatten(x: Composition) -> tuple[tuple[DynamicPattern, ...], Composition]:
+    """Split a composition into its dynamic patterns, and the composition with their types in their places."""
+    dynamic = tuple(part.pattern for part in x.parts if isinstance(part.pattern, DynamicPattern))
+    if not dynamic:
+        return (), x
+    types = [p.type if isinstance(p := part.pattern, DynamicPattern) else p for part in x.parts]
+    return dynamic, Composition(x.shape, tuple(map(_on, x.parts, types)))
+
+
+def _unflatten(static: Composition, patterns: Iterable[DynamicPattern]) -> Composition:
+    left = list(patterns)
+    if not left:
+        return static
+    found = [left.pop(0) if isinstance(part.pattern, DynamicType) else part.pattern for part in static.parts]
+    return Composition(static.shape, tuple(map(_on, static.parts, found)))
+
+
+def _on(part: Part, pattern: Pattern | DynamicPattern | DynamicType) -> Part:
+    return replace(part, pattern=pattern)
+
+
+jax.tree_util.register_pytree_node(Composition, _flatten, _unflatten)
+
+
+class ComposedTensor(SparseTensor):
+    """A sparse tensor whose `values` are in slots of their own, on a composition in place of a pattern.
+
+        >>> A = jsparse.asarray(np.eye(8, dtype=np.float32), format="bsr(2, 2)")
+
+    The values are one vector of shape (nse,): all slots of all parts, in the order of the composition. It is a pytree
+    as any SparseTensor is.
+
+    Raises ShapeError if `values` is no array of shape (nse,), DTypeError if it holds no numbers, PatternError if
+    `pattern` is no composition.
+    """
+
+    __slots__ = ()
+    pattern: Composition  # type: ignore[assignment]
+
+    def __init__(self, values: ArrayLike, pattern: Composition) -> None:
+        if not isinstance(pattern, Composition):
+            raise PatternError(f"Expected the pattern of a composed tensor, but got a {type(pattern).__name__}.")
+        values = values if isinstance(values, jax.Array) else jax_array(values, "values that are numbers", shared=False)
+        if values.shape != (pattern.nse,):
+            raise ShapeError(
+                f"Expected values of shape ({pattern.nse},), those of all slots of {pattern!r}, but got {values.shape}."
+            )
+        check_numbers(values.dtype, "values that are numbers")
+        check_alive(values, "values that are numbers")
+        self._set(values, pattern)
+
+    @classmethod
+    def _unchecked(cls, values: Array, pattern: Composition) -> ComposedTensor:  # type: ignore[override]
+        tensor = object.__new__(cls)
+        tensor._set(values, pattern)
+        return tensor
+
+    def _set(self, values: Array, pattern: Composition) -> None:  # type: ignore[override]
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "pattern", pattern)
+        owned = pattern.owned() if isinstance(pattern, Composition) else ()
+        object.__setattr__(self, "_owner", tuple(x.owner() for x in owned))
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.pattern.is_dynamic
+
+    @property
+    def nnz(self) -> jax.Array | int:
+        """The number of values in slots that have an entry, the fill of blocks included, padding not.
+
+        An int for static patterns, else an integer array.
+        """
+        return sum(_entry_count(part, self.shape) for part in self.pattern.parts)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.values.nbytes) + self.pattern.nbytes()
+
+    def transpose(self, axes: Sequence[int] | None = None) -> ComposedTensor:
+        """The logically transposed tensor, by default with all axes reversed, over the same arrays."""
+        reverse = tuple(range(self.ndim))[::-1]
+        return ComposedTensor._unchecked(self.values, self.pattern.transposed(reverse if axes is None else axes))
+
+    def copy(self) -> ComposedTensor:
+        return ComposedTensor._unchecked(self.values.copy(), self.pattern)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (packed(self.values), self.pattern)
+
+    def __repr__(self) -> str:
+        dtype = getattr(self.values, "dtype", type(self.values).__name__)
+        format = self.pattern.format.name + (", dynamic" if self.is_dynamic else "")
+        return f"SparseTensor(shape={self.shape}, dtype={dtype}, nse={self.nse:,}, format={format})"
+
+
+def _restored(values: Any, pattern: Composition) -> ComposedTensor:
+    return ComposedTensor(unpacked(values), pattern)
+
+
+def _entry_count(part: Part, shape: tuple[int, ...]) -> jax.Array | int:
+    """The number of values of a part that belong to an entry and lie within the shape."""
+    if not isinstance(part.pattern, Pattern):
+        return part.pattern.count * prod(part.inner) if isinstance(part.pattern, DynamicPattern) else 0
+    if not part.format.blocks.is_ragged(shape):
+        return part.pattern.nse * prod(part.inner)
+    return int(np.count_nonzero(within(part.format, part.pattern.rows(), part.inner, shape)))
+
+
+def within(
+    format: ComposedFormat, rows: Sequence[np.ndarray], inner: tuple[int, ...], shape: tuple[int, ...]
+) -> np.ndarray:
+    """Whether each value of each entry lies within the shape: an array of bools (entries, *inner).
+
+    `rows` are the digits of the entries of the outer pattern, one array for each of its levels.
+    """
+    outer, axes = len(format.blocks.outer), len(inner)
+    digits = [row.reshape(-1, *[1] * axes) for row in rows[:outer]]
+    for n, size in enumerate(inner):
+        digits.append(np.arange(size, dtype=rows[0].dtype).reshape([1, *[-1 if m == n else 1 for m in range(axes)]]))
+    coordinates = format.blocks.join(digits)
+    inside = np.ones((1,) * (axes + 1), bool)
+    for row, size in zip(coordinates, shape, strict=True):
+        inside = inside & (row < size)
+    return inside
+
+
+def _flatten_tensor(tensor: ComposedTensor) -> tuple[tuple[Any, ...], Composition]:
+    patterns, static = _flatten(tensor.pattern)
+    return (tensor.values, *patterns), static
+
+
+def _flatten_tensor_with_keys(tensor: ComposedTensor) -> tuple[tuple[tuple[Any, Any], ...], Composition]:
+    (values, *patterns), static = _flatten_tensor(tensor)
+    keyed = [(jax.tree_util.SequenceKey(n), pattern) for n, pattern in enumerate(patterns)]
+    return ((DigestKey.of("values", static.digest), values), *keyed), static
+
+
+def _unflatten_tensor(static: Composition, children: Iterable[Any]) -> ComposedTensor:
+    values, *patterns = children
+    return ComposedTensor._unchecked(values, _unflatten(static, patterns))
+
+
+jax.tree_util.register_pytree_with_keys(ComposedTensor, _flatten_tensor_with_keys, _unflatten_tensor, _flatten_tensor)
