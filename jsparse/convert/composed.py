@@ -1,0 +1,181 @@
+"""Conversions between plain and composed tensors.
+
+They happen in the space of levels, where each digit of a coordinate has a dimension of its own: the entries of a plain
+tensor are split into digits without changing their order. Then relayouts move the values: to the levels of the outer
+pattern and of the blocks, and on to the slots. So conversions are linear, and their derivatives are conversions back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import TypeAlias
+
+import jax
+import numpy as np
+
+from jsparse.base.dataclass import dataclass
+from jsparse.base.memo import remembered
+from jsparse.errors import FormatError, NotYetSupportedError
+from jsparse.formats import Format, Level, Pattern, Relayout, default_format
+from jsparse.formats.build import frozen, index_dtype
+from jsparse.formats.composed import Buckets, ComposedFormat
+from jsparse.formats.digits import Blocks
+from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
+from jsparse.formats.pattern import core_of
+from jsparse.formats.relayout import relayout_to
+from jsparse.primitives.permute_values import permute_values
+from jsparse.tensor.composed import ComposedTensor, Composition, Part, within
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+Steps: TypeAlias = tuple[tuple[Relayout, bool], ...]
+"""Relayouts of values, one after the other, each with whether it is inverted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Conversion:
+    """How the values of a tensor move to another place, and where they are then."""
+
+    place: Pattern | Composition
+    steps: Steps
+
+    def move(self, values: jax.Array) -> jax.Array:
+        """Move the values."""
+        for relayout, inverse in self.steps:
+            values = permute_values(values, relayout, inverse)
+        return values
+
+
+def composed(tensor: SparseTensor, format: ComposedFormat) -> ComposedTensor:
+    """Convert a plain tensor to a composed format. Every stored entry is kept, and blocks are filled with zeros.
+
+    Raises NotYetSupportedError for a dynamic tensor, PatternError for a row that does not fit `ell(w)`.
+    """
+    if not isinstance(tensor.pattern, Pattern):
+        raise NotYetSupportedError(
+            f"Expected a tensor with a static pattern, to convert it to {format.name}, but {tensor!r} is dynamic. "
+            "Convert it outside jit: A.static()."
+        )
+    conversion = _to_slots(tensor.pattern, format)
+    assert isinstance(conversion.place, Composition)
+    return ComposedTensor._unchecked(conversion.move(tensor.values), conversion.place)
+
+
+def plain(tensor: ComposedTensor) -> SparseTensor:
+    """Convert a composed tensor to the default format of its rank, csr or csf. Fill stays, padding is dropped."""
+    if tensor.is_dynamic or len(tensor.pattern.parts) > 1:
+        raise NotYetSupportedError(f"Expected one part with a static pattern, but got {tensor!r}.")
+    conversion = _from_slots(tensor.pattern)
+    assert isinstance(conversion.place, Pattern)
+    return SparseTensor._unchecked(conversion.move(tensor.values), conversion.place)
+
+
+@remembered(maxsize=256)
+def _to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion:
+    split = _in_digits(pattern, format.blocks)
+    to_levels = relayout_to(split, _format_of(format.blocks))
+    core, inner = core_of(to_levels.target), to_levels.target.shape[len(format.blocks.outer) :]
+    if format.rule is None:
+        place = Composition(pattern.shape, (Part(format, core, inner, core.nse),))
+        return Conversion(place, _needed([(to_levels, False)]))
+    lengths, ranks, segments = _segments(core, format)
+    format = format.resolved(lengths)
+    assert format.rule is not None
+    starts, slots = format.rule.starts(lengths)
+    numbers = (starts[segments] + ranks).astype(index_dtype(pattern.shape, [core.nse, slots]))
+    part = Part(format, _with_slots(core, numbers, slots), inner, slots)
+    return Conversion(Composition(pattern.shape, (part,)), _needed([(to_levels, False), *_to_their_slots(part)]))
+
+
+@remembered(maxsize=256)
+def _from_slots(composition: Composition) -> Conversion:
+    (part,) = composition.parts
+    blocks, outer = part.format.blocks, part.pattern
+    assert isinstance(outer, Pattern)
+    core = Pattern._trusted(outer.shape[:-1], _outer_format(blocks), outer.arrays[:-1]) if part.has_slots else outer
+    levels = core.extended(part.inner)
+    ordered = _ordered(blocks, range(composition.ndim))
+    to_digits = relayout_to(levels, _coo(ordered))
+    rows = blocks.join(to_digits.target.rows())
+    inside = np.flatnonzero(within(part.format, core.rows(), part.inner, composition.shape).reshape(-1)[to_digits.gather])
+    kept = [row[inside] for row in rows]
+    order = tuple(range(composition.ndim))
+    target = Pattern.from_rows(kept, composition.shape, default_format(composition.ndim), order)[0]
+    drop = Relayout(_in_digits(target, blocks), levels)
+    object.__setattr__(drop, "_scatter", frozen(to_digits.gather[inside]))
+    back = [(relayout, not inverse) for relayout, inverse in reversed(_to_their_slots(part))] if part.has_slots else []
+    return Conversion(target, _needed([*back, (drop, True)]))
+
+
+def _in_digits(pattern: Pattern, blocks: Blocks) -> Pattern:
+    """The same entries in the same order in the space of levels."""
+    ordered = _ordered(blocks, pattern.format.order)
+    digits = blocks.split(pattern.rows())
+    pointers = np.array([0, pattern.nse], index_dtype(pattern.shape, [pattern.nse]))
+    arrays = (pointers, *(np.ascontiguousarray(digits[n]) for n in ordered))
+    return Pattern._trusted(blocks.sizes(pattern.shape), _coo(ordered), arrays)
+
+
+def _ordered(blocks: Blocks, order: Sequence[int]) -> tuple[int, ...]:
+    """The numbers of the levels by which entries are sorted that are sorted by the dimensions `order`."""
+    by_place = sorted(range(len(blocks.levels)), key=lambda n: (-blocks.levels[n].stride, blocks.levels[n].size or 0))
+    return tuple(n for dim in order for n in by_place if blocks.levels[n].dim == dim)
+
+
+def _coo(order: Sequence[int]) -> Format:
+    first, *others = order
+    last = len(others) - 1
+    inner = (Level(SINGLETON, dim, unique=n == last) for n, dim in enumerate(others))
+    return Format((Level(COMPRESSED, first, unique=not others), *inner))
+
+
+def _format_of(blocks: Blocks) -> Format:
+    return Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(blocks.levels)))
+
+
+def _outer_format(blocks: Blocks) -> Format:
+    return Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(blocks.outer)))
+
+
+def _segments(core: Pattern, format: ComposedFormat) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the lengths of the segments whose slots follow one another, and for each entry its rank and its segment."""
+    if not core.format.levels[-1].kind.has_segments:
+        raise FormatError(f"Expected a compressed level at the end of the outer pattern for {format.name}.")
+    pointers, coordinates = core.arrays[-2], core.arrays[-1]
+    parents = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
+    if isinstance(format.rule, Buckets) and format.rule.column_parts > 1:
+        width = -(-core.shape[-1] // format.rule.column_parts)
+        parents = parents * format.rule.column_parts + coordinates // max(width, 1)
+        lengths = np.bincount(parents, minlength=(len(pointers) - 1) * format.rule.column_parts)
+    else:
+        lengths = np.diff(pointers)
+    return lengths, np.arange(core.nse) - (np.cumsum(lengths) - lengths)[parents], parents
+
+
+def _with_slots(core: Pattern, numbers: np.ndarray, slots: int) -> Pattern:
+    """The outer pattern with one more level: the number of each entry's slot."""
+    levels = (*core.format.levels, Level(SINGLETON, core.ndim))
+    return Pattern._trusted((*core.shape, max(slots, 1)), Format(levels), (*core.arrays, numbers))
+
+
+def _to_their_slots(part: Part) -> list[tuple[Relayout, bool]]:
+    """Move values from the order of the entries to the order of their slots, then to the slots."""
+    outer = part.pattern
+    assert isinstance(outer, Pattern)
+    last = outer.ndim - 1
+    by_slot = relayout_to(outer.extended(part.inner), _by_slot(last, len(part.inner)))
+    numbers = core_of(by_slot.target).rows()[0]  # dimension n of a core is level n
+    entries = np.array([0, len(numbers)], numbers.dtype)
+    stored = Pattern._trusted((outer.shape[-1],), default_format(1), (entries, np.ascontiguousarray(numbers)))
+    every = Pattern._trusted((outer.shape[-1],), Format.dense(1), ())
+    return [(by_slot, False), (Relayout(stored.extended(part.inner), every.extended(part.inner)), False)]
+
+
+def _by_slot(last: int, axes: int) -> Format:
+    levels = _coo((last, *range(last))).levels
+    return Format((*levels, *(Level(DENSE, last + 1 + n) for n in range(axes))))
+
+
+def _needed(steps: Sequence[tuple[Relayout, bool]]) -> Steps:
+    return tuple((relayout, inverse) for relayout, inverse in steps if not relayout.is_identity)
