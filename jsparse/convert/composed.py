@@ -8,12 +8,11 @@ pattern and of the blocks, and on to the slots. So conversions are linear, and t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from math import prod
 from typing import TypeAlias
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
@@ -63,12 +62,32 @@ def composed(tensor: SparseTensor, format: ComposedFormat) -> ComposedTensor:
 
 
 def plain(tensor: ComposedTensor) -> SparseTensor:
-    """Convert a composed tensor to the default format of its rank, csr or csf. Fill stays, padding is dropped."""
+    """Convert a composed tensor to csr, dcsr or csf. Fill stays, padding is dropped."""
     if tensor.is_dynamic or len(tensor.pattern.parts) > 1:
         raise NotYetSupportedError(f"Expected one part with a static pattern, but got {tensor!r}.")
     conversion = _from_slots(tensor.pattern)
     assert isinstance(conversion.place, Pattern)
     return SparseTensor._unchecked(conversion.move(tensor.values), conversion.place)
+
+
+def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
+    """A tensor with this composition and other values, of shape (nse,) and any numeric dtype. Padding becomes 0.
+
+    Raises ShapeError for another shape, DTypeError if the values are no numbers.
+    """
+    tensor = ComposedTensor(values, self.pattern)
+    if not any(part.has_slots or part.format.blocks.is_ragged(self.shape) for part in self.pattern.parts):
+        return tensor
+    kept = _from_slots(self.pattern)
+    moved = kept.move(tensor.values)
+    for relayout, inverse in reversed(kept.steps):
+        moved = permute_values(moved, relayout, not inverse)
+    return ComposedTensor._unchecked(moved, self.pattern)
+
+
+def to_coords(self: ComposedTensor) -> tuple[np.ndarray, jax.Array]:
+    """The coordinates and the values of the entries and of the fill of blocks, in row-major order."""
+    return plain(self).to_coords()
 
 
 @remembered(maxsize=256)
@@ -97,15 +116,22 @@ def _from_slots(composition: Composition) -> Conversion:
     levels = core.extended(part.inner)
     ordered = _ordered(blocks, range(composition.ndim))
     to_digits = relayout_to(levels, _coo(ordered))
-    rows = blocks.join(to_digits.target.rows())
-    inside = np.flatnonzero(within(part.format, core.rows(), part.inner, composition.shape).reshape(-1)[to_digits.gather])
+    rows = blocks.join(to_digits.target.rows(), composition.shape)
+    is_inside = within(part.format, core.rows(), part.inner, composition.shape).reshape(-1)
+    inside = np.flatnonzero(is_inside[to_digits.gather])
     kept = [row[inside] for row in rows]
     order = tuple(range(composition.ndim))
-    target = Pattern.from_rows(kept, composition.shape, default_format(composition.ndim), order)[0]
+    target = Pattern.from_rows(kept, composition.shape, _plain_format(blocks), order)[0]
     drop = Relayout(_in_digits(target, blocks), levels)
     object.__setattr__(drop, "_scatter", frozen(to_digits.gather[inside]))
     back = [(relayout, not inverse) for relayout, inverse in reversed(_to_their_slots(part))] if part.has_slots else []
     return Conversion(target, _needed([*back, (drop, True)]))
+
+
+def _plain_format(blocks: Blocks) -> Format:
+    """csr or csf. If the outermost level is not dense, no level is, since there may be many more rows than entries."""
+    is_dense = bool(blocks.levels) and blocks.levels[0].kind.is_full
+    return default_format(blocks.ndim) if is_dense else Format(tuple(Level(COMPRESSED, n) for n in range(blocks.ndim)))
 
 
 def _in_digits(pattern: Pattern, blocks: Blocks) -> Pattern:
@@ -139,7 +165,7 @@ def _outer_format(blocks: Blocks) -> Format:
 
 
 def _segments(core: Pattern, format: ComposedFormat) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the lengths of the segments whose slots follow one another, and for each entry its rank and its segment."""
+    """Return the lengths of segments whose slots follow one another, and for each entry its rank and its segment."""
     if not core.format.levels[-1].kind.has_segments:
         raise FormatError(f"Expected a compressed level at the end of the outer pattern for {format.name}.")
     pointers, coordinates = core.arrays[-2], core.arrays[-1]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from jsparse.base.limits import check_bytes, checked_nse
+from jsparse.convert.composed import composed, plain
 from jsparse.convert.dynamic_creation import converted, with_derived
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
+from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.host import padded
 from jsparse.primitives.permute_values import permute_values
+from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
 
-def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None) -> SparseTensor:
+def asformat(self: SparseTensor, format: Format | ComposedFormat | str, *, nse: int | None = None) -> SparseTensor:
     """Convert to another format. Every stored entry is kept, and the conversion is differentiable.
 
     Args:
@@ -30,11 +33,15 @@ def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None
     Shape and dtype stay the same. Raises FormatError or SubscriptError for an invalid format, PatternError if the
     entries exceed `nse`.
     """
+    target = Format.of(format, self.ndim)
+    if isinstance(self, ComposedTensor):
+        return self if target == self.format else plain(self).asformat(target, nse=nse)
     check_leaves(self, "A in A.asformat")
     nse = checked_nse(nse, "asformat")
+    if isinstance(target, ComposedFormat):
+        return composed(self, target)
     if isinstance(self.pattern, Pattern):
-        return _static_in(self, self.pattern, format, nse)
-    target = Format.of(format, self.ndim)
+        return _static_in(self, self.pattern, target, nse)
     if target.is_dense:
         return dense_levels(self.todense(), target)
     if target == self.format and nse is None:
@@ -43,7 +50,7 @@ def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None
     return converted(self, dynamic_type(self.shape, target, nse))
 
 
-def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format | str, nse: int | None) -> SparseTensor:
+def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format, nse: int | None) -> SparseTensor:
     relayout = relayout_to(pattern, format)
     target = relayout.target
     if nse is not None and target.nse > nse:

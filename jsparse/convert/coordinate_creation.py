@@ -97,10 +97,10 @@ def _values(values: npt.ArrayLike, coords: Array, sizes: tuple[int, ...], dtype:
 def _layout(format: Format | str | None, ndim: int, inner: int, dynamic: bool) -> Format:
     """Return the format, whose last `inner` levels are dense and store the last `inner` dimensions in order."""
     if not 0 < inner < ndim:
-        return default_format(ndim) if format is None and not dynamic else Format.of(format or "coo", ndim)
+        return default_format(ndim) if format is None and not dynamic else Format.plain(format or "coo", ndim)
     if format in (None, "coo"):
         return Format.of("coo", ndim - inner).with_dense(inner)
-    layout, outer = Format.of(format, ndim), ndim - inner
+    layout, outer = Format.plain(format, ndim), ndim - inner
     if layout.trailing_dense < inner or layout.order[outer:] != tuple(range(outer, ndim)):
         raise FormatError(
             f"Expected a format that ends in dense levels for the last {inner} dimensions, which the values of each "

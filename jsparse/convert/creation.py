@@ -17,12 +17,15 @@ from jsparse.base import _native
 from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert import dynamic_creation
+from jsparse.convert.composed import plain
 from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
 from jsparse.convert.scipy_sparse import from_scipy
 from jsparse.convert.scipy_structure import is_scipy
 from jsparse.convert.sums import NUMBERS
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
+from jsparse.formats.composed import ComposedFormat, is_composed
+from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
 
@@ -33,7 +36,7 @@ R = TypeVar("R")
 
 def asarray(
     x: TensorLike | npt.ArrayLike,
-    format: Format | str | None = None,
+    format: Format | ComposedFormat | str | None = None,
     *,
     dtype: DTypeLike | None = None,
     dynamic: bool = False,
@@ -66,21 +69,29 @@ def asarray(
     SubscriptError (format), DTypeError (no numbers, a masked array; int64 indices are needed, but x64 is off),
     IntegerRangeError (integers of Python beyond `dtype`, or of 64 bits that int32 does not hold while x64 is off).
     """
+    if format is not None and not isinstance(x, SparseTensor) and is_composed(format):
+        return asarray(x, dtype=dtype, dynamic=dynamic, nse=nse).asformat(format)
     nse = checked_nse(nse, "asarray")
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
     if isinstance(x, SparseTensor):
         tensor = x if format is None else x.asformat(format, nse=nse)
-    elif isinstance(x, jax.core.Tracer):
-        tensor = _from_traced(x, format, dynamic, nse)
-    elif is_jax_sparse(x):
-        tensor = from_jax_sparse(x, format, dynamic, nse, dtype)
-    elif is_scipy(x):
-        tensor = _from_scipy(x, format, dtype)
     else:
-        _check_is_dense(x)
-        tensor = _from_dense(host_array(x, NUMBERS, dtype), format, dtype)
+        tensor = _plain(x, cast("Format | str | None", format), dtype, dynamic, nse)
     tensor = _with_capacity(tensor, dynamic, nse)
     return tensor if dtype is None or tensor.dtype == dtype else tensor.astype(dtype)
+
+
+def _plain(
+    x: object, format: Format | str | None, dtype: np.dtype | None, dynamic: bool, nse: int | None
+) -> SparseTensor:
+    if isinstance(x, jax.core.Tracer):
+        return _from_traced(x, format, dynamic, nse)
+    if is_jax_sparse(x):
+        return from_jax_sparse(x, format, dynamic, nse, dtype)
+    if is_scipy(x):
+        return _from_scipy(x, format, dtype)
+    _check_is_dense(x)
+    return _from_dense(host_array(x, NUMBERS, dtype), format, dtype)
 
 
 def _check_is_dense(x: object) -> None:
@@ -110,6 +121,8 @@ def as_sparse_operand(x: Any, text: str) -> Any:
     Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, since only `jax.vmap` can map over them. In
     the message, `text` names the function that got the operand.
     """
+    if type(x) is ComposedTensor:
+        return plain(x)
     # Eager calls take this path: a tuple of types is four times as fast as a union of them, and jax.Array is slow.
     if isinstance(x, (SparseTensor, str, np.ndarray, jax.Array)) or not (is_scipy(x) or is_jax_sparse(x)):
         return x
@@ -136,7 +149,7 @@ def of_any_array(
 
     def extended(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[TensorLike, P], R]:
         def applied(A: TensorLike, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            given = A if isinstance(A, SparseTensor) else as_sparse_operand(A, f"jsparse.{name}")
+            given = A if type(A) is SparseTensor else as_sparse_operand(A, f"jsparse.{name}")
             if isinstance(given, kinds):
                 return function(cast(S, given), *args, **kwargs)
             found: R = of_arrays(given, *args, **kwargs)
@@ -178,7 +191,7 @@ def _from_traced(x: jax.Array, format: Format | str | None, dynamic: bool, nse: 
 
 
 def _resolved(format: Format | str | None, ndim: int) -> Format:
-    return default_format(ndim) if format is None else Format.of(format, ndim)
+    return default_format(ndim) if format is None else Format.plain(format, ndim)
 
 
 def _from_dense(x: np.ndarray, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:

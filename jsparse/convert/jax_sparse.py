@@ -56,7 +56,7 @@ def from_jax_sparse(
     sparse = len(shape) - x.n_dense
     if format is None:
         format = Format.of("csr" if compressed else "coo", sparse).with_dense(x.n_dense) if sparse else "dense"
-    layout = Format.of(format, len(shape))
+    layout = Format.plain(format, len(shape))
 
     def convert(data: jax.Array, *index: Array) -> SparseTensor:
         coords = _csr_coordinates(index[0], index[1]) if compressed else index[0].T

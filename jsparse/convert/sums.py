@@ -99,7 +99,7 @@ def slot_sums(values: Any, made: Assembled, nse: int, dtype: np.dtype | None = N
     rest = (prod(values.shape[1:]),) if values.ndim > 1 else ()  # not -1, which is undefined for no values
     if not nse or not inputs:
         return jnp.zeros(nse * prod(rest), values.dtype)  # M has no elements, so its index arrays must not be read
-    matrix, transposed = (DynamicType((nse, inputs), Format.of(name, 2), inputs) for name in ("csr", "csc"))
+    matrix, transposed = (DynamicType((nse, inputs), Format.plain(name, 2), inputs) for name in ("csr", "csc"))
     inner = "t" * len(rest)
     sizes = (("q", nse), ("k", inputs), *(("t", size) for size in rest))
     spec = Spec(

@@ -28,7 +28,7 @@ from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import COMPRESSED, DENSE, Level
 from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels
 
-__all__ = ["FORMS", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "named"]
+__all__ = ["FORMS", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "is_composed", "named"]
 
 
 class SlotRule(ABC):
@@ -243,6 +243,14 @@ _RULES: dict[str, Callable[..., SlotRule]] = {
     "block_group_coo": Groups,
     "hyb": Buckets,
 }
+
+
+def is_composed(spec: object) -> bool:
+    """Whether a format, or a text that denotes one, is composed."""
+    if not isinstance(spec, str):
+        return isinstance(spec, ComposedFormat)
+    name = re.match(r"\s*(\w+)", spec)
+    return (name is not None and name.group(1) in _COUNTS) or re.search(r"\b(floordiv|mod)\b", spec) is not None
 
 
 @lru_cache(maxsize=256)

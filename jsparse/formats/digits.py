@@ -144,11 +144,17 @@ class Blocks:
         """Split coordinates, one array for each dimension, into digits, one array for each level."""
         return [level.of(rows[level.dim]) for level in self.levels]
 
-    def join(self, digits: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Join digits, one array for each level, to coordinates."""
+    def join(self, digits: Sequence[np.ndarray], shape: Sequence[int]) -> list[np.ndarray]:
+        """Join digits, one array for each level, to coordinates of a tensor of this shape.
+
+        Digits may be int32 where coordinates have to be int64. A block at the end may exceed the shape.
+        """
+        padded = [size * x.stride for x, size in zip(self.levels, self.sizes(shape), strict=True)]
+        dtype = np.dtype(np.int64 if max(padded, default=0) > np.iinfo(np.int32).max else np.int32)
         rows: list[np.ndarray | None] = [None] * self.ndim
         for level, own in zip(self.levels, digits, strict=True):
-            part = own if level.stride == 1 else own * own.dtype.type(level.stride)
+            own = own.astype(dtype, copy=False)
+            part = own if level.stride == 1 else own * dtype.type(level.stride)
             before = rows[level.dim]
             rows[level.dim] = part if before is None else before + part
         return [row for row in rows if row is not None]

@@ -6,15 +6,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, TypeAlias, overload
 
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
+from jsparse.formats.composed import FORMS, ComposedFormat, named
+from jsparse.formats.digits import Blocks
 from jsparse.formats.levels import DENSE, Level, check_dimensions, dimension_name
 from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels, read_levels
 
-_LATER = {"auto", "block_group_coo", "bsr", "dbsr", "ell", "group_coo", "hyb"}
-_KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
+PlainName: TypeAlias = Literal["csr", "csc", "coo", "dcsr", "dcsc", "csf", "dense"]
+"""The names of plain formats."""
+
+_LATER = {"auto"}
+_KNOWN = f"{', '.join((*NAMES, *FORMS))}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,24 +79,51 @@ class Format:
             if child.kind.is_branchless and parent.kind.has_gaps:
                 raise FormatError(_orphan(parent, child))
 
+    @overload
     @staticmethod
-    def of(spec: "Format | str", ndim: int) -> "Format":
-        """The format that `spec` (a Format, a short name or a notation) denotes for tensors of `ndim` dimensions.
+    def of(spec: "Format | PlainName", ndim: int) -> "Format": ...
+    @overload
+    @staticmethod
+    def of(spec: "Format | ComposedFormat | str", ndim: int) -> "Format | ComposedFormat": ...
+    @staticmethod
+    def of(spec: "Format | ComposedFormat | str", ndim: int) -> "Format | ComposedFormat":
+        """The format that `spec` (a format, a name or a notation) denotes for tensors of `ndim` dimensions.
 
             >>> jsparse.Format.of("csr", 2).notation
             '(i, j) -> (i : dense, j : compressed)'
+            >>> jsparse.Format.of("bsr(4, 4)", 2)
+            Format.of('bsr(4, 4)', 2)
+
+        Returns a ComposedFormat for names of composed formats and for notations with `floordiv` and `mod`.
 
         Raises FormatError for an unknown name or a format of another rank, SubscriptError for text that does not follow
         the notation's grammar, and NotYetSupportedError for formats that this version does not support yet.
         """
         if isinstance(spec, Format):
             return _of_rank(spec, ndim)
-        if not isinstance(spec, str):
+        if not isinstance(spec, str | ComposedFormat):
             raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got a {type(spec).__name__}.")
-        name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec)
-        if name is None:
-            return _of_rank(_of_notation(spec), ndim)
-        return _by_name(name.group(1), name.group(2), ndim)
+        name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec) if isinstance(spec, str) else None
+        if name is not None:
+            return _by_name(name.group(1), name.group(2), ndim)
+        return _of_rank(_of_notation(spec) if isinstance(spec, str) else spec, ndim)
+
+    @staticmethod
+    def plain(spec: "Format | ComposedFormat | str", ndim: int) -> "Format":
+        """The format that `spec` denotes, as `of` gives it, for operations that make no composed tensors.
+
+            >>> jsparse.Format.plain("csr", 2) == jsparse.Format.of("csr", 2)
+            True
+
+        Raises NotYetSupportedError for a composed format, and the errors of `of`.
+        """
+        format = Format.of(spec, ndim)
+        if isinstance(format, ComposedFormat):
+            raise NotYetSupportedError(
+                f"The format {format.name} is not supported here yet. Use one of {_KNOWN}, and convert the tensor: "
+                f"A.asformat({format.name!r})."
+            )
+        return format
 
     @staticmethod
     def dense(ndim: int, order: Sequence[int] | None = None) -> "Format":
@@ -265,9 +297,12 @@ def default_format(ndim: int) -> Format:
 
 
 @functools.lru_cache(maxsize=256)
-def _by_name(name: str, arguments: str | None, ndim: int) -> Format:
+def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFormat:
     if name in _LATER:
         raise NotYetSupportedError(f"The format {name} is not supported yet. Use one of {_KNOWN}.")
+    composed = named(name, arguments, ndim)
+    if composed is not None:
+        return composed
     if name != "dense" and name not in NAMES:
         raise FormatError(f"Expected a format to be one of {_KNOWN}, but got {represented(name)}.")
     if arguments is not None:
@@ -275,21 +310,22 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format:
     return Format(named_levels(name, ndim))
 
 
-def _of_notation(text: str) -> Format:
+def _of_notation(text: str) -> Format | ComposedFormat:
     levels = read_levels(text)
     if not all(level.is_whole for level in levels):
-        raise NotYetSupportedError(
-            f"Levels of blocks (floordiv, mod) are not supported yet, but got {shortened(text)}."
-        )
+        return ComposedFormat(Blocks(levels))
     return Format(tuple(Level(level.kind, level.dim, level.unique) for level in levels))
 
 
-def _of_rank(format: Format, ndim: int) -> Format:
+def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFormat:
     if format.ndim != ndim:
         raise FormatError(
             f"Expected a format of {ndim} dimensions, like the tensor, but {shortened(format)} has {format.ndim}."
         )
-    format.check_storable()
+    if isinstance(format, ComposedFormat):
+        Format(tuple(Level(x.kind, n, x.unique) for n, x in enumerate(format.blocks.levels))).check_storable()
+    else:
+        format.check_storable()
     return format
 
 

@@ -79,7 +79,7 @@ class Pattern(Owned, SetOperators):
     def __new__(cls, shape: Sequence[int], format: Format | str, arrays: Sequence[Any]) -> Self:
         shape = sizes_of(shape)
         if isinstance(format, str):
-            format = Format.of(format, len(shape))
+            format = Format.plain(format, len(shape))
         sizes = checked_shape(shape, format)
         given = [np.asarray(array) if np.size(array) else np.zeros(np.shape(array), np.int32) for array in arrays]
         check_arrays(sizes, format, given)
@@ -164,7 +164,7 @@ class Pattern(Owned, SetOperators):
         """
         shape = sizes_of(shape)
         if isinstance(format, str):
-            format = Format.of(format, len(shape))
+            format = Format.plain(format, len(shape))
         sizes = checked_shape(shape, format)
         rows = split_coordinates(coords, sizes)
         pattern, built = cls.from_rows(rows, sizes, format)

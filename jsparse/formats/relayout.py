@@ -129,7 +129,7 @@ class Relayout(Owning):
 def relayout_to(pattern: Pattern, format: Format | str) -> Relayout:
     """Return the relayout of a pattern to another format. It is computed once for each pattern and format."""
     if format != pattern.format:  # `Format.of` refuses formats that only tables of integers have
-        format = Format.of(format, pattern.ndim)
+        format = Format.plain(format, pattern.ndim)
     assert isinstance(format, Format)
     found: Relayout | None = pattern._relayouts.get(format)
     if found is None:

@@ -43,7 +43,7 @@ def read_pattern(data: bytes) -> Pattern:
         given = np.frombuffer(zlib.decompress(rest), np.dtype(header["dtype"]).newbyteorder("<"))
         bounds = [0, *accumulate(header["lengths"])]
         arrays = [given[start:end].astype(header["dtype"]) for start, end in pairwise(bounds)]
-        pattern = Pattern.of_arrays(shape, Format.of(header["format"], len(shape)), arrays)
+        pattern = Pattern.of_arrays(shape, Format.plain(header["format"], len(shape)), arrays)
         if pattern.digest != header["digest"]:
             raise PatternError("the index arrays are not those of the digest")
     except _FAULTS as error:
@@ -61,7 +61,7 @@ def read_type(data: bytes) -> DynamicType:
     try:
         header = json.loads(data)
         shape = sizes_of(header["shape"])
-        return DynamicType(shape, Format.of(header["format"], len(shape)), int(header["nse"]))
+        return DynamicType(shape, Format.plain(header["format"], len(shape)), int(header["nse"]))
     except _FAULTS as error:
         raise _damaged(error) from error
 

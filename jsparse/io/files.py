@@ -100,7 +100,7 @@ def _from_archive(limit: Limit, format: Format | str | None, dtype: Any, sizes: 
     _check_shape(limit.path, tensor.shape, sizes)
     if format is None:
         return tensor
-    layout = Format.of(format, tensor.ndim)
+    layout = Format.plain(format, tensor.ndim)
     if layout == tensor.format:
         return tensor
     rows = None if tensor.is_dynamic else lambda: list(np.asarray(tensor.to_coords()[0]))
@@ -119,7 +119,7 @@ def _from_text(
 ) -> SparseTensor:
     coords, values, shape = read_frostt(limit, sizes) if suffix == ".tns" else read_matrix_market(limit)
     _check_shape(limit.path, shape, sizes)
-    layout = default_format(len(shape)) if format is None else Format.of(format, len(shape))
+    layout = default_format(len(shape)) if format is None else Format.plain(format, len(shape))
     target = target_dtype(values.dtype, dtype)
     rows, held = list(coords), coords.nbytes + values.nbytes
     limit.check_tensor(shape, layout, values.dtype, len(values), lambda: rows, held)

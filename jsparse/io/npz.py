@@ -126,7 +126,7 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
     if entries["shape"].dtype.kind not in "iu":
         raise FileFormatError(f"Its shape is {entries['shape'].dtype}, but no integers.")
     shape = sizes_of(entries["shape"].tolist())
-    layout = Format.of(_item(entries, "format", "U"), len(shape))
+    layout = Format.plain(_item(entries, "format", "U"), len(shape))
     nse, kind = _item(entries, "nse", "iu"), _item(entries, "pattern", "U")
     if kind not in KINDS:
         raise FileFormatError(f"Its pattern is {shortened(kind)!r}, but this jsparse reads {', '.join(KINDS)}.")

@@ -70,7 +70,7 @@ def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Fo
     with jax.ensure_compile_time_eval():  # a known array of numpy stays known in jit
         w = jax_array(weight, "the weight of n_of_m to be a matrix of numbers")
     mask = n_of_m_mask(w, n, m, axis)
-    layout, kept = Format.of(format, 2), w.size // m * n
+    layout, kept = Format.plain(format, 2), w.size // m * n
     capacity = capacity_for(kept, DynamicType(w.shape, layout, kept))
     nse = w.size if capacity is None else capacity
     marked = asarray(mask, format=layout, dynamic=True, nse=nse) if is_traced(mask) else asarray(mask, format=layout)

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from jsparse.formats import Pattern
+from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -142,8 +143,33 @@ METHODS: dict[str, Find] = {
 """For each method of SparseTensor, by name, a function that imports and returns the method."""
 
 
+OF_COMPOSED: dict[str, Find] = {
+    "with_values": _at("convert.composed.with_values"),
+    "to_coords": _at("convert.composed.to_coords"),
+    **{name: METHODS[name] for name in ("asformat", "from_coords", "prune", "__array_function__", "__str__")},
+}
+"""The methods that have a rule for composed tensors. All others act on the tensor in csr, or csf."""
+
 OF_PATTERNS = ("__getitem__", "_repr_html_", "spy", "take")
 """Methods that static and dynamic patterns have, too: a pattern acts as a tensor of ones, without stored values."""
+
+
+def _plain(tensor: ComposedTensor) -> SparseTensor:
+    plain: Callable[[ComposedTensor], SparseTensor] = _at("convert.composed.plain")()
+    return plain(tensor)
+
+
+def _as_plain(name: str) -> Callable[[ComposedTensor], object]:
+    return lambda self: getattr(_plain(self), name)
+
+
+def _on_plain(name: str) -> Callable[..., object]:
+    """Make a method of composed tensors that calls the method of the tensor in a plain format."""
+
+    def method(self: ComposedTensor, *args: object, **kwargs: object) -> object:
+        return getattr(_plain(self), name)(*args, **kwargs)
+
+    return method
 
 
 class _Late:
@@ -164,6 +190,10 @@ def install() -> None:
     for name, find in METHODS.items():
         for class_ in (SparseTensor, Pattern, DynamicPattern) if name in OF_PATTERNS else (SparseTensor,):
             setattr(class_, name, _Late(class_, name, find))
+        on_plain = property(_as_plain("coords")) if name == "coords" else _on_plain(name)
+        setattr(ComposedTensor, name, on_plain)
+    for name, find in OF_COMPOSED.items():
+        setattr(ComposedTensor, name, _Late(ComposedTensor, name, find))
 
 
 install()

@@ -56,7 +56,7 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
         return out
     if out is NEW_PATTERN:
         return NEW_PATTERN
-    format = None if out is None else Format.of(out, len(products[0].kept))
+    format = None if out is None else Format.plain(out, len(products[0].kept))
     if format is not None and format.is_dense:
         return None
     found = _inferred(products)

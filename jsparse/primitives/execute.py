@@ -42,7 +42,7 @@ from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec, problem_of
 from jsparse.primitives.storage_order import bound_names, static_patterns, stored_in, value_permutations
 from jsparse.settings import config
 
-SEGMENT = Format.of("(i) -> (i : compressed(nonunique))", 1)
+SEGMENT = Format.plain("(i) -> (i : compressed(nonunique))", 1)
 SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.base.arrays import Array, check_alive, check_numbers, jax_array
+from jsparse.base.arrays import Array, check_alive, check_numbers, given_dtype, jax_array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError, ShapeError
@@ -225,6 +225,18 @@ class ComposedTensor(SparseTensor):
         reverse = tuple(range(self.ndim))[::-1]
         return ComposedTensor._unchecked(self.values, self.pattern.transposed(reverse if axes is None else axes))
 
+    def astype(self, dtype: DTypeLike) -> ComposedTensor:
+        """This tensor with its values cast to another dtype. Raises DTypeError if `dtype` is not a dtype of numbers."""
+        return ComposedTensor(self.values.astype(given_dtype(dtype, "a dtype of numbers for astype")), self.pattern)
+
+    def static(self) -> ComposedTensor:
+        """This tensor, whose pattern has to be static."""
+        return self
+
+    def validate(self) -> None:
+        """Check that the values fit. Static patterns were checked when they were made."""
+        ComposedTensor(self.values, self.pattern)
+
     def copy(self) -> ComposedTensor:
         return ComposedTensor._unchecked(self.values.copy(), self.pattern)
 
@@ -261,7 +273,7 @@ def within(
     digits = [row.reshape(-1, *[1] * axes) for row in rows[:outer]]
     for n, size in enumerate(inner):
         digits.append(np.arange(size, dtype=rows[0].dtype).reshape([1, *[-1 if m == n else 1 for m in range(axes)]]))
-    coordinates = format.blocks.join(digits)
+    coordinates = format.blocks.join(digits, shape)
     inside = np.ones((1,) * (axes + 1), bool)
     for row, size in zip(coordinates, shape, strict=True):
         inside = inside & (row < size)

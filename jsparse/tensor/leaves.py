@@ -150,9 +150,10 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents
     if isinstance(pattern, Pattern):
         return
     if not isinstance(pattern, DynamicPattern):
+        advice = "Convert it: A.asformat('csr')." if hasattr(pattern, "parts") else f"{_MAPPED} Map over A.values only."
         raise LeafError(
             f"Expected {_text(name)} to be a SparseTensor with a pattern, but its pattern is a "
-            f"{type(pattern).__name__}. {_MAPPED} Map over A.values only."
+            f"{type(pattern).__name__}. {advice}"
         )
     type_ = pattern.type
     dtype, lengths = type_.index_dtype, type_.array_lengths

@@ -45,7 +45,7 @@ def test_digits_are_a_mixed_radix(name):
         assert own.dtype == np.int32
         assert 0 <= own.min() <= own.max() < size
     assert len(set(zip(*digits, strict=True))) == len(rows[0])  # each coordinate has digits of its own
-    for row, joined in zip(rows, blocks.join(digits), strict=True):
+    for row, joined in zip(rows, blocks.join(digits, shape), strict=True):
         np.testing.assert_array_equal(joined, row)
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+import jsparse
 from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError
 from jsparse.formats import Format
 
@@ -16,10 +17,30 @@ def test_a_format_passes_through():
     assert Format.of(format, 2) is format
 
 
-@pytest.mark.parametrize("name", ["hyb", "bsr(2, 2)", "dbsr(4, 4)", "ell", "ell(8)", "group_coo(4)", "auto"])
-def test_later_formats_are_refused_by_name(name):
-    with pytest.raises(NotYetSupportedError, match=f"format {name.split('(')[0]} is not supported yet. Use one of csr"):
-        Format.of(name, 2)
+def test_later_formats_are_refused_by_name():
+    with pytest.raises(NotYetSupportedError, match="format auto is not supported yet. Use one of csr"):
+        Format.of("auto", 2)
+
+
+BSR = "(i, j) -> (i floordiv 2 : dense, j floordiv 2 : compressed, i mod 2 : dense, j mod 2 : dense)"
+
+
+@pytest.mark.parametrize("name", ["hyb", "bsr(2, 2)", "dbsr(4, 4)", "ell", "ell(8)", "group_coo(4)", BSR])
+def test_composed_formats_are_refused_where_only_plain_ones_are_made(name):
+    with pytest.raises(NotYetSupportedError, match="is not supported here yet. Use one of csr.* A.asformat"):
+        Format.plain(name, 2)
+    with pytest.raises(NotYetSupportedError, match="is not supported here yet"):
+        jsparse.eye(3, format=name)
+    assert Format.of(Format.of(name, 2), 2) == Format.of(name, 2)
+
+
+def test_notations_of_digits():
+    assert Format.of(BSR, 2) == Format.of("bsr(2, 2)", 2)
+    assert Format.of(Format.of(BSR, 2).blocks.notation, 2) == Format.of(BSR, 2)
+    with pytest.raises(FormatError, match="a format of 3 dimensions, like the tensor"):
+        Format.of(BSR, 3)
+    with pytest.raises(FormatError, match="above it is dense"):
+        Format.of("(i, j) -> (i floordiv 2 : dense, j : singleton, i mod 2 : dense)", 2)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +59,7 @@ def test_later_words_are_refused_with_a_caret(text, word):
 @pytest.mark.parametrize(
     "spec, ndim, message",
     [
-        ("csx", 2, "to be one of csr, csc, dcsr, dcsc, coo, csf, or a notation such as .* but got 'csx'"),
+        ("csx", 2, "to be one of csr, csc, dcsr, dcsc, coo, csf, bsr.*, or a notation such as .* but got 'csx'"),
         ("csr(3)", 2, r"csr without arguments, but got csr\(3\)"),
         ("csr", 3, "a matrix for the format csr, but the tensor has 3 dimensions"),
         ("coo", 0, "at least 1 dimension for the format coo"),

@@ -86,7 +86,7 @@ def full(
     kind = jnp.asarray(fill_value).dtype if dtype is None else dtype
     if not fill_value:
         return zeros(sizes, kind, format)
-    layout = None if format is None else Format.of(format, len(sizes))
+    layout = None if format is None else Format.plain(format, len(sizes))
     if layout is None or not layout.is_dense:
         raise PatternError(
             f"Expected a value of jsparse.full that is 0 where nothing is stored, but got {fill_value:.4g}, which "
@@ -155,7 +155,7 @@ def _constant(
     """Make the tensor with `value` at the distinct coordinates `rows`, and zeros in all other slots."""
     kind = float_or(dtype)
     entries = len(rows[0]) if rows else 0
-    layout = default_in(shape, entries) if format is None else Format.of(format, len(shape))
+    layout = default_in(shape, entries) if format is None else Format.plain(format, len(shape))
     pattern, built = Pattern.from_rows(rows, shape, layout)
     check_bytes((pattern.nse,), kind, "the values of all slots", "Use a format with fewer dense levels.")
     if isinstance(jnp.zeros(()), jax.core.Tracer) and entries in (0, pattern.nse):

@@ -121,7 +121,7 @@ def outer(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) -
     both = [x for x in (left, right) if isinstance(x, SparseTensor)]
     if len(both) == 2 and are_known(left, right) and not any(x.format.is_dense for x in both):
         shape, entries = (*left.shape, *right.shape), left.nse * right.nse
-        target = default_in(shape, entries) if format is None else Format.of(format, 2)
+        target = default_in(shape, entries) if format is None else Format.plain(format, 2)
         return of_pairs(left, right, [(0, None), (None, 0)], shape, target)
     found: Any = einsum(left, [0], right, [1], [0, 1], nse=_product_capacity(both))
     return found if format is None else found.asformat(format)

@@ -64,7 +64,7 @@ def random(
     """
     sizes = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
     count, kind = _count(sizes, nse, density), float_or(dtype)
-    layout = default_in(sizes, count) if format is None else Format.of(format, len(sizes))
+    layout = default_in(sizes, count) if format is None else Format.plain(format, len(sizes))
     if max((*sizes, count)) >= 2**31:
         check_width(np.dtype(np.int64), f"a random tensor of shape {shortened(sizes)}")
     if isinstance(key, jax.core.Tracer):

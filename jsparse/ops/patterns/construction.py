@@ -52,7 +52,7 @@ def as_count(x: int, name: str, what: str, least: int = 0) -> int:
 
 def made(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLike) -> Pattern:
     """Make a matrix pattern from the columns of each row. Raises FormatError if the format stores other entries."""
-    layout = Format.of(format, 2)
+    layout = Format.plain(format, 2)
     if layout == RUNS:
         runs = rows.runs(shape)
         if runs is None:

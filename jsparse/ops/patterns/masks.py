@@ -85,7 +85,7 @@ def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pat
     Raises PatternError for an invalid shape, FormatError for an unsuitable format.
     """
     dims = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
-    layout = default_format(len(dims)) if format is None else Format.of(format, len(dims))
+    layout = default_format(len(dims)) if format is None else Format.plain(format, len(dims))
     if len(dims) == 2 and not layout.is_dense:
         rows = Progressions.of_runs(np.zeros(sizes(*dims)[0], np.int64), np.full(dims[0], dims[1], np.int64))
         return made("full", rows, (dims[0], dims[1]), layout)
@@ -119,7 +119,7 @@ def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:
             "of a SparseTensor by A.pattern."
         )
     array = host_array(mask, "the mask of jsparse.pattern.from_mask to be an array of bools or numbers")
-    layout = default_format(array.ndim) if format is None else Format.of(format, array.ndim)
+    layout = default_format(array.ndim) if format is None else Format.plain(format, array.ndim)
     rows = [row.astype(np.int64, copy=False) for row in np.nonzero(array != 0)] if array.ndim else []
     if not array.ndim and not array:
         raise PatternError("Expected a mask without dimensions to be True, since its pattern has one entry.")

@@ -144,7 +144,7 @@ def as_run(tensor: SparseTensor) -> SparseTensor:
 @lru_cache(maxsize=64)
 def _run(nse: int) -> tuple[Pattern, Owner]:
     """Return the pattern of `as_run`, and an object that keeps the plans and programs for the pattern in memory."""
-    pattern = Pattern((nse,), Format.of("(i) -> (i : range)", 1), (np.array([0, nse]), np.zeros(1, np.int64)))
+    pattern = Pattern((nse,), Format.plain("(i) -> (i : range)", 1), (np.array([0, nse]), np.zeros(1, np.int64)))
     return pattern, pattern.owner()
 
 

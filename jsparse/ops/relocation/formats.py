@@ -37,7 +37,7 @@ def agreed_format(
 ) -> Format:
     """Return `format` if it is given, else the format that all tensors share, else the default."""
     if format is not None:
-        return Format.of(format, len(shape))
+        return Format.plain(format, len(shape))
     own = {tensor.format for tensor in tensors}
     if len(own) == 1 and tensors[0].ndim == len(shape):
         return without_ranges(tensors[0].format)

@@ -115,7 +115,7 @@ def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str 
     if not first.ndim:
         return concatenate([expand_dims(tensor, 0) for tensor in given], format=format)
     shape = (*first.shape[:at], len(given), *first.shape[at:])
-    target = _stacked_format(given, at, shape) if format is None else Format.of(format, len(shape))
+    target = _stacked_format(given, at, shape) if format is None else Format.plain(format, len(shape))
     maps = tuple(_Inserted(at, n) for n in range(len(given)))
     carried = tuple((dim, dim + (dim >= at)) for dim in range(first.ndim))
     return relocated(given, Relocation(maps, shape, target, carried, _stacked_capacity(given, target, at)))

@@ -133,7 +133,7 @@ def _similar(tensor: SparseTensor, shape: tuple[int, ...], own: int) -> Format:
     entries = tensor.nse // max(lead.elements, 1)
     name = lead.format.name
     if lead.format.ndim > 1 and name in NAMES and has_name(name, outer):
-        return affordable(Format.of(name, outer), shape, entries).with_dense(own)
+        return affordable(Format.plain(name, outer), shape, entries).with_dense(own)
     return default_in(shape[:outer], entries).with_dense(own)
 
 

@@ -11,11 +11,13 @@ from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array, jax_array
 from jsparse.base.limits import checked_nse
+from jsparse.convert.composed import plain
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Pattern
 from jsparse.ops.surgery.restrict import restrict
 from jsparse.ops.surgery.selection import capacity_for, is_traced, known_count, selected, used_slots
 from jsparse.primitives.segments import largest
+from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -52,6 +54,11 @@ def prune(
     Raises PatternError if not exactly one of keep, mask and threshold is given, or if the entries exceed `nse`;
     ShapeError or DTypeError if an argument does not have the shape or dtype named above.
     """
+    if isinstance(self, ComposedTensor):
+        if mask is not None and not isinstance(mask, SparseTensor):
+            slots = jax_array(mask, "a mask of bools for A.prune")  # one for each slot, as the values have
+            mask = plain(ComposedTensor(slots, self.pattern)).values
+        return plain(self).prune(keep, mask=mask, threshold=threshold, nse=nse)
     check_leaves(self, "A in A.prune")
     nse = checked_nse(nse, "A.prune")
     if sum(given is not None for given in (keep, mask, threshold)) != 1:

@@ -30,7 +30,7 @@ from jsparse.primitives.portable.join import known_rows, visit
 from jsparse.primitives.portable.stream import Stream, stream_of
 from jsparse.primitives.spec import PatternAccess
 
-DENSE = Format.of("(i) -> (i : dense)", 1)
+DENSE = Format.plain("(i) -> (i : dense)", 1)
 
 AT_ONCE = 1 << 16  # rows that are merged at a time, or as many as the result has slots
 
