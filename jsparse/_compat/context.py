@@ -118,7 +118,7 @@ def trace_state() -> Any:
 
 
 def trace_settings() -> Hashable:
-    """Return the settings that are part of the key of jit's cache, those of `make_context` among them."""
+    """Return the settings in the key of jit's cache. They include the settings that `make_context` made."""
     settings: Hashable = trace_context()
     return settings
 

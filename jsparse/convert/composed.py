@@ -19,13 +19,15 @@ from jsparse.base.memo import remembered
 from jsparse.errors import FormatError, NotYetSupportedError
 from jsparse.formats import Format, Level, Pattern, Relayout, default_format
 from jsparse.formats.build import frozen, index_dtype
-from jsparse.formats.composed import Buckets, ComposedFormat
+from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.digits import Blocks
+from jsparse.formats.format import digit_format
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 from jsparse.formats.pattern import core_of
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.permute_values import permute_values
 from jsparse.tensor.composed import ComposedTensor, Composition, Part, within
+from jsparse.tensor.leaves import check_values
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 Steps: TypeAlias = tuple[tuple[Relayout, bool], ...]
@@ -46,7 +48,7 @@ class Conversion:
         return values
 
 
-def composed(tensor: SparseTensor, format: ComposedFormat) -> ComposedTensor:
+def to_composed(tensor: SparseTensor, format: ComposedFormat) -> ComposedTensor:
     """Convert a plain tensor to a composed format. Every stored entry is kept, and blocks are filled with zeros.
 
     Raises NotYetSupportedError for a dynamic tensor, PatternError for a row that does not fit `ell(w)`.
@@ -61,10 +63,11 @@ def composed(tensor: SparseTensor, format: ComposedFormat) -> ComposedTensor:
     return ComposedTensor._unchecked(conversion.move(tensor.values), conversion.place)
 
 
-def plain(tensor: ComposedTensor) -> SparseTensor:
+def to_plain(tensor: ComposedTensor) -> SparseTensor:
     """Convert a composed tensor to csr, dcsr or csf. Fill stays, padding is dropped."""
     if tensor.is_dynamic or len(tensor.pattern.parts) > 1:
         raise NotYetSupportedError(f"Expected one part with a static pattern, but got {tensor!r}.")
+    check_values(tensor, f"a tensor in {tensor.format.name}")
     conversion = _from_slots(tensor.pattern)
     assert isinstance(conversion.place, Pattern)
     return SparseTensor._unchecked(conversion.move(tensor.values), conversion.place)
@@ -87,24 +90,27 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
 
 def to_coords(self: ComposedTensor) -> tuple[np.ndarray, jax.Array]:
     """The coordinates and the values of the entries and of the fill of blocks, in row-major order."""
-    return plain(self).to_coords()
+    return to_plain(self).to_coords()
 
 
 @remembered(maxsize=256)
 def _to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion:
     split = _in_digits(pattern, format.blocks)
-    to_levels = relayout_to(split, _format_of(format.blocks))
+    to_levels = relayout_to(split, digit_format(format.blocks.levels))
     core, inner = core_of(to_levels.target), to_levels.target.shape[len(format.blocks.outer) :]
     if format.rule is None:
         place = Composition(pattern.shape, (Part(format, core, inner, core.nse),))
-        return Conversion(place, _needed([(to_levels, False)]))
+        return Conversion(place, _without_identities([(to_levels, False)]))
     lengths, ranks, segments = _segments(core, format)
-    format = format.resolved(lengths)
+    format = format.resolve(lengths)
     assert format.rule is not None
     starts, slots = format.rule.starts(lengths)
+    slots = max(slots, 1)  # a singleton level has a dimension to store
     numbers = (starts[segments] + ranks).astype(index_dtype(pattern.shape, [core.nse, slots]))
     part = Part(format, _with_slots(core, numbers, slots), inner, slots)
-    return Conversion(Composition(pattern.shape, (part,)), _needed([(to_levels, False), *_to_their_slots(part)]))
+    return Conversion(
+        Composition(pattern.shape, (part,)), _without_identities([(to_levels, False), *_to_their_slots(part)])
+    )
 
 
 @remembered(maxsize=256)
@@ -112,9 +118,11 @@ def _from_slots(composition: Composition) -> Conversion:
     (part,) = composition.parts
     blocks, outer = part.format.blocks, part.pattern
     assert isinstance(outer, Pattern)
-    core = Pattern._trusted(outer.shape[:-1], _outer_format(blocks), outer.arrays[:-1]) if part.has_slots else outer
+    core = (
+        Pattern._trusted(outer.shape[:-1], digit_format(blocks.outer), outer.arrays[:-1]) if part.has_slots else outer
+    )
     levels = core.extended(part.inner)
-    ordered = _ordered(blocks, range(composition.ndim))
+    ordered = _sort_levels(blocks, range(composition.ndim))
     to_digits = relayout_to(levels, _coo(ordered))
     rows = blocks.join(to_digits.target.rows(), composition.shape)
     is_inside = within(part.format, core.rows(), part.inner, composition.shape).reshape(-1)
@@ -125,7 +133,7 @@ def _from_slots(composition: Composition) -> Conversion:
     drop = Relayout(_in_digits(target, blocks), levels)
     object.__setattr__(drop, "_scatter", frozen(to_digits.gather[inside]))
     back = [(relayout, not inverse) for relayout, inverse in reversed(_to_their_slots(part))] if part.has_slots else []
-    return Conversion(target, _needed([*back, (drop, True)]))
+    return Conversion(target, _without_identities([*back, (drop, True)]))
 
 
 def _plain_format(blocks: Blocks) -> Format:
@@ -136,15 +144,15 @@ def _plain_format(blocks: Blocks) -> Format:
 
 def _in_digits(pattern: Pattern, blocks: Blocks) -> Pattern:
     """The same entries in the same order in the space of levels."""
-    ordered = _ordered(blocks, pattern.format.order)
+    ordered = _sort_levels(blocks, pattern.format.order)
     digits = blocks.split(pattern.rows())
     pointers = np.array([0, pattern.nse], index_dtype(pattern.shape, [pattern.nse]))
     arrays = (pointers, *(np.ascontiguousarray(digits[n]) for n in ordered))
     return Pattern._trusted(blocks.sizes(pattern.shape), _coo(ordered), arrays)
 
 
-def _ordered(blocks: Blocks, order: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of the levels by which entries are sorted that are sorted by the dimensions `order`."""
+def _sort_levels(blocks: Blocks, order: Sequence[int]) -> tuple[int, ...]:
+    """Return the numbers of all levels, so that entries sorted by the dimensions `order` are sorted by their digits."""
     by_place = sorted(range(len(blocks.levels)), key=lambda n: (-blocks.levels[n].stride, blocks.levels[n].size or 0))
     return tuple(n for dim in order for n in by_place if blocks.levels[n].dim == dim)
 
@@ -156,33 +164,22 @@ def _coo(order: Sequence[int]) -> Format:
     return Format((Level(COMPRESSED, first, unique=not others), *inner))
 
 
-def _format_of(blocks: Blocks) -> Format:
-    return Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(blocks.levels)))
-
-
-def _outer_format(blocks: Blocks) -> Format:
-    return Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(blocks.outer)))
-
-
 def _segments(core: Pattern, format: ComposedFormat) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the lengths of segments whose slots follow one another, and for each entry its rank and its segment."""
     if not core.format.levels[-1].kind.has_segments:
         raise FormatError(f"Expected a compressed level at the end of the outer pattern for {format.name}.")
     pointers, coordinates = core.arrays[-2], core.arrays[-1]
-    parents = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
-    if isinstance(format.rule, Buckets) and format.rule.column_parts > 1:
-        width = -(-core.shape[-1] // format.rule.column_parts)
-        parents = parents * format.rule.column_parts + coordinates // max(width, 1)
-        lengths = np.bincount(parents, minlength=(len(pointers) - 1) * format.rule.column_parts)
-    else:
-        lengths = np.diff(pointers)
+    parts = format.rule.column_parts if format.rule is not None else 1
+    width = max(-(-core.shape[-1] // parts), 1)
+    parents = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers)) * parts + coordinates // width
+    lengths = np.bincount(parents, minlength=(len(pointers) - 1) * parts)
     return lengths, np.arange(core.nse) - (np.cumsum(lengths) - lengths)[parents], parents
 
 
 def _with_slots(core: Pattern, numbers: np.ndarray, slots: int) -> Pattern:
     """The outer pattern with one more level: the number of each entry's slot."""
     levels = (*core.format.levels, Level(SINGLETON, core.ndim))
-    return Pattern._trusted((*core.shape, max(slots, 1)), Format(levels), (*core.arrays, numbers))
+    return Pattern._trusted((*core.shape, slots), Format(levels), (*core.arrays, numbers))
 
 
 def _to_their_slots(part: Part) -> list[tuple[Relayout, bool]]:
@@ -203,5 +200,5 @@ def _by_slot(last: int, axes: int) -> Format:
     return Format((*levels, *(Level(DENSE, last + 1 + n) for n in range(axes))))
 
 
-def _needed(steps: Sequence[tuple[Relayout, bool]]) -> Steps:
+def _without_identities(steps: Sequence[tuple[Relayout, bool]]) -> Steps:
     return tuple((relayout, inverse) for relayout, inverse in steps if not relayout.is_identity)

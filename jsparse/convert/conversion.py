@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jsparse.base.limits import check_bytes, checked_nse
-from jsparse.convert.composed import composed, plain
+from jsparse.convert.composed import to_composed, to_plain
 from jsparse.convert.dynamic_creation import converted, with_derived
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
@@ -35,11 +35,11 @@ def asformat(self: SparseTensor, format: Format | ComposedFormat | str, *, nse: 
     """
     target = Format.of(format, self.ndim)
     if isinstance(self, ComposedTensor):
-        return self if target == self.format else plain(self).asformat(target, nse=nse)
+        return self if target == self.format else to_plain(self).asformat(target, nse=nse)
     check_leaves(self, "A in A.asformat")
     nse = checked_nse(nse, "asformat")
     if isinstance(target, ComposedFormat):
-        return composed(self, target)
+        return to_composed(self, target)
     if isinstance(self.pattern, Pattern):
         return _static_in(self, self.pattern, target, nse)
     if target.is_dense:

@@ -17,7 +17,7 @@ from jsparse.base import _native
 from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert import dynamic_creation
-from jsparse.convert.composed import plain
+from jsparse.convert.composed import to_plain
 from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
 from jsparse.convert.scipy_sparse import from_scipy
 from jsparse.convert.scipy_structure import is_scipy
@@ -122,7 +122,7 @@ def as_sparse_operand(x: Any, text: str) -> Any:
     the message, `text` names the function that got the operand.
     """
     if type(x) is ComposedTensor:
-        return plain(x)
+        return to_plain(x)
     # Eager calls take this path: a tuple of types is four times as fast as a union of them, and jax.Array is slow.
     if isinstance(x, (SparseTensor, str, np.ndarray, jax.Array)) or not (is_scipy(x) or is_jax_sparse(x)):
         return x

@@ -35,11 +35,16 @@ class SlotRule(ABC):
     """The rule by which the entries below each parent of the innermost level get slots.
 
     The entry with the rank r among those below its parent has the slot `starts[parent] + r`.
+
+    Attributes:
+        column_parts: into how many ranges the innermost dimension is divided. Each part of a row is a row of its own.
     """
 
+    column_parts: int = 1
+
     @abstractmethod
-    def resolved(self, lengths: np.ndarray) -> Self:
-        """The rule with all numbers that it chooses by the number of entries below each parent."""
+    def resolve(self, lengths: np.ndarray) -> Self:
+        """Choose the numbers that the rule leaves open, by the number of entries below each parent."""
 
     @abstractmethod
     def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
@@ -55,11 +60,11 @@ class Width(SlotRule):
 
     width: int | None = None
 
-    def resolved(self, lengths: np.ndarray) -> Width:
+    def resolve(self, lengths: np.ndarray) -> Width:
         return self if self.width is not None else Width(int(lengths.max(initial=1)))
 
     def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
-        width = self.resolved(lengths).width
+        width = self.resolve(lengths).width
         assert width is not None
         too_long = np.flatnonzero(lengths > width)
         if len(too_long):
@@ -81,14 +86,14 @@ class Groups(SlotRule):
 
     size: int | None = None
 
-    def resolved(self, lengths: np.ndarray) -> Groups:
+    def resolve(self, lengths: np.ndarray) -> Groups:
         if self.size is not None:
             return self
         mean = _mean_length(lengths)
         return Groups(1 << max(ceil(log2(sqrt(mean))), 0) if mean else 1)
 
     def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
-        size = self.resolved(lengths).size
+        size = self.resolve(lengths).size
         assert size is not None
         return _one_after_the_other(-(-lengths.astype(np.int64) // size) * size)
 
@@ -101,27 +106,26 @@ class Buckets(SlotRule):
     and a parent with more entries takes several of its places.
 
     Attributes:
-        column_parts: into how many ranges the innermost dimension is divided. Each part of a row is a row of its own.
         last: the slots of the last bucket.
     """
 
     column_parts: int = 1
     last: int | None = None
 
-    def resolved(self, lengths: np.ndarray) -> Buckets:
+    def resolve(self, lengths: np.ndarray) -> Buckets:
         if self.last is not None:
             return self
         mean = _mean_length(lengths)
         return replace(self, last=1 << max(ceil(log2(mean)), 0) if mean else 1)
 
     def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
-        last = self.resolved(lengths).last
+        last = self.resolve(lengths).last
         assert last is not None
         starts, total, width, least = np.zeros(len(lengths), np.int64), 0, 1, 0
         while width <= last:
             is_here = (lengths > least) & ((lengths <= width) | (width == last))
-            own = -(-lengths[is_here].astype(np.int64) // width) * width
-            starts[is_here], count = _one_after_the_other(own)
+            room = -(-lengths[is_here].astype(np.int64) // width) * width
+            starts[is_here], count = _one_after_the_other(room)
             starts[is_here] += total
             total, least, width = total + count, width, 2 * width
         return starts, total
@@ -170,9 +174,9 @@ class ComposedFormat:
         """
         return _name(self)
 
-    def resolved(self, lengths: np.ndarray) -> ComposedFormat:
-        """The format with all numbers that its rule chooses by the number of entries below each parent."""
-        return self if self.rule is None else replace(self, rule=self.rule.resolved(lengths))
+    def resolve(self, lengths: np.ndarray) -> ComposedFormat:
+        """Choose the numbers that the rule leaves open, by the number of entries below each parent."""
+        return self if self.rule is None else replace(self, rule=self.rule.resolve(lengths))
 
     def transposed(self, axes: Sequence[int]) -> ComposedFormat:
         """The format of the transposed tensor, over the same arrays. Its dimension d is `axes[d]` in this format."""
@@ -226,8 +230,8 @@ def _name(format: ComposedFormat) -> str:
         return next(plain, blocks.notation)
     for text in texts:
         name, _, arguments = text.partition("(")
-        given = named(name, f"({arguments}" if arguments else None, format.ndim)
-        if given is not None and given.blocks == blocks:
+        candidate = named(name, f"({arguments}" if arguments else None, format.ndim)
+        if candidate is not None and candidate.blocks == blocks:
             return text
     return blocks.notation if rule is None else f"{texts[0]} on {blocks.notation}"
 

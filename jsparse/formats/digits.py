@@ -79,7 +79,7 @@ def radix_fault(levels: Sequence[DigitLevel], names: Sequence[str]) -> tuple[int
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The levels of a blocked format, in storage order, each of which stores a digit of a coordinate.
+    """The levels of a blocked format, in storage order. Each level stores one digit of a coordinate.
 
     The space of levels has one dimension for each level: level n stores its dimension n. There, every tensor in this
     format is a tensor in a plain format.

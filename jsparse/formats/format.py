@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, overload
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
 from jsparse.formats.composed import FORMS, ComposedFormat, named
-from jsparse.formats.digits import Blocks
+from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import DENSE, Level, check_dimensions, dimension_name
 from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels, read_levels
 
@@ -323,10 +323,15 @@ def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFor
             f"Expected a format of {ndim} dimensions, like the tensor, but {shortened(format)} has {format.ndim}."
         )
     if isinstance(format, ComposedFormat):
-        Format(tuple(Level(x.kind, n, x.unique) for n, x in enumerate(format.blocks.levels))).check_storable()
+        digit_format(format.blocks.levels).check_storable()
     else:
         format.check_storable()
     return format
+
+
+def digit_format(levels: Sequence[DigitLevel]) -> Format:
+    """The plain format of the space of levels, whose dimension n has the digits of level n."""
+    return Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
 
 
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:

@@ -154,22 +154,16 @@ OF_PATTERNS = ("__getitem__", "_repr_html_", "spy", "take")
 """Methods that static and dynamic patterns have, too: a pattern acts as a tensor of ones, without stored values."""
 
 
-def _plain(tensor: ComposedTensor) -> SparseTensor:
-    plain: Callable[[ComposedTensor], SparseTensor] = _at("convert.composed.plain")()
-    return plain(tensor)
+def _on_plain(name: str, find: Find) -> Find:
+    """Make a function that returns a method or property of composed tensors, by way of the tensor in a plain format."""
 
-
-def _as_plain(name: str) -> Callable[[ComposedTensor], object]:
-    return lambda self: getattr(_plain(self), name)
-
-
-def _on_plain(name: str) -> Callable[..., object]:
-    """Make a method of composed tensors that calls the method of the tensor in a plain format."""
+    def attribute(self: ComposedTensor) -> Any:
+        return getattr(_at("convert.composed.to_plain")()(self), name)
 
     def method(self: ComposedTensor, *args: object, **kwargs: object) -> object:
-        return getattr(_plain(self), name)(*args, **kwargs)
+        return attribute(self)(*args, **kwargs)
 
-    return method
+    return lambda: property(attribute) if isinstance(find(), property) else method
 
 
 class _Late:
@@ -190,8 +184,7 @@ def install() -> None:
     for name, find in METHODS.items():
         for class_ in (SparseTensor, Pattern, DynamicPattern) if name in OF_PATTERNS else (SparseTensor,):
             setattr(class_, name, _Late(class_, name, find))
-        on_plain = property(_as_plain("coords")) if name == "coords" else _on_plain(name)
-        setattr(ComposedTensor, name, on_plain)
+        setattr(ComposedTensor, name, _Late(ComposedTensor, name, _on_plain(name, find)))
     for name, find in OF_COMPOSED.items():
         setattr(ComposedTensor, name, _Late(ComposedTensor, name, find))
 

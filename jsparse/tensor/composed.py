@@ -17,16 +17,16 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.base.arrays import Array, check_alive, check_numbers, given_dtype, jax_array
+from jsparse.base.arrays import Array, given_dtype
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import Owned, Owning
-from jsparse.errors import PatternError, ShapeError
+from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.composed import ComposedFormat, Decomposed
 from jsparse.formats.format import permutation
 from jsparse.tensor.dynamic_pattern import DigestKey, DynamicPattern
 from jsparse.tensor.pickled_arrays import packed, unpacked
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, checked_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Part:
 
     @property
     def nse(self) -> int:
-        """The number of values: those of all slots."""
+        """The number of values in all slots."""
         return self.slots * prod(self.inner)
 
     @property
@@ -70,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Composition(Owning):
-    """The places of a composed tensor's values, which are those of its parts, one after the other.
+    """Where the values of a composed tensor belong. The values of its parts follow one another.
 
     Static compositions are compared and hashed by content, dynamic ones by identity. It is a pytree, whose leaves are
     the index arrays of dynamic patterns.
@@ -183,14 +183,7 @@ class ComposedTensor(SparseTensor):
     def __init__(self, values: ArrayLike, pattern: Composition) -> None:
         if not isinstance(pattern, Composition):
             raise PatternError(f"Expected the pattern of a composed tensor, but got a {type(pattern).__name__}.")
-        values = values if isinstance(values, jax.Array) else jax_array(values, "values that are numbers", shared=False)
-        if values.shape != (pattern.nse,):
-            raise ShapeError(
-                f"Expected values of shape ({pattern.nse},), those of all slots of {pattern!r}, but got {values.shape}."
-            )
-        check_numbers(values.dtype, "values that are numbers")
-        check_alive(values, "values that are numbers")
-        self._set(values, pattern)
+        self._set(checked_values(values, pattern.nse, pattern), pattern)
 
     @classmethod
     def _unchecked(cls, values: Array, pattern: Composition) -> ComposedTensor:  # type: ignore[override]

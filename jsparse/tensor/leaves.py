@@ -110,7 +110,7 @@ def check_leaves(tensor: object, name: Name, tangents: bool = False) -> None:
         )
     if type(tensor.pattern) is not Pattern:
         _check_arrays(tensor, name, (), tangents)
-    _check_values(tensor, name, (tensor.pattern.nse,))
+    check_values(tensor, name)
 
 
 def check_batched_leaves(tensor: Valued, name: Name, tangents: bool = False) -> tuple[int, ...]:
@@ -170,6 +170,11 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents
             if tangents and pattern.is_tangent:
                 return
             raise LeafError(_misfit(tensor, name, what, array, (*lead, length), dtype.name))
+
+
+def check_values(tensor: Valued, name: Name) -> None:
+    """Raise LeafError unless a tensor has one number for each slot."""
+    _check_values(tensor, name, (tensor.pattern.nse,))
 
 
 def _check_values(tensor: Valued, name: Name, shape: tuple[int, ...]) -> None:

@@ -75,14 +75,7 @@ class SparseTensor(Valued, UnsupportedOperations):
                 f"Expected a Pattern, static or dynamic, but got a {type(pattern).__name__}. Pass another tensor's "
                 f"A.pattern, or make a tensor by jsparse.asarray or SparseTensor.from_coords."
             )
-        values = values if isinstance(values, jax.Array) else jax_array(values, "values that are numbers", shared=False)
-        if values.shape != (pattern.nse,):
-            raise ShapeError(
-                f"Expected values of shape ({pattern.nse},), one for each slot of {pattern!r}, but got {values.shape}."
-            )
-        check_numbers(values.dtype, "values that are numbers")
-        check_alive(values, "values that are numbers")
-        self._set(values, pattern)
+        self._set(checked_values(values, pattern.nse, pattern), pattern)
         check_pattern(self, "the new tensor", tangents=True)
 
     @classmethod
@@ -510,3 +503,13 @@ def dense_levels(x: jax.Array, layout: Format) -> SparseTensor:
 
 
 register(SparseTensor)
+
+
+def checked_values(values: ArrayLike, nse: int, pattern: object) -> jax.Array:
+    """Convert values to an array. Raises ShapeError and DTypeError unless there is a number for each slot."""
+    array = values if isinstance(values, jax.Array) else jax_array(values, "values that are numbers", shared=False)
+    if array.shape != (nse,):
+        raise ShapeError(f"Expected values of shape ({nse},), one for each slot of {pattern!r}, but got {array.shape}.")
+    check_numbers(array.dtype, "values that are numbers")
+    check_alive(array, "values that are numbers")
+    return array

@@ -137,13 +137,13 @@ def test_slots_belong_to_one_entry_each(rule, lengths):
 
 
 def test_numbers_that_rules_choose():
-    assert Width().resolved(np.array([0, 7, 3])) == Width(7)
-    assert Width().resolved(np.array([], np.int32)) == Width(1)
-    assert Groups().resolved(np.full(100, 64)) == Groups(8)
-    assert Groups().resolved(np.r_[np.full(100, 9), np.zeros(900, int)]) == Groups(4)  # empty rows need no group
-    assert Groups().resolved(np.zeros(5, int)) == Groups(1)
-    assert Buckets(3).resolved(np.full(100, 9)) == Buckets(3, 16)
-    resolved = [named(name, None, 2).resolved(np.array([5, 3, 0])).name for name in ("ell", "group_coo", "hyb")]
+    assert Width().resolve(np.array([0, 7, 3])) == Width(7)
+    assert Width().resolve(np.array([], np.int32)) == Width(1)
+    assert Groups().resolve(np.full(100, 64)) == Groups(8)
+    assert Groups().resolve(np.r_[np.full(100, 9), np.zeros(900, int)]) == Groups(4)  # empty rows need no group
+    assert Groups().resolve(np.zeros(5, int)) == Groups(1)
+    assert Buckets(3).resolve(np.full(100, 9)) == Buckets(3, 16)
+    resolved = [named(name, None, 2).resolve(np.array([5, 3, 0])).name for name in ("ell", "group_coo", "hyb")]
     assert resolved == ["ell(5)", "group_coo(2)", "hyb"]
 
 

@@ -132,7 +132,7 @@ def test_refusals():
             np.zeros(17),
             composition(),
             jsparse.ShapeError,
-            r"values of shape \(18,\), those of all slots of Composition",
+            r"values of shape \(18,\), one for each slot of Composition",
         ),
         (np.zeros((18, 1)), composition(), jsparse.ShapeError, r"but got \(18, 1\)"),
         (np.zeros(18), outer(), jsparse.PatternError, "the pattern of a composed tensor, but got a Pattern"),

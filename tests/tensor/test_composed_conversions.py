@@ -33,6 +33,7 @@ def test_values_and_gradients(format, shape):
         for source in sources:
             A = jsparse.asarray(x, source)
             B = A.asformat(format)
+            assert B.values.shape == (B.nse,)
             assert B.nse >= B.nnz >= A.nse
             np.testing.assert_array_equal(B.todense(), x)
             np.testing.assert_array_equal(B.asformat(source).todense(), x)
@@ -106,6 +107,13 @@ def test_dimensions_beyond_int32():
             np.testing.assert_array_equal(C.pattern.to_coords(), A.pattern.to_coords())
             np.testing.assert_array_equal(C.values, A.values)
             np.testing.assert_array_equal(B.sum(), A.sum())
+
+
+def test_values_that_do_not_fit_are_refused():
+    A = jsparse.asarray(dense((7, 11), 0.3), "ell")
+    for leaf in (None, A.values[1:], A.values[None]):
+        with pytest.raises(jsparse.LeafError, match="a tensor in ell"):
+            jax.tree.map(lambda _, leaf=leaf: leaf, A) @ np.ones(11, np.float32)
 
 
 def test_prune_takes_a_mask_of_slots():

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array, jax_array
 from jsparse.base.limits import checked_nse
-from jsparse.convert.composed import plain
+from jsparse.convert.composed import to_plain
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Pattern
 from jsparse.ops.surgery.restrict import restrict
@@ -57,8 +57,8 @@ def prune(
     if isinstance(self, ComposedTensor):
         if mask is not None and not isinstance(mask, SparseTensor):
             slots = jax_array(mask, "a mask of bools for A.prune")  # one for each slot, as the values have
-            mask = plain(ComposedTensor(slots, self.pattern)).values
-        return plain(self).prune(keep, mask=mask, threshold=threshold, nse=nse)
+            mask = to_plain(ComposedTensor(slots, self.pattern)).values
+        return to_plain(self).prune(keep, mask=mask, threshold=threshold, nse=nse)
     check_leaves(self, "A in A.prune")
     nse = checked_nse(nse, "A.prune")
     if sum(given is not None for given in (keep, mask, threshold)) != 1:

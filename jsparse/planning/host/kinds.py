@@ -100,14 +100,16 @@ def _kind(expression: Hashable, kind: Hashable) -> Kind:
     return Kind()
 
 
+def kind_of_pattern(p: Pattern, numbers: dict[object, int]) -> Hashable:
+    """What a pattern has in common with others of its kind. `numbers` counts the different index arrays."""
+    same = numbers.setdefault(p.identity(), len(numbers))
+    return p.shape, p.format, p.nse.bit_length(), p.index_dtype.char, same
+
+
 def kind_of(signatures: Sequence[Signature], request: Request, stored: Sequence[Pattern | None]) -> Hashable:
     """What operands on patterns of one kind have in common. `stored` has their patterns, and `out_format`'s last."""
-    numbers: dict[bytes, int] = {}
-    patterns = tuple(
-        None if p is None
-        else (p.shape, p.format, p.nse.bit_length(), p.index_dtype.char, numbers.setdefault(p.identity(), len(numbers)))
-        for p in stored
-    )  # fmt: skip
+    numbers: dict[object, int] = {}
+    patterns = tuple(None if p is None else kind_of_pattern(p, numbers) for p in stored)
     dense = tuple((x.shape, x.dtype, x.weak, x.is_bare, x.is_relation, x.same) for x in signatures)
     output = None if isinstance(request.output, PatternRef) else request.output
     return patterns, dense, output, request.dtype, request.shape, request.promotion

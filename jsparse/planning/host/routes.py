@@ -18,7 +18,16 @@ from jsparse import _compat
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.formats import Pattern
-from jsparse.planning.host.kinds import KINDS, MOST_ENTRIES, TRIES, Call, Kind, are_run_by_kind, recorded
+from jsparse.planning.host.kinds import (
+    KINDS,
+    MOST_ENTRIES,
+    TRIES,
+    Call,
+    Kind,
+    are_run_by_kind,
+    kind_of_pattern,
+    recorded,
+)
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 P = ParamSpec("P")
@@ -42,7 +51,7 @@ class Route:
     def take(self, arguments: Sequence[object], calls: Sequence[Call], result: object) -> None:
         """Take the program that was run in a recorded call, if it computed the result from the arguments alone."""
         if len(calls) != 1 or calls[0].result is not result or calls[0].stored[-1] is not None:
-            return  # the last pattern is that of `out_format`
+            return  # `stored` ends with the pattern of `out_format`
         numbers = {id(x): n for n, x in enumerate(arguments)}
         order = [numbers.get(id(x)) for x in calls[0].operands]
         if None not in order:
@@ -58,7 +67,7 @@ class Route:
 
 
 @remembered(maxsize=KINDS)
-def _route(operation: str, kind: Hashable) -> Route:
+def _route(operation: Hashable, kind: Hashable) -> Route:
     return Route()
 
 
@@ -73,7 +82,7 @@ def by_kind(operation: Callable[P, R]) -> Callable[P, R]:
         kind = None if kwargs else _kind_of(args)
         if kind is None:
             return operation(*args, **kwargs)
-        route = _route(operation.__qualname__, kind)
+        route = _route(operation, kind)
         if route.kind is not None:
             result = route.run(args)
             return operation(*args, **kwargs) if result is None else cast(R, result)
@@ -104,9 +113,8 @@ def _kind_of(arguments: Sequence[object]) -> Hashable | None:
                 return None
             if values.shape != (pattern.nse,):
                 return None  # the operation raises the error
-            same = numbers.setdefault(pattern.identity(), len(numbers)), numbers.setdefault(id(values), len(numbers))
-            entries = pattern.nse.bit_length()
-            parts += [pattern.shape, pattern.format, entries, pattern.index_dtype.char, values.dtype, same]
+            same = numbers.setdefault(id(values), len(numbers))
+            parts += [kind_of_pattern(pattern, numbers), values.dtype, same]
             arrays.append(values)
         elif isinstance(x, jax.Array):
             parts += [x.shape, x.dtype, numbers.setdefault(id(x), len(numbers))]
