@@ -66,9 +66,13 @@ class Case:
     def integers(
         self, term: ArrayAccess, rng: np.random.Generator, largest: int, dtype: np.dtype, spec: Spec | None = None
     ) -> np.ndarray:
-        """Random integers in the shape of a term."""
+        """Random integers in the shape of a term.
+
+        In a sum of bools, a factor of integers counts bools that were summed beforehand, so it has no negative numbers.
+        """
         shape = (spec or self.spec).shape(term)
-        return representable(rng.integers(-largest, largest + 1, shape), dtype.name).astype(dtype)
+        least = 0 if self.spec.dtype_of(self.arrays) == np.bool_ else -largest
+        return representable(rng.integers(least, largest + 1, shape), dtype.name).astype(dtype)
 
     def transposed(self, number: int, rng: np.random.Generator, largest: int) -> Case:
         """The transpose in one factor, applied to a random cotangent. The result has the factor's dtype, unless that
