@@ -135,13 +135,15 @@ class Term:
         """
         names = self.indices[operand_index]
         own = self.operands[operand_index]
-        if own.is_bare or own.core is not None or not self.sums_apart:
+        if own.is_bare or own.core is not None:
             return names, None
-        others = {v for n in range(len(self.operands)) if n != operand_index for v in self._looped(n)} | set(self.kept)
-        left = tuple(v for v in dict.fromkeys(names) if v in others)
-        if left == names or any(self.sizes[v] == 0 for v in names if v not in left):
-            return names, None  # an empty sum contributes nothing, but 0 times NaN is NaN
-        return left, "->".join(subscripts_of(names, left))
+        left = distinct = tuple(dict.fromkeys(names))
+        if self.sums_apart:
+            others = {v for n in range(len(self.operands)) if n != operand_index for v in self._looped(n)}
+            left = tuple(v for v in distinct if v in others or v in self.kept)
+            if any(self.sizes[v] == 0 for v in distinct if v not in left):
+                left = distinct  # an empty sum contributes nothing, but 0 times NaN is NaN
+        return left, None if left == names else "->".join(subscripts_of(names, left))
 
     def _looped(self, operand_index: int) -> tuple[IndexVar, ...]:
         """The index variables of an operand over which loops run. For a bare pattern, only levels of its core count."""

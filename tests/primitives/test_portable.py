@@ -104,6 +104,45 @@ def test_diagonals(is_dynamic):
     same(jax.jit(jax.grad(lambda x: jsparse.einsum("ij,kk->i", A, x).sum()))(x), d.sum() * np.eye(6))
 
 
+BLOCKS = "(i, j, k, l) -> (i : dense, j : compressed, k : dense, l : dense)"
+DIAGONALS = {  # the einsum, the format and shape of A, the shape of x, and the einsums that take their diagonals
+    "of blocks": ("ijkk,jk->i", BLOCKS, (4, 5, 3, 3), (5, 3), "ijkk->ijk", "jk->jk"),
+    "of an array": ("ij,jkk->ik", "csr", (4, 5), (5, 3, 3), "ij->ij", "jkk->jk"),
+    "of two pairs": ("ij,kkjj->ik", "csr", (4, 5), (3, 3, 5, 5), "ij->ij", "kkjj->kj"),
+}
+
+
+@pytest.mark.parametrize("semiring", ["plus_times", "max_times"])
+@pytest.mark.parametrize("name", DIAGONALS)
+def test_gradients_of_diagonals(name, semiring):
+    text, format, shape, other, *diagonals = DIAGONALS[name]
+    d = np.where(RNG.random(shape[:2] + (1,) * (len(shape) - 2)) < 0.6, RNG.integers(1, 9, shape), 0)
+    A, x = jsparse.asarray(d.astype(np.float32), format), RNG.integers(1, 9, other).astype(np.float32)
+    kept = text.partition("->")[2]
+
+    def dense(D, x):
+        terms = [diagonal.partition("->")[2] for diagonal in diagonals]
+        space = kept + "".join(sorted(set("".join(terms)) - set(kept)))
+        product = 1
+        for array, term, diagonal in zip((D, x), terms, diagonals, strict=True):
+            array = jnp.einsum(f"{diagonal.partition('->')[0]}->{''.join(v for v in space if v in term)}", array)
+            product = product * array[tuple(slice(None) if v in term else None for v in space)]
+        axes = tuple(range(len(kept), len(space)))
+        return product.sum(axes) if semiring == "plus_times" else jnp.where(product > 0, product, -jnp.inf).max(axes)
+
+    def ours(values, x):
+        return jsparse.einsum(text, A.with_values(values), x, semiring=semiring, out_format="dense")
+
+    def total(f, *arguments):
+        found = f(*arguments)
+        return jnp.where(jnp.isfinite(found), found, 0).sum()
+
+    of_values, of_x = jax.jit(jax.grad(partial(total, ours), (0, 1)))(A.values, x)
+    of_dense, expected = jax.grad(partial(total, dense), (0, 1))(jnp.asarray(d, np.float32), x)
+    np.testing.assert_allclose(of_x, expected, rtol=1e-6)
+    np.testing.assert_allclose(A.with_values(of_values).todense(), np.where(d, of_dense, 0), rtol=1e-6)
+
+
 # ---- joins
 
 JOINS = {

@@ -116,11 +116,35 @@ class AxisOrder:
     @staticmethod
     def of(term: ArrayAccess, sparse: frozenset[IndexVar]) -> AxisOrder:
         """Return the order for an array. `sparse` are the index variables in which rows have coordinates."""
-        slots: tuple[Label, ...] = () if term.on is None else (term.on,)
-        labels = (*term.before, *slots, *term.behind)
+        labels = _labels(term)
         first = [n for n, label in enumerate(labels) if isinstance(label, int) or label in sparse]
         rest = [n for n in range(len(labels)) if n not in first]
         return AxisOrder(tuple(labels[n] for n in first), tuple(str(labels[n]) for n in rest), (*first, *rest))
+
+
+    @property
+    def distinct(self) -> AxisOrder:
+        """The order for the diagonal of axes that have one dense index variable."""
+        outer, first = len(self.indexed), [self.dense.index(v) for v in dict.fromkeys(self.dense)]
+        axes = (*self.axes[:outer], *(self.axes[outer + n] for n in first))
+        return AxisOrder(self.indexed, tuple(self.dense[n] for n in first), axes)
+
+
+def _labels(term: ArrayAccess) -> tuple[Label, ...]:
+    """Return the label of each axis of an array: an index variable, or the number of the pattern for the slots."""
+    slots: tuple[Label, ...] = () if term.on is None else (term.on,)
+    return (*term.before, *slots, *term.behind)
+
+
+def _on_diagonals(x: jax.Array, labels: Sequence[Label], dense: Sequence[IndexVar]) -> jax.Array:
+    """Give an array another axis for each repeated label of `dense`. Elements outside of the diagonals are 0."""
+    for n, label in enumerate(labels):
+        if label in dense and label in labels[:n]:
+            x = jnp.expand_dims(x, n)
+            shape = (*x.shape[:n], x.shape[labels.index(label)], *x.shape[n + 1 :])
+            row, column = (jax.lax.broadcasted_iota(np.int32, shape, axis) for axis in (labels.index(label), n))
+            x = jnp.where(row == column, x, np.zeros((), x.dtype))
+    return x
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,8 +394,8 @@ class Sum:
             (at,) = (n for n, label in enumerate(self.target.indexed) if isinstance(label, int))
             shape = [-1 if n == at else 1 for n in range(total.ndim)]
             total = jnp.where(live.reshape(shape), total, np.zeros((), total.dtype))
-        axes = self.target.axes
-        found = jnp.transpose(total, [axes.index(n) for n in range(len(axes))])
+        found = jnp.transpose(total, np.argsort(self.target.axes))
+        found = _on_diagonals(found, _labels(self.spec.result), self.target.dense)
         if is_complex(found.dtype) and not is_complex(self.dtype):  # the cotangent of a real factor
             found = found.real
         return found.astype(self.dtype).reshape(self.spec.shape(self.spec.result))
@@ -443,7 +467,7 @@ def sum_of(
     factors = tuple(_factor(x, term, spec, sparse) for x, term in zip(arrays, spec.factors, strict=True))
     used = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
     named = [v for v, _ in spec.sizes if v not in sparse and v in used]
-    target = AxisOrder.of(spec.result, sparse)
+    target = AxisOrder.of(spec.result, sparse).distinct
     return Sum(spec, factors, target, spec.dtype_of(arrays), tuple(named), in_order, may_be_long, machine)
 
 
@@ -452,7 +476,7 @@ def _factor(x: Any, term: ArrayAccess, spec: Spec, sparse: frozenset[IndexVar]) 
     x = jnp.transpose(unflattened(x, term, spec), layout.axes)
     if len(set(layout.dense)) < len(layout.dense):  # a diagonal
         letters, outer = {v: n for n, v in enumerate(layout.dense)}, len(layout.indexed)
-        kept, front = tuple(dict.fromkeys(layout.dense)), [100 + n for n in range(outer)]
-        x = jnp.einsum(x, [*front, *(letters[v] for v in layout.dense)], [*front, *(letters[v] for v in kept)])
-        layout = AxisOrder(layout.indexed, kept, layout.axes)
+        front, kept = [100 + n for n in range(outer)], layout.distinct
+        x = jnp.einsum(x, [*front, *(letters[v] for v in layout.dense)], [*front, *(letters[v] for v in kept.dense)])
+        layout = kept
     return Factor(x, layout)
