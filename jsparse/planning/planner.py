@@ -289,7 +289,8 @@ class _Planner:
         if key in self.made:
             return self.made[key]
         output = resolve_output(self.text, [taken], "dense" if step.is_dense else None, None)
-        if output is None and not step.is_dense:
+        stores_all = output is None or (isinstance(output, PatternRef) and output.core is None)
+        if stores_all and not step.is_dense:  # the result may store fewer entries than an operand of dense levels
             output = NEW_PATTERN
         made = self.compute([self._of_dtype(taken, dtype)], output, None, is_step=True)
         self.made[key] = made

@@ -32,3 +32,16 @@ def test_many_factors_on_one_pattern_need_no_steps():
     product = np.prod(dense, axis=0)
     out = jsparse.einsum(",".join(["ij"] * 9) + "->ij", *map(jsparse.asarray, dense))
     np.testing.assert_array_equal(out.todense(), product)
+
+
+@pytest.mark.parametrize("density", [0.05, 0.1, 0.2])
+def test_steps_with_dense_levels_store_no_more_than_is_reached(density):
+    """The step B[d] * C[b, d, g] has few entries, though B stores every element, in a dense level."""
+    rng = np.random.default_rng(0)
+    a, b, d = (rng.integers(1, 5, shape) for shape in ((33, 5), 17, 17))
+    c = np.where(rng.random((5, 17, 9)) < density, 7, 0)
+    operands = a, jsparse.asarray(b, format="dense"), jsparse.asarray(c), d
+    found = jsparse.einsum("ib,d,bdg,d->dib", *operands, out_format="csf", semiring="or_and")
+    products = a[None, :, :, None] & b[:, None, None, None] & c.transpose(1, 0, 2)[:, None] & d[:, None, None, None]
+    np.testing.assert_array_equal(found.todense(), np.bitwise_or.reduce(products, axis=3))
+    assert found.nse == 33 * np.count_nonzero(c.any(axis=2))
