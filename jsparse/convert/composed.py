@@ -8,9 +8,10 @@ pattern and of the blocks, and on to the slots. So conversions are linear, and t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
@@ -41,6 +42,11 @@ class Conversion:
     place: Pattern | Composition
     steps: Steps
 
+    @property
+    def cost(self) -> float:
+        """The estimated cost, in multiply-adds: one for each value that a step moves."""
+        return float(sum(max(relayout.source.nse, relayout.target.nse) for relayout, _ in self.steps))
+
     def move(self, values: jax.Array) -> jax.Array:
         """Move the values."""
         for relayout, inverse in self.steps:
@@ -58,19 +64,52 @@ def to_composed(tensor: SparseTensor, format: ComposedFormat) -> ComposedTensor:
             f"Expected a tensor with a static pattern, to convert it to {format.name}, but {tensor!r} is dynamic. "
             "Convert it outside jit: A.static()."
         )
-    conversion = _to_slots(tensor.pattern, format)
+    conversion = to_slots(tensor.pattern, format)
     assert isinstance(conversion.place, Composition)
     return ComposedTensor._unchecked(conversion.move(tensor.values), conversion.place)
 
 
 def to_plain(tensor: ComposedTensor) -> SparseTensor:
     """Convert a composed tensor to csr, dcsr or csf. Fill stays, padding is dropped."""
-    if tensor.is_dynamic or len(tensor.pattern.parts) > 1:
-        raise NotYetSupportedError(f"Expected one part with a static pattern, but got {tensor!r}.")
+    pattern = plain_pattern(tensor.pattern)
     check_values(tensor, f"a tensor in {tensor.format.name}")
-    conversion = _from_slots(tensor.pattern)
-    assert isinstance(conversion.place, Pattern)
-    return SparseTensor._unchecked(conversion.move(tensor.values), conversion.place)
+    return SparseTensor._unchecked(from_slots(tensor.pattern).move(tensor.values), pattern)
+
+
+def plain_pattern(composition: Composition) -> Pattern:
+    """The entries of a composition in csr, dcsr or csf."""
+    if composition.is_dynamic or len(composition.parts) > 1:
+        raise NotYetSupportedError(f"Expected one part with a static pattern, but got {composition!r}.")
+    place = from_slots(composition).place
+    assert isinstance(place, Pattern)
+    return place
+
+
+def is_on_composition(x: object) -> TypeGuard[ComposedTensor | Composition]:
+    """Whether an argument `out_format` is a composed tensor, or a composition."""
+    return isinstance(x, ComposedTensor | Composition)
+
+
+def plain_format(out_format: object, ndim: int) -> Pattern | Format:
+    """What an operation that makes no composed tensors takes in place of a composed `out_format`."""
+    if is_on_composition(out_format):
+        return plain_pattern(out_format if isinstance(out_format, Composition) else out_format.pattern)
+    return default_format(ndim)
+
+
+def in_composed_format(tensor: SparseTensor, out_format: object) -> SparseTensor:
+    """Convert the result in `plain_format(out_format)` to `out_format`."""
+    if isinstance(out_format, str | ComposedFormat):
+        return tensor.asformat(out_format)
+    assert is_on_composition(out_format)
+    composition = out_format if isinstance(out_format, Composition) else out_format.pattern
+    return ComposedTensor._unchecked(onto_slots(composition).move(tensor.values), composition)
+
+
+def onto_slots(composition: Composition) -> Conversion:
+    """How values move from the plain pattern of `from_slots` to the composition. Padding becomes 0."""
+    steps = from_slots(composition).steps
+    return Conversion(composition, tuple((relayout, not inverse) for relayout, inverse in reversed(steps)))
 
 
 def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
@@ -81,20 +120,43 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
     tensor = ComposedTensor(values, self.pattern)
     if not any(part.has_slots or part.format.blocks.is_ragged(self.shape) for part in self.pattern.parts):
         return tensor
-    kept = _from_slots(self.pattern)
-    moved = kept.move(tensor.values)
-    for relayout, inverse in reversed(kept.steps):
-        moved = permute_values(moved, relayout, not inverse)
+    moved = onto_slots(self.pattern).move(from_slots(self.pattern).move(tensor.values))
     return ComposedTensor._unchecked(moved, self.pattern)
 
 
 def to_coords(self: ComposedTensor) -> tuple[np.ndarray, jax.Array]:
     """The coordinates and the values of the entries and of the fill of blocks, in row-major order."""
-    return to_plain(self).to_coords()
+    found: tuple[np.ndarray, jax.Array] = to_plain(self).to_coords()
+    return found
+
+
+def without_padding(values: jax.Array, part: Part, shape: tuple[int, ...]) -> jax.Array:
+    """Put 0 wherever blocks at the end of a part exceed the shape. The values have the shape (nse,)."""
+    if not part.format.blocks.is_ragged(shape):
+        return values
+    assert isinstance(part.pattern, Pattern)
+    slots, is_inside = _at_end(part.format, part.pattern, part.inner, shape)
+    blocks = jnp.reshape(values, (part.slots, *part.inner))
+    kept = jnp.where(is_inside, blocks[slots], np.zeros((), values.dtype))
+    return jnp.reshape(blocks.at[slots].set(kept, unique_indices=True), -1)
 
 
 @remembered(maxsize=256)
-def _to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion:
+def _at_end(
+    format: ComposedFormat, outer: Pattern, inner: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slots that exceed the shape, and whether each of their values lies within it."""
+    rows = outer.rows()
+    is_inside = within(format, rows, inner, shape)
+    entries = np.flatnonzero(~is_inside.all(axis=tuple(range(1, is_inside.ndim))))
+    has_slots = outer.ndim > len(format.blocks.outer)
+    slots = rows[-1][entries] if has_slots else entries.astype(outer.index_dtype)
+    return slots, is_inside[entries]
+
+
+@remembered(maxsize=256)
+def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion:
+    """How values move from a plain pattern to a composed format."""
     split = _in_digits(pattern, format.blocks)
     to_levels = relayout_to(split, digit_format(format.blocks.levels))
     core, inner = core_of(to_levels.target), to_levels.target.shape[len(format.blocks.outer) :]
@@ -114,13 +176,10 @@ def _to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion:
 
 
 @remembered(maxsize=256)
-def _from_slots(composition: Composition) -> Conversion:
+def from_slots(composition: Composition) -> Conversion:
+    """How values move from a composition to csr, dcsr or csf. Padding is dropped."""
     (part,) = composition.parts
-    blocks, outer = part.format.blocks, part.pattern
-    assert isinstance(outer, Pattern)
-    core = (
-        Pattern._trusted(outer.shape[:-1], digit_format(blocks.outer), outer.arrays[:-1]) if part.has_slots else outer
-    )
+    blocks, core = part.format.blocks, part.core
     levels = core.extended(part.inner)
     ordered = _sort_levels(blocks, range(composition.ndim))
     to_digits = relayout_to(levels, _coo(ordered))

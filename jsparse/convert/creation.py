@@ -17,7 +17,7 @@ from jsparse.base import _native
 from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert import dynamic_creation
-from jsparse.convert.composed import to_plain
+from jsparse.convert.composed import plain_pattern, to_plain
 from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
 from jsparse.convert.scipy_sparse import from_scipy
 from jsparse.convert.scipy_structure import is_scipy
@@ -25,7 +25,7 @@ from jsparse.convert.sums import NUMBERS
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat, is_composed
-from jsparse.tensor.composed import ComposedTensor
+from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
 
@@ -115,14 +115,18 @@ def _check_is_dense(x: object) -> None:
         )
 
 
-def as_sparse_operand(x: Any, text: str) -> Any:
+def as_sparse_operand(x: Any, text: str, composed: bool = False) -> Any:
     """Convert a BCOO, BCSR or scipy.sparse array by `jsparse.asarray`. Return every other operand unchanged.
+
+    Composed tensors and compositions become plain ones, unless `composed` says that the caller takes them.
 
     Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, since only `jax.vmap` can map over them. In
     the message, `text` names the function that got the operand.
     """
     if type(x) is ComposedTensor:
-        return to_plain(x)
+        return x if composed else to_plain(x)
+    if type(x) is Composition:
+        return x if composed else plain_pattern(x)
     # Eager calls take this path: a tuple of types is four times as fast as a union of them, and jax.Array is slow.
     if isinstance(x, (SparseTensor, str, np.ndarray, jax.Array)) or not (is_scipy(x) or is_jax_sparse(x)):
         return x

@@ -166,6 +166,16 @@ class ComposedFormat:
         return self.blocks.ndim
 
     @property
+    def full_dims(self) -> frozenset[int]:
+        """The dimensions in which every coordinate has a position.
+
+        >>> sorted(jsparse.Format.of("bsr(2, 4)", 2).full_dims)
+        [0]
+        """
+        stored = {level.dim for level in self.blocks.levels if not level.kind.is_full}
+        return frozenset(range(self.ndim)) - stored
+
+    @property
     def name(self) -> str:
         """The name with its arguments, such as "bsr(2, 4)", or the notation of the levels.
 

@@ -109,7 +109,7 @@ def einsum(
         raise TypeError("jsparse.einsum takes dtype= or preferred_element_type=, which are the same, but got both.")
     preferred_element_type = preferred_element_type if dtype is None else dtype
     nse = checked_nse(nse, shown)
-    given: list[Any] = [as_sparse_operand(x, shown) for x in (subscripts, *operands)]
+    given: list[Any] = [as_sparse_operand(x, shown, composed=True) for x in (subscripts, *operands)]
     dense = out_format is None and not any(map(is_sparse, given))
     if not (dense or isinstance(subscripts, str)):
         given = _with_text(given)

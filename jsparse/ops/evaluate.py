@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache, reduce
 from operator import index
@@ -17,6 +17,7 @@ from jsparse.base.arrays import Array
 from jsparse.base.limits import checked_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
+from jsparse.convert.composed import in_composed_format, is_on_composition, plain_format
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import (
     FormatError,
@@ -27,6 +28,7 @@ from jsparse.errors import (
     represented,
     shortened,
 )
+from jsparse.formats.composed import is_composed
 from jsparse.formats.validate import LARGEST_SIZE
 from jsparse.notation.ellipsis import letters_of
 from jsparse.notation.evaluate import parse_statement
@@ -106,8 +108,12 @@ def evaluate(
     shown = f"'{shortened(text)}'"
     schedules = as_schedules(schedule, shown)
     nse = checked_nse(nse, shown)
-    tensors = {name: as_sparse_operand(x, shown) for name, x in tensors.items()}
-    statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    statement, ring, tensors = _checked(text, tensors, semiring, shape, out_format)
+    if not _takes_composed(statement, ring, tensors) and (is_composed(out_format) or is_on_composition(out_format)):
+        options = {"semiring": semiring, "shape": shape, "nse": nse, "preferred_element_type": preferred_element_type}
+        plain = plain_format(out_format, len(statement.target.indices))
+        found: Any = evaluate(text, out_format=plain, **options, **tensors)  # type: ignore[arg-type]
+        return in_composed_format(found, out_format)
     preferred = preferred_dtype(f"'{text}'", preferred_element_type)
     if not ring.is_linear and len(statement.terms) > 1:
         _check_one_kernel(text, schedules)
@@ -121,9 +127,9 @@ def evaluate(
     _check_format(text, statement, before, out_format)
     if statement.operator == "=":
         check_distinct(text, rewritten)
-    plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
+    linear, operands, ring = _by_semiring(text, rewritten, tensors, ring)
     result_shape = _target_shape(text, before, shape)
-    out = plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape, schedules).run()
+    out = plan_statement(text, linear, operands, out_format, nse, preferred, ring, result_shape, schedules).run()
     return out if before is None else _combined_with(text, rewritten, operands, before, out)
 
 
@@ -247,8 +253,7 @@ def planned_sum(
     The statement must not have calls.
     """
     nse = checked_nse(nse, f"'{shortened(text)}'")
-    tensors = {name: as_sparse_operand(x, f"'{shortened(text)}'") for name, x in tensors.items()}
-    statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    statement, ring, tensors = _checked(text, tensors, semiring, shape, out_format)
     if not ring.is_linear and len(statement.terms) > 1:
         raise NotYetSupportedError(
             f"Expected one product by {ring}, which is one kernel, but '{shortened(text)}' has several terms, each "
@@ -288,8 +293,11 @@ def _check_one_kernel(text: str, schedules: Schedules) -> None:
 
 def _checked(
     text: str, tensors: dict[str, Any], semiring: str | Semiring, shape: Sequence[int] | None, out_format: OutFormat
-) -> tuple[Statement, Semiring]:
-    """Parse a statement. Check that its tensors are given, and that only plus_times has functions and numbers."""
+) -> tuple[Statement, Semiring, dict[str, Any]]:
+    """Parse a statement, and convert its tensors to types that planning takes.
+
+    Check that its tensors are given, and that only plus_times has functions and numbers.
+    """
     statement, ring = parsed(text), semiring_named(semiring, text)
     if shape is None and statement.target.tensor not in tensors and not is_sparse(out_format):
         statement = parsed(text, sized=False)
@@ -309,7 +317,20 @@ def _checked(
             f"'{statement.operator}'. Leave semiring= out, or write '='."
         )
     _check_names(text, statement, tensors)
-    return statement, ring
+    composed = _takes_composed(statement, ring, tensors)
+    return statement, ring, {n: as_sparse_operand(x, f"'{shortened(text)}'", composed) for n, x in tensors.items()}
+
+
+def _takes_composed(statement: Statement, ring: Semiring, tensors: Collection[str]) -> bool:
+    """Whether a statement takes composed tensors as they are: a sum of products of tensors."""
+    return (
+        statement.operator == "="
+        and not statement.calls
+        and not statement.target.nested()
+        and statement.target.tensor not in tensors
+        and (ring.is_linear or len(statement.terms) == 1)
+        and all(factor.tensor in tensors and not factor.nested() for factor in statement.read())
+    )
 
 
 def _by_semiring(

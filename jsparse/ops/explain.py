@@ -85,7 +85,7 @@ def explain(
     schedules = as_schedules(schedule, "explain")
     preferred = preferred_dtype("explain", preferred_element_type)
     nse = checked_nse(nse, "explain")
-    subscripts, *rest = (as_sparse_operand(x, "explain") for x in (subscripts, *operands))
+    subscripts, *rest = (as_sparse_operand(x, "explain", composed=True) for x in (subscripts, *operands))
     operands = tuple(rest)
     if not isinstance(subscripts, str) and (tensors or not operands):
         raise SubscriptError(

@@ -146,7 +146,36 @@ METHODS: dict[str, Find] = {
 OF_COMPOSED: dict[str, Find] = {
     "with_values": _at("convert.composed.with_values"),
     "to_coords": _at("convert.composed.to_coords"),
-    **{name: METHODS[name] for name in ("asformat", "from_coords", "prune", "__array_function__", "__str__")},
+    **{
+        name: METHODS[name]
+        for name in (
+            "asformat",
+            "from_coords",
+            "todense",
+            "toarray",
+            "prune",
+            "map",
+            "sum",
+            "dot",
+            "multiply",
+            "conj",
+            "__matmul__",
+            "__rmatmul__",
+            "__mul__",
+            "__rmul__",
+            "__truediv__",
+            "__rtruediv__",
+            "__add__",
+            "__radd__",
+            "__sub__",
+            "__rsub__",
+            "__neg__",
+            "__pos__",
+            "__abs__",
+            "__array_function__",
+            "__str__",
+        )
+    },
 }
 """The methods that have a rule for composed tensors. All others act on the tensor in csr, or csf."""
 

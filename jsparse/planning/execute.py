@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from math import prod
 from operator import add, mul
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from jsparse._compat import same_varying
 from jsparse.base.limits import MOST_COUNTED, check_bytes
 from jsparse.compiler.dtypes import as_dtype
 from jsparse.compiler.semiring import Semiring
+from jsparse.convert.composed import Conversion, without_padding
 from jsparse.convert.dynamic_creation import converted_pattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
@@ -29,14 +30,21 @@ from jsparse.notation import IndexVar
 from jsparse.planning.dtypes import converted
 from jsparse.planning.plan import (
     AssembledPattern,
+    Compose,
     Convert,
     DenseOutput,
     EntryCoordinates,
     EntryValues,
+    Instruction,
+    JoinAxes,
+    MoveValues,
     Ones,
     OnLevels,
     OnPattern,
+    PartPattern,
+    PartValues,
     ProgramPlan,
+    SplitAxes,
     SumOfProducts,
 )
 from jsparse.planning.signature import BarePattern, IndexRelation, pattern_of
@@ -44,9 +52,13 @@ from jsparse.planning.term import Term, subscripts_of
 from jsparse.primitives.einsum import einsum_p, with_checkpoint_name
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
+from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array, dense_levels
+
+Values: TypeAlias = Sequence[Any]
+"""The values of a plan: the operands, then the results of instructions."""
 
 _SPARSE = "Make an operand sparse (jsparse.asarray): the loops then visit its stored entries only."
 _MULTIPLY = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
@@ -60,19 +72,83 @@ def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> A
     """
     values = list(operands)
     for instruction in plan.instructions:
-        if isinstance(instruction, Convert):
-            values.append(in_format(values[instruction.value], instruction.format))
-        elif isinstance(instruction, OnLevels):
-            values.append(_on_levels(values[instruction.value], instruction.pattern))
-        elif isinstance(instruction, Ones):
-            values.append(jnp.full(instruction.shape, instruction.one, instruction.dtype))
-        elif isinstance(instruction, EntryValues):
-            values.append(values[instruction.value].values)
-        elif isinstance(instruction, EntryCoordinates):
-            values.append(IndexRelation(instruction.pattern))
-        else:
-            values.append(_sum(instruction, values, out_format))
+        values.append(_result(instruction, values, out_format))
     return values[-1]
+
+
+def _result(instruction: Instruction, values: Values, out_format: object) -> Any:
+    """Execute an instruction."""
+    match instruction:
+        case SumOfProducts():
+            return _sum(instruction, values, out_format)
+        case Convert(value, format):
+            return in_format(values[value], format)
+        case OnLevels(value, pattern):
+            return _on_levels(values[value], pattern)
+        case Ones(shape, one, dtype):
+            return jnp.full(shape, one, dtype)
+        case EntryValues(value):
+            return values[value].values
+        case EntryCoordinates(pattern):
+            return IndexRelation(pattern)
+        case PartValues(value):
+            return _part_values(instruction, values[value])
+        case PartPattern(value, number, pattern):
+            given = out_format if value is None else values[value]
+            return BarePattern(_outer(pattern_of(given).parts[number].pattern, pattern))
+        case SplitAxes(value, padded, shape):
+            x = values[value]
+            more = [(0, size - own) for size, own in zip(padded, x.shape, strict=True)]
+            return jax.lax.reshape(jnp.pad(x, more) if padded != x.shape else x, shape)
+        case JoinAxes(value, padded, shape):
+            x = jax.lax.reshape(values[value], padded)
+            return x[tuple(slice(size) for size in shape)] if padded != shape else x
+        case MoveValues(value, conversion):
+            return _moved(values[value], conversion)
+        case Compose():
+            return _composed(instruction, values, out_format)
+
+
+def _part_values(instruction: PartValues, x: ComposedTensor) -> SparseTensor | jax.Array:
+    """The values of a part of a composed tensor. Values of padding are 0, whatever the tensor has there."""
+    parts = x.pattern.parts
+    first, part = sum(other.nse for other in parts[: instruction.number]), parts[instruction.number]
+    values = x.values if len(parts) == 1 else x.values[first : first + part.nse]
+    values = without_padding(values, part, x.shape)
+    if instruction.pattern is None:
+        return jnp.reshape(values, instruction.shape)
+    tensor: SparseTensor = SparseTensor._unchecked(values, _outer(part.pattern, instruction.pattern))
+    return tensor
+
+
+def _outer(given: object, pattern: Pattern | DynamicType) -> Pattern | DynamicPattern:
+    """The static pattern of a plan, or the dynamic pattern `given` with the type of the plan."""
+    if isinstance(pattern, Pattern):
+        return pattern
+    assert isinstance(given, DynamicPattern)
+    return given.retyped(pattern)
+
+
+def _moved(x: SparseTensor | BarePattern, conversion: Conversion) -> SparseTensor | BarePattern:
+    """Move the values of a tensor to another place."""
+    place = conversion.place
+    if isinstance(x, BarePattern):
+        return BarePattern(place)
+    values = conversion.move(x.values)
+    if isinstance(place, Pattern):
+        tensor: SparseTensor = SparseTensor._unchecked(values, place)
+        return tensor
+    return ComposedTensor._unchecked(values, place)
+
+
+def _composed(work: Compose, values: Values, out_format: object) -> ComposedTensor:
+    """Make a composed tensor from the values of its parts."""
+    on = work.composition
+    if on.is_dynamic:
+        on = pattern_of(out_format if work.source is None else values[work.source])
+    taken = [values[n].values if isinstance(values[n], SparseTensor) else values[n].reshape(-1) for n in work.values]
+    kept = [without_padding(x, part, on.shape) for x, part in zip(taken, on.parts, strict=True)]
+    return ComposedTensor._unchecked(kept[0] if len(kept) == 1 else jnp.concatenate(kept), on)
 
 
 def in_format(x: SparseTensor | BarePattern, format: Format) -> SparseTensor | BarePattern:
@@ -104,7 +180,7 @@ def _on_levels(x: Any, pattern: Pattern) -> SparseTensor | BarePattern:
     return made
 
 
-def _sum(work: SumOfProducts, values: Sequence[Any], out_format: object) -> Any:
+def _sum(work: SumOfProducts, values: Values, out_format: object) -> Any:
     output = work.output
     if isinstance(output, DenseOutput):
         array = _total(work, values, None)
@@ -121,12 +197,12 @@ def _sum(work: SumOfProducts, values: Sequence[Any], out_format: object) -> Any:
     return _wrapped(_total(work, values, on), output.pattern, on)
 
 
-def _total(work: SumOfProducts, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
+def _total(work: SumOfProducts, values: Values, on: DynamicPattern | None) -> jax.Array:
     """Add all terms. Returns a dense array, or the values on the result's pattern (`on`, if the pattern is dynamic)."""
     return cast(jax.Array, converted(reduce(add, (_scaled(term, values, on) for term in work.terms)), work.dtype))
 
 
-def _existing(output: OnPattern, values: Sequence[Any], out_format: object) -> DynamicPattern | None:
+def _existing(output: OnPattern, values: Values, out_format: object) -> DynamicPattern | None:
     """Find the existing dynamic pattern of the result; None if the result's pattern is static."""
     if isinstance(output.pattern, Pattern):
         return None
@@ -137,7 +213,7 @@ def _existing(output: OnPattern, values: Sequence[Any], out_format: object) -> D
 
 
 def _assembled_with_values(
-    work: SumOfProducts, output: AssembledPattern, entries: Entries, values: Sequence[Any]
+    work: SumOfProducts, output: AssembledPattern, entries: Entries, values: Values
 ) -> SparseTensor:
     """Compute a sparse result, with one kernel that finds the pattern and the values together."""
     factors = [x for term in work.terms for x in factors_of(term, values)]
@@ -156,7 +232,7 @@ def _assembled_with_values(
     return result
 
 
-def _scaled(term: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
+def _scaled(term: Term, values: Values, on: DynamicPattern | None) -> jax.Array:
     """Compute a term (a product times a coefficient). Returns a dense array, or values on the result's pattern."""
     out = _product(term, values, on)
     if term.coefficient in (1, -1):
@@ -168,7 +244,7 @@ def _scaled(term: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax
     return cast(jax.Array, compiled(mul, on.retyped(term.result), out, number))
 
 
-def _product(work: Term, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
+def _product(work: Term, values: Values, on: DynamicPattern | None) -> jax.Array:
     """Compute a product. Returns a dense array, or the values on the result's pattern (`on`, if it is dynamic).
 
     The product is NaN if a dynamic pattern overflowed.
@@ -188,7 +264,7 @@ def _product(work: Term, values: Sequence[Any], on: DynamicPattern | None) -> ja
     return out
 
 
-def factors_of(work: Term, values: Sequence[Any]) -> list[Any]:
+def factors_of(work: Term, values: Values) -> list[Any]:
     """The factors that have values. They are prereduced, and have the dtypes that the primitive expects."""
     operands = (values[n] for n in work.values)
     return [_factor(work, x, n) for n, x in enumerate(operands) if not isinstance(x, BarePattern)]

@@ -32,7 +32,7 @@ from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.notation import IndexVar
-from jsparse.planning.signature import NEW_PATTERN, NewPattern, OutputRequest, PatternRef
+from jsparse.planning.signature import NEW_PATTERN, CompositionRef, NewPattern, OutputRequest, PatternRef
 from jsparse.planning.term import Term, WalkKey
 from jsparse.primitives.assembly import OutputPattern, assemble_coordinates, assembly_order, plan_assembly
 from jsparse.primitives.entries import assemble_arrays
@@ -56,6 +56,7 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
         return out
     if out is NEW_PATTERN:
         return NEW_PATTERN
+    assert not isinstance(out, CompositionRef)
     format = None if out is None else Format.plain(out, len(products[0].kept))
     if format is not None and format.is_dense:
         return None
@@ -82,6 +83,8 @@ def _inferred(products: Sequence[Term]) -> Stored:
 def _of_product(product: Term) -> Stored:
     kept = set(product.kept)
     sparse = [n for n, x in enumerate(product.operands) if x.stored is not None and not x.is_relation]
+    if not is_sparse_by_rule(product.kept, [product.indices[n] for n in sparse]):
+        return None
     complete = [n for n in sparse if set(product.indices[n]) <= kept]
     complete.sort(key=lambda n: product.operands[n].core is None)
     if complete:
@@ -90,10 +93,14 @@ def _of_product(product: Term) -> Stored:
         alone = len(product.walks) <= 1 and not any(_stores_nothing(product, n) for n in others)
         is_found = not kept or (alone and not diagonal)  # a result of rank 0 stores its one element in any case
         return product.extended(complete[0]) if is_found else NEW_PATTERN
-    carried = {v for n in sparse for v in product.indices[n]}
-    if len(kept) < 2 or not kept <= carried:
-        return None
     return NEW_PATTERN if product.walks else _all_dense(product)
+
+
+def is_sparse_by_rule(kept: Sequence[IndexVar], sparse: Sequence[Sequence[IndexVar]]) -> bool:
+    """Whether a product has a sparse result by rule (a) or (b). `sparse` has the indices of each sparse operand."""
+    if any(set(indices) <= set(kept) for indices in sparse):
+        return True
+    return len(set(kept)) >= 2 and set(kept) <= {v for indices in sparse for v in indices}
 
 
 def _stores_nothing(product: Term, operand_index: int) -> bool:

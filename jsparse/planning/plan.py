@@ -16,6 +16,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule import Schedule
+from jsparse.convert.composed import Conversion
 from jsparse.errors import ScheduleError, represented
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Access
@@ -24,6 +25,7 @@ from jsparse.planning.term import Term
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.execute import make_plan
 from jsparse.settings import config
+from jsparse.tensor.composed import Composition
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,112 @@ class SumOfProducts:
     dtype: np.dtype
 
 
-Instruction: TypeAlias = Convert | OnLevels | Ones | EntryValues | EntryCoordinates | SumOfProducts
+@dataclass(frozen=True, slots=True)
+class PartValues:
+    """The values of a part of a composed operand, as a tensor on its outer pattern, or as a dense array of its slots.
+
+    Attributes:
+        value: the number of the operand.
+        number: the number of the part.
+        pattern: the static pattern of the tensor, or the type of the dynamic one; None for a dense array.
+        shape: the shape of the dense array.
+    """
+
+    value: int
+    number: int
+    pattern: Pattern | DynamicType | None
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartPattern:
+    """The outer pattern of a part of a composed operand, as a bare pattern.
+
+    Attributes:
+        value: the number of the operand. None for the composition that is `out_format`.
+        number: the number of the part.
+        pattern: the static pattern, or the type of the dynamic one.
+    """
+
+    value: int | None
+    number: int
+    pattern: Pattern | DynamicType
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAxes:
+    """A dense array whose axes are split into digits. It is filled up with zeros to `padded` before.
+
+    Attributes:
+        value: the number of the array.
+        padded: its shape after zeros were added at the end of each axis.
+        shape: the shape of the result.
+    """
+
+    value: int
+    padded: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAxes:
+    """A dense array whose axes of digits are joined: the inverse of `SplitAxes`.
+
+    Attributes:
+        value: the number of the array.
+        padded: its shape after axes are joined.
+        shape: the shape of the result, without what was filled up.
+    """
+
+    value: int
+    padded: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MoveValues:
+    """The conversion of a composed operand to a plain tensor, or of a result to a composed format.
+
+    Attributes:
+        value: the number of the value.
+        conversion: how the values move.
+        reason: why, for `explain`.
+    """
+
+    value: int
+    conversion: Conversion
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compose:
+    """A composed tensor, whose parts have these values.
+
+    Attributes:
+        values: the number of each part's values: a tensor on the outer pattern, or an array of slots.
+        composition: the composition, with the types of dynamic patterns.
+        source: the number of an operand that has the arrays of these. None if `out_format` has them.
+    """
+
+    values: tuple[int, ...]
+    composition: Composition
+    source: int | None
+
+
+Instruction: TypeAlias = (
+    Convert
+    | OnLevels
+    | Ones
+    | EntryValues
+    | EntryCoordinates
+    | SumOfProducts
+    | PartValues
+    | PartPattern
+    | SplitAxes
+    | JoinAxes
+    | MoveValues
+    | Compose
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +301,12 @@ def as_schedules(schedule: Any, shown: str) -> Schedules:
 
 
 def scheduled(plan: ProgramPlan, schedules: Schedules) -> ProgramPlan:
-    """Attach schedules to the last instruction of a plan.
+    """Attach schedules to the last sum of a plan.
 
     Raises ScheduleError if the numbers of kernels and schedules differ, or if a step is illegal.
     """
-    *before, last = plan.instructions
-    assert isinstance(last, SumOfProducts)
+    at = max(n for n, x in enumerate(plan.instructions) if isinstance(x, SumOfProducts))
+    before, last, after = plan.instructions[:at], plan.result, plan.instructions[at + 1 :]
     output = last.output
     if isinstance(output, AssembledPattern) and output.entries is not None:
         (schedule,) = _of_kernels(plan.text, schedules, 1)
@@ -207,10 +314,10 @@ def scheduled(plan: ProgramPlan, schedules: Schedules) -> ProgramPlan:
         assert output.entries is not None
         dtypes = [term.kernel_dtypes for term in last.terms]
         entries_plan(output.entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
-        return replace(plan, instructions=(*before, replace(last, output=output)))
+        return replace(plan, instructions=(*before, replace(last, output=output), *after))
     found = _of_kernels(plan.text, schedules, len(last.terms))
     terms = (_with(plan.text, term, one) for term, one in zip(last.terms, found, strict=True))
-    return replace(plan, instructions=(*before, replace(last, terms=tuple(terms))))
+    return replace(plan, instructions=(*before, replace(last, terms=tuple(terms)), *after))
 
 
 def _of_kernels(text: str, schedules: Schedules, kernels: int) -> Schedules:

@@ -27,6 +27,7 @@ from jsparse.base.memo import Memo, remembered
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import FormatError, shortened
 from jsparse.formats import Format, Pattern
+from jsparse.formats.composed import ComposedFormat
 from jsparse.notation import Access, parse_einsum
 from jsparse.notation.statement import Product, Statement
 from jsparse.planning.execute import execute
@@ -36,6 +37,7 @@ from jsparse.planning.planner import plan
 from jsparse.planning.rewrites import ONE
 from jsparse.planning.signature import (
     BarePattern,
+    CompositionRef,
     IndexRelation,
     OutFormat,
     OutputRequest,
@@ -46,6 +48,7 @@ from jsparse.planning.signature import (
     stored_on,
 )
 from jsparse.settings import config, logged
+from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import Name, check_pattern, with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -81,7 +84,7 @@ Operands = dict[str, Description]
 def log_planned(text: str, names: Sequence[str], operands: Sequence[Signature], request: Request) -> None:
     """Log the operands of a planned statement: as a warning if they are new, as information if JAX traces it again."""
     found = {name: _described(x) for name, x in zip(names, operands, strict=True)}
-    if isinstance(request.output, PatternRef):
+    if isinstance(request.output, PatternRef | CompositionRef):
         found["out_format"] = _stored(request.output, None)
     known = _history(text, tuple(found))
     if found not in known:
@@ -100,14 +103,15 @@ def _history(text: str, names: tuple[str, ...]) -> deque[Operands]:
 
 
 def _described(x: Signature) -> Description:
-    if x.stored is None:
+    on = x.composed or x.stored
+    if on is None:
         return Description(x.shape, x.dtype.name, "dense")
-    return _stored(x.stored, None if x.is_bare else x.dtype.name)
+    return _stored(on, None if x.is_bare else x.dtype.name)
 
 
-def _stored(on: PatternRef, dtype: str | None) -> Description:
+def _stored(on: PatternRef | CompositionRef, dtype: str | None) -> Description:
     pattern = on.pattern
-    if isinstance(pattern, Pattern):
+    if isinstance(pattern, Pattern) or (isinstance(pattern, Composition) and not pattern.is_dynamic):
         return Description(pattern.shape, dtype, pattern.format.name, pattern.nse, pattern.digest[:6])
     return Description(pattern.shape, dtype, f"dynamic {pattern.format.name}", pattern.nse)
 
@@ -160,7 +164,7 @@ def as_operand(x: Any, name: Name, subscripts: str) -> Operand:
     """
     if isinstance(x, SparseTensor):
         return with_sound_leaves(x, name)
-    if isinstance(x, (Pattern, DynamicPattern)):
+    if isinstance(x, (Pattern, DynamicPattern, Composition)):
         bare = BarePattern(x)
         check_pattern(bare, name)
         return bare
@@ -177,12 +181,12 @@ def signatures(
 
     Raises FormatError if `out_format` is no format.
     """
-    if isinstance(out_format, (SparseTensor, DynamicPattern)):
-        given = BarePattern(out_format) if isinstance(out_format, DynamicPattern) else out_format
+    if isinstance(out_format, (SparseTensor, DynamicPattern, Composition)):
+        given = out_format if isinstance(out_format, SparseTensor) else BarePattern(out_format)
         check_pattern(given, lambda: f"out_format of '{text}'")
     *stored, requested = stored_on([*operands, out_format])
     out: Any = out_format if requested is None else requested
-    if not isinstance(out, str | Format | PatternRef | None):
+    if not isinstance(out, str | Format | ComposedFormat | PatternRef | CompositionRef | None):
         raise FormatError(
             f"Expected out_format of '{text}' to be 'dense', a format, a SparseTensor, a Pattern or None, but got "
             f"{type(out).__name__}."
@@ -199,8 +203,9 @@ def _with_same(found: tuple[Signature, ...], operands: Sequence[Any]) -> tuple[S
     ]
     if len(set(arrays)) == len(arrays):
         return found
-    first: dict[tuple[int, PatternRef | None], int] = {}
-    numbers = [first.setdefault((a, x.stored), n) for n, (a, x) in enumerate(zip(arrays, found, strict=True))]
+    first: dict[tuple[int, PatternRef | CompositionRef | None], int] = {}
+    on = [x.composed or x.stored for x in found]
+    numbers = [first.setdefault(key, n) for n, key in enumerate(zip(arrays, on, strict=True))]
     return tuple(x if n == m else replace(x, same=m) for n, (m, x) in enumerate(zip(numbers, found, strict=True)))
 
 

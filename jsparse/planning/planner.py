@@ -25,6 +25,8 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
+from jsparse.planning.composed.digits import NoFormError
+from jsparse.planning.composed.programs import PlainPrograms, Program, plain_programs
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.dtypes import dtypes_of
 from jsparse.planning.output import Assembly, Stored, assembled, fused, new_format, provisional_output, resolve_output
@@ -41,12 +43,11 @@ from jsparse.planning.plan import (
     OnPattern,
     Output,
     ProgramPlan,
-    Schedules,
     SumOfProducts,
     scheduled,
 )
 from jsparse.planning.rewrites import coordinates_of, free_name, multiplies_matrices, needed_ones, next_collapse
-from jsparse.planning.signature import NEW_PATTERN, PatternRef, Request, Signature, relation_signature
+from jsparse.planning.signature import NEW_PATTERN, PatternRef, Request, Signature, bare_signature
 from jsparse.planning.term import Term, typed_terms
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
@@ -74,22 +75,42 @@ def plan(
     Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the statement, each
     other or the request, or if a result exceeds its capacity.
     """
-    terms, requested = typed_terms(text, statement, operands, request, semiring)
-    planner = _Planner(text, operands, request.schedules, request.has_kernels)
-    output = resolve_output(text, terms, requested, request.nse)
-    planner.compute([planner.with_ones(term) for term in terms], output, request.nse)
-    made = ProgramPlan(text, tuple(planner.instructions))
+    programs = plain_programs(text, statement, operands, request, semiring)
+    made = next(filter(None, (_planned(text, given, semiring) for given in programs)))
     return scheduled(made, request.schedules) if request.schedules else made
 
 
+def _planned(text: str, given: PlainPrograms, semiring: Semiring) -> ProgramPlan | None:
+    """Plan programs on plain operands. The result is None if they have no result in the form that was asked for."""
+    planner, results = _Planner(text, given), list[tuple[int, Signature]]()
+    for program in given.programs:
+        number = planner.program(program, semiring)
+        results.append((number, planner.values[number]))
+    try:
+        for instruction, signature in given.finish(results):
+            planner.add(instruction, signature)
+    except NoFormError:
+        return None
+    return ProgramPlan(text, tuple(planner.instructions))
+
+
 class _Planner:
-    def __init__(self, text: str, operands: Sequence[Signature], schedules: Schedules, has_kernels: bool) -> None:
-        self.text, self.values, self.schedules, self.has_kernels = text, list(operands), schedules, has_kernels
-        self.instructions: list[Instruction] = []
-        self.groups = count(len(operands) + 1)  # operands and `out_format` have the lower numbers
+    def __init__(self, text: str, given: PlainPrograms) -> None:
+        self.text, self.values, self.instructions = text, list(given.values), list(given.instructions)
+        request = given.programs[0].request
+        self.schedules, self.has_kernels = request.schedules, request.has_kernels
+        self.groups = count(given.groups)
         self.converted: dict[tuple[int, Format], int] = {}
         self.steps = 0
         self.made: dict[Hashable, int] = {}  # the values of steps, and of operands on collapsed levels
+
+    def program(self, program: Program, semiring: Semiring) -> int:
+        """Append the instructions of a program. Returns the number of its result."""
+        statement, numbers, request = program
+        terms, requested = typed_terms(self.text, statement, [self.values[n] for n in numbers], request, semiring)
+        terms = [replace(term, values=tuple(numbers[n] for n in term.values)) for term in terms]
+        output = resolve_output(self.text, terms, requested, request.nse)
+        return self.compute([self.with_ones(term) for term in terms], output, request.nse)
 
     def add(self, instruction: Instruction, signature: Signature) -> int:
         """Append an instruction whose result has that signature. Returns the number of its value."""
@@ -129,7 +150,8 @@ class _Planner:
         for dim, v in enumerate(term.indices[number]):
             table = coordinates_of(pattern, dim)
             accesses.append(Access(f"{access.tensor}_{v}", (entry, v)))
-            values.append(self.add(EntryCoordinates(table, access), relation_signature(table)))
+            signature = bare_signature(PatternRef(table), is_relation=True)
+            values.append(self.add(EntryCoordinates(table, access), signature))
         whole = replace(term, sizes={**term.sizes, entry: pattern.nse})
         return self._selected(whole, term.assignment.target, accesses, values, range(len(values)))
 

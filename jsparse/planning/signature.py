@@ -26,8 +26,10 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.schedule import Schedule
 from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.dynamic import core_type, extended_type, transposed_type
 from jsparse.formats.pattern import core_of
+from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.leaves import Patterned
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -45,6 +47,7 @@ class Signature:
         is_bare: whether the operand is a bare pattern, which has no values and multiplies nothing.
         is_relation: whether the operand is an index relation, a bare pattern that makes no result sparse.
         same: the number of an earlier operand that is the same array or tensor; None if there is none.
+        composed: the composition on which a composed operand is stored; None for every other operand.
     """
 
     shape: tuple[int, ...]
@@ -54,6 +57,7 @@ class Signature:
     is_bare: bool = False
     is_relation: bool = False
     same: int | None = None
+    composed: CompositionRef | None = None
 
     @property
     def core(self) -> Core | None:
@@ -97,6 +101,28 @@ class PatternRef:
         return replace(self, pattern=transposed_type(extended_type(self.pattern, sizes), axes))
 
 
+@dataclass(frozen=True)
+class CompositionRef:
+    """A reference to a composition.
+
+    Attributes:
+        static: the composition, with only the types of its dynamic patterns.
+        parts: a reference to the outer pattern of each part.
+    """
+
+    static: Composition
+    parts: tuple[PatternRef, ...]
+
+    @property
+    def pattern(self) -> Composition:
+        """The composition, as a `PatternRef` has its pattern."""
+        return self.static
+
+    def transposed(self, axes: Sequence[int]) -> CompositionRef:
+        """The logically transposed composition, over the same arrays."""
+        return replace(self, static=self.static.transposed(axes))
+
+
 @dataclass(frozen=True, slots=True)
 class Core:
     """A reference to a core, which has the levels that loops walk. The attributes are the same as in `PatternRef`."""
@@ -111,36 +137,44 @@ class Core:
         return len(self.pattern.shape)
 
 
-def stored_on(operands: Sequence[Any]) -> list[PatternRef | None]:
-    """The pattern on which each operand is stored.
+def stored_on(operands: Sequence[Any]) -> list[PatternRef | CompositionRef | None]:
+    """The pattern or composition on which each operand is stored.
 
     Dynamic patterns are grouped by the identity of their index arrays.
     """
     groups: list[DynamicPattern] = []
-    found: list[PatternRef | None] = []
+
+    def reference(pattern: Pattern | DynamicPattern | DynamicType) -> PatternRef:
+        if isinstance(pattern, Pattern):
+            return PatternRef(pattern)
+        assert isinstance(pattern, DynamicPattern)
+        group = next((n for n, other in enumerate(groups) if same_entries(pattern, other)), len(groups))
+        groups.append(pattern)
+        return PatternRef(pattern.type, group, tuple(other.type for other in pattern.derived))
+
+    found: list[PatternRef | CompositionRef | None] = []
     for pattern in map(pattern_of, operands):
-        if pattern is None:
-            found.append(None)
-        elif isinstance(pattern, Pattern):
-            found.append(PatternRef(pattern))
+        if isinstance(pattern, Composition):
+            parts = tuple(reference(part.pattern) for part in pattern.parts)
+            found.append(CompositionRef(pattern.static_part(), parts))
         else:
-            group = next((n for n, other in enumerate(groups) if same_entries(pattern, other)), len(groups))
-            groups.append(pattern)
-            found.append(PatternRef(pattern.type, group, tuple(other.type for other in pattern.derived)))
+            found.append(None if pattern is None else reference(pattern))
     return found
 
 
-def signature(x: Any, on: PatternRef | None) -> Signature:
-    """The signature of an operand: `on` is the pattern on which it is stored, or None if it is dense."""
+def signature(x: Any, on: PatternRef | CompositionRef | None) -> Signature:
+    """The signature of an operand: `on` is where it is stored, or None if it is dense."""
+    stored, composed = (None, on) if isinstance(on, CompositionRef) else (on, None)
     if isinstance(x, BarePattern):
-        return Signature(x.shape, _integer(), True, on, True, isinstance(x, IndexRelation))
+        return Signature(x.shape, _integer(), True, stored, True, isinstance(x, IndexRelation), composed=composed)
     array = x.values if isinstance(x, SparseTensor) else x
-    return Signature(tuple(x.shape), np.dtype(array.dtype), bool(getattr(array, "weak_type", False)), on)
+    weak = bool(getattr(array, "weak_type", False))
+    return Signature(tuple(x.shape), np.dtype(array.dtype), weak, stored, composed=composed)
 
 
-def relation_signature(pattern: Pattern) -> Signature:
-    """The signature of the index relation of a static pattern."""
-    return Signature(pattern.shape, _integer(), True, PatternRef(pattern), True, True)
+def bare_signature(on: PatternRef, is_relation: bool = False) -> Signature:
+    """The signature of a bare pattern, or of an index relation."""
+    return Signature(tuple(on.pattern.shape), _integer(), True, on, True, is_relation)
 
 
 def _integer() -> np.dtype:
@@ -156,10 +190,10 @@ class NewPattern(Enum):
 
 NEW_PATTERN = NewPattern.NEW_PATTERN
 
-OutFormat: TypeAlias = str | Format | SparseTensor | Pattern | DynamicPattern | None
+OutFormat: TypeAlias = str | Format | ComposedFormat | SparseTensor | Pattern | DynamicPattern | Composition | None
 """The types of the argument `out_format`."""
 
-OutputRequest: TypeAlias = str | Format | PatternRef | NewPattern | None
+OutputRequest: TypeAlias = str | Format | ComposedFormat | PatternRef | CompositionRef | NewPattern | None
 """`out_format` as part of a plan's key: tensors and patterns are replaced by their static part."""
 
 
@@ -191,7 +225,7 @@ class Request:
 class BarePattern(Patterned):
     """An operand that is a pattern without values."""
 
-    pattern: Pattern | DynamicPattern
+    pattern: Pattern | DynamicPattern | Composition  # type: ignore[assignment]
 
 
 class IndexRelation(BarePattern):
@@ -199,6 +233,8 @@ class IndexRelation(BarePattern):
 
     It is a pytree. Its leaves are the index arrays of a dynamic pattern; a static pattern has no leaves.
     """
+
+    pattern: Pattern | DynamicPattern  # no composition
 
 
 def _flatten(relation: IndexRelation) -> tuple[tuple[DynamicPattern, ...], Pattern | None]:
@@ -214,12 +250,16 @@ jax.tree_util.register_pytree_node(IndexRelation, _flatten, _unflatten)
 
 
 def is_sparse(x: Any) -> bool:
-    """Whether an argument of a caller is a SparseTensor or a pattern."""
-    return isinstance(x, (SparseTensor, Pattern, DynamicPattern))  # four times as fast as with a union of types
+    """Whether an argument of a caller is a SparseTensor, a pattern or a composition."""
+    # A tuple of types is four times as fast as a union of them.
+    return isinstance(x, (SparseTensor, Pattern, DynamicPattern, Composition))
 
 
-def pattern_of(x: Any) -> Pattern | DynamicPattern | None:
-    """Return the pattern of a tensor or a BarePattern. A pattern is returned as it is; for anything else, None."""
+def pattern_of(x: Any) -> Any:
+    """Return the pattern, or composition, of a tensor or a BarePattern.
+
+    A pattern or composition is returned as it is; for anything else, None.
+    """
     if isinstance(x, (SparseTensor, BarePattern)):
         return x.pattern
-    return x if isinstance(x, (Pattern, DynamicPattern)) else None
+    return x if isinstance(x, (Pattern, DynamicPattern, Composition)) else None

@@ -30,7 +30,7 @@ from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
 from jsparse.planning.dtypes import Dtypes, check_coefficients, check_semiring_dtype, dtypes_of
-from jsparse.planning.signature import Core, OutputRequest, PatternRef, Request, Signature
+from jsparse.planning.signature import CompositionRef, Core, OutputRequest, PatternRef, Request, Signature
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
@@ -286,24 +286,13 @@ def typed_terms(
 
     All terms have the dtypes of their sum.
 
-    The operands are the tensors of the terms, in order of appearance. If the returned request is a pattern, the pattern
-    has all dimensions of the result.
+    The operands are the tensors of the terms, in order of appearance. The returned request is that of
+    `checked_request`.
 
     Raises ShapeError if ranks or sizes do not agree, DTypeError or SemiringError if dtypes do not fit.
     """
-    names = dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors)
-    numbers = {name: n for n, name in enumerate(names)}
-    accesses = [(factor, operands[numbers[factor.tensor]]) for term in statement.terms for factor in term.factors]
-    for access, operand in accesses:
-        _check_rank(text, access, operand)
-    target, output, pattern = statement.target, request.output, None
-    shapes = [(access, operand.shape) for access, operand in accesses]
-    given_shape = None if request.shape is None else (target, request.shape)
-    if isinstance(output, PatternRef):
-        if len(output.pattern.shape) < len(target.indices):
-            output = extended_to(text, target, output, checked_sizes(text, shapes, None, given_shape))
-        pattern = target, output.pattern.shape
-    sizes = checked_sizes(text, shapes, pattern, given_shape)
+    numbers = {name: n for n, name in enumerate(factor_names(statement))}
+    target, (output, sizes) = statement.target, checked_request(text, statement, operands, request)
     values = [n if x.same is None else x.same for n, x in enumerate(operands)]
     dtypes, terms = _dtypes(text, statement, operands, request, semiring), []
     for term in statement.terms:
@@ -311,6 +300,33 @@ def typed_terms(
         assignment, given = Assignment(target, term.factors), tuple(operands[n] for n in own)
         terms.append(Term(assignment, given, sizes, tuple(values[n] for n in own), dtypes, term.coefficient, semiring))
     return terms, output
+
+
+def factor_names(statement: Statement) -> tuple[str, ...]:
+    """The names of the tensors in the terms of a statement, in order of appearance."""
+    return tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
+
+
+def checked_request(
+    text: str, statement: Statement, operands: Sequence[Signature], request: Request
+) -> tuple[OutputRequest, dict[IndexVar, int]]:
+    """Check ranks and sizes. Returns the output's request, and the size of each index variable.
+
+    If the returned request is a pattern, the pattern has all dimensions of the result. Raises ShapeError if ranks or
+    sizes do not agree.
+    """
+    numbers = {name: n for n, name in enumerate(factor_names(statement))}
+    accesses = [(factor, operands[numbers[factor.tensor]]) for term in statement.terms for factor in term.factors]
+    for access, operand in accesses:
+        _check_rank(text, access, operand)
+    target, output, pattern = statement.target, request.output, None
+    shapes = [(access, operand.shape) for access, operand in accesses]
+    given_shape = None if request.shape is None else (target, request.shape)
+    if isinstance(output, PatternRef) and len(output.pattern.shape) < len(target.indices):
+        output = extended_to(text, target, output, checked_sizes(text, shapes, None, given_shape))
+    if isinstance(output, PatternRef | CompositionRef):
+        pattern = target, output.pattern.shape
+    return output, checked_sizes(text, shapes, pattern, given_shape)
 
 
 def _dtypes(

@@ -23,7 +23,7 @@ from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.composed import ComposedFormat, Decomposed
-from jsparse.formats.format import permutation
+from jsparse.formats.format import digit_format, permutation
 from jsparse.tensor.dynamic_pattern import DigestKey, DynamicPattern
 from jsparse.tensor.pickled_arrays import packed, unpacked
 from jsparse.tensor.sparse_tensor import SparseTensor, checked_values
@@ -56,6 +56,15 @@ class Part:
     def has_slots(self) -> bool:
         """Whether the outer pattern stores the numbers of slots."""
         return len(self.pattern.shape) > len(self.format.blocks.outer)
+
+    @cached_property
+    def core(self) -> Pattern:
+        """The outer pattern without the numbers of slots. The pattern has to be static."""
+        outer = self.pattern
+        assert isinstance(outer, Pattern)
+        if not self.has_slots:
+            return outer
+        return Pattern._trusted(outer.shape[:-1], digit_format(self.format.blocks.outer), outer.arrays[:-1])
 
     def transposed(self, axes: Sequence[int]) -> Part:
         """The part of the transposed tensor, over the same arrays."""
@@ -115,6 +124,10 @@ class Composition(Owning):
         return Composition(
             tuple(self.shape[axis] for axis in axes), tuple(part.transposed(axes) for part in self.parts)
         )
+
+    def static_part(self) -> Composition:
+        """The composition with the types of dynamic patterns in their places, as pytrees hold it."""
+        return _flatten(self)[1]
 
     def arrays(self) -> list[Array]:
         """The index arrays of all parts."""

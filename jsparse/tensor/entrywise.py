@@ -73,7 +73,7 @@ def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array
     No array may be traced. If the pattern is dynamic, its pointers and the arrays have to be on the host, and its
     capacity has to be so rare that no program should be compiled for it.
     """
-    if isinstance(pattern, Pattern):
+    if not isinstance(pattern, DynamicPattern):
         return not any(isinstance(x, jax.core.Tracer) for x in arrays)
     if pattern.padding is None or np.ndim(pattern.last_pointers) != 1 or any(x.weak_type for x in arrays if x.ndim):
         return False

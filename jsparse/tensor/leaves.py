@@ -149,8 +149,13 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents
     pattern: object = tensor.pattern
     if isinstance(pattern, Pattern):
         return
+    if hasattr(pattern, "parts"):
+        for part in pattern.parts:
+            if not isinstance(part.pattern, Pattern):
+                _check_arrays(part, lambda: f"a part of {_text(name)}", lead, tangents)
+        return
     if not isinstance(pattern, DynamicPattern):
-        advice = "Convert it: A.asformat('csr')." if hasattr(pattern, "parts") else f"{_MAPPED} Map over A.values only."
+        advice = f"{_MAPPED} Map over A.values only."
         raise LeafError(
             f"Expected {_text(name)} to be a SparseTensor with a pattern, but its pattern is a "
             f"{type(pattern).__name__}. {advice}"

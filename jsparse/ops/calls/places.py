@@ -30,7 +30,7 @@ from jsparse.notation.background import dense_background
 from jsparse.notation.statement import Call
 from jsparse.ops.calls.operands import Operands, Place
 from jsparse.ops.calls.support import supports
-from jsparse.planning.signature import OutFormat, is_sparse, pattern_of, stored_on
+from jsparse.planning.signature import OutFormat, PatternRef, is_sparse, pattern_of, stored_on
 from jsparse.planning.term import extended_to
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 
@@ -158,7 +158,7 @@ class Places:
         if pattern is None or len(pattern.shape) == len(target.indices):
             return Place(_names(target), pattern)
         (on,) = stored_on([given])
-        assert on is not None
+        assert isinstance(on, PatternRef)
         found = extended_to(self.operands.text, target, on, self.operands.sizes).pattern
         if isinstance(pattern, DynamicPattern):
             assert not isinstance(found, Pattern)

@@ -78,7 +78,7 @@ def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> Spar
         )
     found = sampled("A / B", tensor, divisor)
     quotients = compiled(truediv, tensor.pattern, *((found, tensor.values) if by_tensor else (tensor.values, found)))
-    return SparseTensor._unchecked(quotients, tensor.pattern)
+    return tensor.with_values(quotients)
 
 
 def sampled(what: str, tensor: SparseTensor, array: jax.Array) -> jax.Array:

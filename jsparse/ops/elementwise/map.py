@@ -9,10 +9,12 @@ import jax
 import numpy as np
 
 from jsparse.base.arrays import jax_array
+from jsparse.convert.composed import with_values
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.ops.elementwise.broadcast import sampled
+from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.entrywise import mapped
 from jsparse.tensor.leaves import check_leaves
@@ -40,9 +42,9 @@ def map_entries(self: SparseTensor, f: Callable[..., Any], *others: TensorLike) 
     Raises ShapeError if the function is not elementwise or an array has another shape, PatternError if the tensors have
     different entries.
     """
-    operands = [as_sparse_operand(x, "A.map") for x in others]
+    operands = [as_sparse_operand(x, "A.map", composed=True) for x in others]
     values = value_operands("A.map", self, *operands)
-    return SparseTensor._unchecked(mapped(f, self.pattern, *values), result_pattern(self, *operands))
+    return on_pattern_of(self, mapped(f, self.pattern, *values), *operands)
 
 
 def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
@@ -90,6 +92,15 @@ def result_pattern(first: SparseTensor, *others: Any) -> Pattern | DynamicPatter
     return pattern.common(others) if isinstance(pattern, DynamicPattern) else pattern
 
 
+def on_pattern_of(first: SparseTensor, values: jax.Array, *others: SparseTensor) -> SparseTensor:
+    """Make a tensor that has these values on the pattern of `first`, which `others` may share. Padding becomes 0."""
+    if isinstance(first, ComposedTensor):
+        return with_values(first, values)
+    return SparseTensor._unchecked(values, result_pattern(first, *others))
+
+
 def on_one_pattern(a: SparseTensor, b: SparseTensor) -> bool:
     """Whether two tensors certainly have the same slots."""
+    if isinstance(a, ComposedTensor) or isinstance(b, ComposedTensor):
+        return bool(a.pattern == b.pattern)
     return a.format == b.format and a.shape == b.shape and same_entries(a.pattern, b.pattern)

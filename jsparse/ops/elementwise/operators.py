@@ -22,7 +22,7 @@ from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.broadcast import divided, multiplied, summed
 from jsparse.ops.elementwise.called import called
-from jsparse.ops.elementwise.map import on_one_pattern, result_pattern, value_operands
+from jsparse.ops.elementwise.map import on_one_pattern, on_pattern_of, value_operands
 from jsparse.planning.host.routes import by_kind
 from jsparse.primitives.dense import dense_of_known
 from jsparse.tensor.entrywise import compiled
@@ -192,13 +192,12 @@ def _combined(
 def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: jax.Array) -> SparseTensor:
     """Apply `function(values, *others)` to the stored values; see `tensor.entrywise`."""
     check_leaves(tensor, "an operator's operand", tangents=True)
-    return SparseTensor._unchecked(compiled(function, tensor.pattern, tensor.values, *others), tensor.pattern)
+    return on_pattern_of(tensor, compiled(function, tensor.pattern, tensor.values, *others))
 
 
 def _of_values(function: Callable[..., Any], what: str, lhs: SparseTensor, rhs: SparseTensor) -> SparseTensor:
     """Apply a function to the values of two tensors on one pattern."""
-    found = compiled(function, lhs.pattern, *value_operands(what, lhs, rhs))
-    return SparseTensor._unchecked(found, result_pattern(lhs, rhs))
+    return on_pattern_of(lhs, compiled(function, lhs.pattern, *value_operands(what, lhs, rhs)), rhs)
 
 
 def _is_zero(x: object) -> TypeGuard[complex | np.number]:
@@ -298,7 +297,7 @@ def logical_not(A: SparseTensor, /) -> Never:
 
 def as_operand(value: TensorLike) -> SparseTensor | jax.Array:
     """Convert `value` to a SparseTensor if it is sparse in any library, else to an array. Numbers stay weakly typed."""
-    value = as_sparse_operand(value, "an operator")
+    value = as_sparse_operand(value, "an operator", composed=True)
     if isinstance(value, jax.Array | SparseTensor):
         return value
     return jax_array(value, "the operands of an operator to be arrays of numbers or SparseTensors")

@@ -13,19 +13,22 @@ from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest
 from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel
 from jsparse.planning.plan import (
     AssembledPattern,
+    Compose,
     Convert,
     EntryCoordinates,
-    EntryValues,
     Instruction,
-    Ones,
+    MoveValues,
     OnLevels,
     OnPattern,
+    PartPattern,
+    PartValues,
     SumOfProducts,
 )
 from jsparse.planning.planned import Planned
@@ -122,6 +125,8 @@ def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
             yield from _of_sum(instruction, values, formats)
         elif isinstance(instruction, Convert):
             yield _of_conversion(instruction, formats[instruction.value], _access(planned, len(values)))
+        elif isinstance(instruction, MoveValues):
+            yield _of_move(instruction, formats[instruction.value], planned.names)
         # Values are only asked whether they are index relations.
         values.append(instruction if isinstance(instruction, EntryCoordinates) else None)
         formats.append(_result_format(instruction))
@@ -139,19 +144,33 @@ def _of_conversion(work: Convert, given: str, access: str) -> ExplainedKernel:
     return ExplainedKernel(title, None, formats=((access, given), (access, work.format.name)), price=work.cost)
 
 
+def _of_move(work: MoveValues, given: str, names: Sequence[str]) -> ExplainedKernel:
+    access = names[work.value] if work.value < len(names) else "the result"
+    to = work.conversion.place.format.name
+    title = f"{access} converted from {given} to {to}, since {work.reason}"
+    return ExplainedKernel(title, None, formats=((access, given), (access, to)), price=work.conversion.cost)
+
+
 def _format_of(x: Any) -> str:
     pattern = pattern_of(x)
     return "dense" if pattern is None else pattern.format.name
 
 
 def _result_format(instruction: Instruction) -> str:
-    if isinstance(instruction, Convert):
-        return instruction.format.name
-    if isinstance(instruction, Ones | EntryValues):
-        return "dense"
-    if isinstance(instruction, EntryCoordinates | OnLevels):
-        return instruction.pattern.format.name
-    output = instruction.output
+    match instruction:
+        case Convert():
+            return instruction.format.name
+        case MoveValues():
+            return instruction.conversion.place.format.name
+        case Compose():
+            return instruction.composition.format.name
+        case EntryCoordinates() | OnLevels() | PartPattern() | PartValues(pattern=Pattern() | DynamicType()):
+            assert instruction.pattern is not None
+            return instruction.pattern.format.name
+        case SumOfProducts():
+            output = instruction.output
+        case _:
+            return "dense"
     return output.pattern.format.name if isinstance(output, AssembledPattern | OnPattern) else "dense"
 
 

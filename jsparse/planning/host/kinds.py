@@ -131,7 +131,7 @@ def run_by_kind(
     on = [x.stored for x in signatures]
     on.append(request.output if isinstance(request.output, PatternRef) else None)
     stored = [x.pattern if x is not None and isinstance(x.pattern, Pattern) else None for x in on]
-    if not any(stored) or request.nse is not None or request.schedules:
+    if not any(stored) or request.nse is not None or request.schedules or any(x.composed for x in signatures):
         return None
     if any(x is not None and (p is None or p.nse > MOST_ENTRIES) for x, p in zip(on, stored, strict=True)):
         return None

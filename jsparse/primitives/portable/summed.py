@@ -121,7 +121,6 @@ class AxisOrder:
         rest = [n for n in range(len(labels)) if n not in first]
         return AxisOrder(tuple(labels[n] for n in first), tuple(str(labels[n]) for n in rest), (*first, *rest))
 
-
     @property
     def distinct(self) -> AxisOrder:
         """The order for the diagonal of axes that have one dense index variable."""
@@ -394,7 +393,8 @@ class Sum:
             (at,) = (n for n, label in enumerate(self.target.indexed) if isinstance(label, int))
             shape = [-1 if n == at else 1 for n in range(total.ndim)]
             total = jnp.where(live.reshape(shape), total, np.zeros((), total.dtype))
-        found = jnp.transpose(total, np.argsort(self.target.axes))
+        axes = self.target.axes
+        found = jnp.transpose(total, [axes.index(n) for n in sorted(axes)])
         found = _on_diagonals(found, _labels(self.spec.result), self.target.dense)
         if is_complex(found.dtype) and not is_complex(self.dtype):  # the cotangent of a real factor
             found = found.real

@@ -1,0 +1,118 @@
+"""The factors that replace the accesses to operands, and the instructions that make their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+
+from jsparse.formats import DynamicType, Pattern
+from jsparse.formats.dynamic import extended_type
+from jsparse.formats.split import Strides, split_pattern
+from jsparse.notation import Access, IndexVar
+from jsparse.planning.composed.digits import Digits, NoFormError
+from jsparse.planning.plan import Instruction, OnLevels, PartPattern, PartValues, SplitAxes
+from jsparse.planning.signature import PatternRef, Signature, bare_signature
+from jsparse.tensor.composed import Part
+
+
+class Factors:
+    """Makes factors on digits.
+
+    Attributes:
+        values: the signatures of the operands, then of the results of the instructions.
+        numbers: the number of the value of each tensor in the new statement.
+    """
+
+    def __init__(self, digits: Digits, operands: dict[str, Signature]) -> None:
+        self.digits, self.operands = digits, operands
+        self.values, self.instructions = list(operands.values()), list[Instruction]()
+        self.numbers: dict[str, int] = {}
+        self._made: dict[Instruction, int] = {}
+        self._slots = count()
+
+    def add(self, instruction: Instruction, made: Signature) -> int:
+        """Append an instruction, unless it is there already. Returns the number of its value."""
+        if instruction not in self._made:
+            self.instructions.append(instruction)
+            self.values.append(made)
+            self._made[instruction] = len(self.values) - 1
+        return self._made[instruction]
+
+    def named(self, name: str, number: int) -> str:
+        """A name for a value in the new statement."""
+        while self.numbers.setdefault(name, number) != number:
+            name += "'"
+        return name
+
+    def of(self, access: Access) -> list[tuple[Access, ...]]:
+        """The factors that replace an access: one tuple for each part of a composed operand, which are added up."""
+        x, number = self.operands[access.tensor], list(self.operands).index(access.tensor)
+        number, x = number if x.same is None else x.same, replace(x, same=None)
+        if x.composed is not None:
+            return [self._of_part(access, x, number, n) for n in range(len(x.composed.parts))]
+        names, variables = self.digits.variables(access), [str(v) for v in access.indices]
+        if names == access.indices:
+            made = number
+        elif x.stored is None:
+            shape = self.digits.shape(*variables)
+            split = SplitAxes(number, self.digits.padded(*variables), shape)
+            made = self.add(split, replace(x, shape=shape))
+        else:
+            pattern = split_levels(x.stored.pattern, [self.digits.strides[v] for v in variables], access)
+            signature = replace(x, shape=pattern.shape, stored=PatternRef(pattern))
+            made = self.add(OnLevels(number, pattern), signature)
+        return [(Access(self.named(access.tensor, made), names),)]
+
+    def _of_part(self, access: Access, x: Signature, number: int, n: int) -> tuple[Access, ...]:
+        assert x.composed is not None
+        part, on = x.composed.static.parts[n], x.composed.parts[n]
+        name = access.tensor if len(x.composed.parts) == 1 else f"{access.tensor}.{n}"
+        if x.is_bare or not part.has_slots:
+            ref, names = self.on_levels(access, part, on)
+            work = PartPattern(number, n, ref.pattern) if x.is_bare else PartValues(number, n, ref.pattern)
+            made = self.add(work, replace(x, shape=tuple(ref.pattern.shape), stored=ref, composed=None))
+            return (Access(self.named(name, made), names),)
+        slot, blocks = f"{name}.slot{next(self._slots)}", part.format.blocks
+        relation = self.relation(access, part, on, number, n, slot)
+        shape = (part.slots, *self.digits.sizes_of_levels(access, blocks.inner))
+        values = self.add(PartValues(number, n, None, shape), replace(x, shape=shape, composed=None))
+        inner = self.digits.of_levels(access, blocks.inner)
+        return Access(self.named(name, values), (slot, *inner)), relation
+
+    def on_levels(self, access: Access, part: Part, on: PatternRef) -> tuple[PatternRef, tuple[IndexVar, ...]]:
+        """The outer pattern with the levels of blocks below it, and the index variables of its dimensions."""
+        levels = part.format.blocks.levels
+        strides = self.digits.strides_of_levels(access, levels)
+        if isinstance(on.pattern, Pattern):
+            ref = PatternRef(split_levels(part.core.extended(part.inner), strides, access))
+        elif part.has_slots or any(len(own) > 1 for own in strides):
+            raise NoFormError(f"the digits of {access} are those of a dynamic pattern")
+        else:
+            ref = replace(on, pattern=extended_type(on.pattern, part.inner))
+        return ref, self.digits.of_levels(access, levels)
+
+    def relation(
+        self, access: Access, part: Part, on: PatternRef, number: int | None, n: int, slot: IndexVar
+    ) -> Access:
+        """The access to the relation from coordinates to slots.
+
+        Args:
+            on: the outer pattern.
+            number, n: the numbers of the composed value, None for `out_format`, and of its part.
+            slot: the index variable of slots.
+        """
+        outer = part.format.blocks.outer
+        strides = (*self.digits.strides_of_levels(access, outer), (1,))
+        if any(len(own) > 1 for own in strides):
+            on = PatternRef(split_levels(on.pattern, strides, access))
+        made = self.add(PartPattern(number, n, on.pattern), bare_signature(on, is_relation=True))
+        return Access(self.named(f"{access.tensor}.at", made), (*self.digits.of_levels(access, outer), slot))
+
+
+def split_levels(pattern: Pattern | DynamicType, strides: Sequence[Strides], access: Access) -> Pattern:
+    """Split the dimensions of a pattern. Raises NoFormError if that is impossible."""
+    found = split_pattern(pattern, tuple(strides)) if isinstance(pattern, Pattern) else None
+    if found is None:
+        raise NoFormError(f"the levels of {access} do not split into the digits of other operands")
+    return found

@@ -1,0 +1,223 @@
+"""The programs on plain operands for a statement on composed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain, product
+from typing import NamedTuple, cast
+
+from jsparse.base.dataclass import dataclass
+from jsparse.compiler.semiring import Semiring
+from jsparse.convert.composed import from_slots, onto_slots, plain_pattern, to_slots
+from jsparse.formats import Format, Pattern
+from jsparse.formats.composed import ComposedFormat, is_composed
+from jsparse.formats.format import default_format
+from jsparse.notation import Access
+from jsparse.notation.statement import Statement
+from jsparse.planning.composed.digits import Digits, NoFormError
+from jsparse.planning.composed.operands import Factors, split_levels
+from jsparse.planning.composed.results import (
+    Finished,
+    Results,
+    block_format,
+    composed,
+    in_digits,
+    inferred_output,
+    joined_array,
+    on_joined_pattern,
+    on_plain_pattern,
+    static_pattern,
+    unfinished,
+)
+from jsparse.planning.plan import Instruction, MoveValues, PartPattern
+from jsparse.planning.signature import (
+    CompositionRef,
+    NewPattern,
+    OutputRequest,
+    PatternRef,
+    Request,
+    Signature,
+    bare_signature,
+)
+from jsparse.planning.term import checked_request, factor_names
+from jsparse.tensor.composed import Composition
+
+
+class Program(NamedTuple):
+    """A sum of products of plain operands. `numbers` has the number of each tensor's value, in order of appearance."""
+
+    statement: Statement
+    numbers: tuple[int, ...]
+    request: Request
+
+
+@dataclass(frozen=True, eq=False)
+class PlainPrograms:
+    """Programs on plain operands: one for each part of the result.
+
+    Attributes:
+        values: the signatures of the operands, and of the results of the instructions.
+        instructions: the instructions that make plain operands.
+        finish: makes the last instructions, from the numbers and signatures of the programs' results.
+    """
+
+    values: tuple[Signature, ...]
+    instructions: tuple[Instruction, ...]
+    programs: tuple[Program, ...]
+    finish: Callable[[Results], Finished]
+
+    @property
+    def groups(self) -> int:
+        """A number above those of all groups of dynamic patterns that operands and `out_format` have."""
+        return 1 + sum(1 if x.composed is None else len(x.composed.parts) for x in self.values) + len(self.programs)
+
+
+def plain_programs(
+    text: str, statement: Statement, operands: tuple[Signature, ...], request: Request, semiring: Semiring
+) -> Iterator[PlainPrograms]:
+    """Yield the programs for a statement on composed operands, and then those for converted operands.
+
+    The second ones are for the case that the first have no plan (`NoFormError`).
+    """
+    composed, output = any(x.composed is not None for x in operands), request.output
+    if not composed and not isinstance(output, CompositionRef) and not is_composed(output):
+        numbers = tuple(range(len(operands)))
+        yield PlainPrograms(operands, (), (Program(statement, numbers, request),), unfinished)
+        return
+    output, sizes = checked_request(text, statement, operands, request)
+    request, reason = replace(request, output=output), f"the result is in {output}"
+    if not is_composed(output):
+        try:
+            named = dict(zip(factor_names(statement), operands, strict=True))
+            output = inferred_output(statement, named) if output is None else output
+            digits = Digits.of(sizes, _compositions(statement, named, output))
+            _check(statement, named, digits, semiring)
+            yield _on_digits(statement, named, replace(request, output=output), digits)
+        except NoFormError as error:
+            reason = str(error)
+    yield _converted(statement, operands, request, reason)
+
+
+def _compositions(
+    statement: Statement, operands: dict[str, Signature], output: OutputRequest
+) -> list[tuple[Access, Composition]]:
+    """The accesses to composed operands, and to a composed result."""
+    factors = (factor for term in statement.terms for factor in term.factors)
+    found = [(f, on.static) for f in factors if (on := operands[f.tensor].composed) is not None]
+    return [*found, (statement.target, output.static)] if isinstance(output, CompositionRef) else found
+
+
+def _check(statement: Statement, operands: dict[str, Signature], digits: Digits, semiring: Semiring) -> None:
+    """Raise NoFormError if an access repeats an index variable that has digits, or if padding would count."""
+    for access in (statement.target, *(f for term in statement.terms for f in term.factors)):
+        for v in access.variables():
+            if digits.is_split(v) and access.indices.count(v) > 1:
+                raise NoFormError(f"{access} takes a diagonal")
+    if digits.are_ragged and not semiring.is_linear:
+        raise NoFormError(f"the zeros in blocks at the end would count by {semiring}")
+    if digits.are_ragged and any(x.is_bare and x.composed is not None for x in operands.values()):
+        raise NoFormError("blocks at the end of a pattern without values would count")
+
+
+def _on_digits(statement: Statement, operands: dict[str, Signature], request: Request, digits: Digits) -> PlainPrograms:
+    """Make the programs on digits. Raises NoFormError if there are none."""
+    output, target = request.output, statement.target
+    names = tuple(map(str, target.indices))
+    own = request if request.shape is None else replace(request, shape=digits.shape(*names))
+    factors, is_split = Factors(digits, operands), any(map(digits.is_split, names))
+    finish: Callable[[Results], Finished] = unfinished
+    if isinstance(output, CompositionRef):
+        return _on_composition(statement, factors, request, output)
+    if is_split and isinstance(output, PatternRef):
+        pattern = split_levels(output.pattern, [digits.strides[v] for v in names], target)
+        own, finish = replace(own, output=PatternRef(pattern)), partial(on_plain_pattern, output)
+    elif is_split:
+        is_new = isinstance(output, NewPattern)
+        blocks = block_format(statement, operands, digits) if is_new else None
+        format = default_format(len(names)) if is_new else Format.plain(cast("str | Format", output), len(names))
+        if format.is_dense:
+            own, finish = replace(own, output="dense"), partial(joined_array, target, digits)
+        else:
+            own = replace(own, output=blocks or in_digits(format, statement, digits))
+            finish = partial(on_joined_pattern, target, digits, blocks is not None)
+    result = _Result(Access(target.tensor, digits.variables(target)), (), own)
+    return _programs(statement, factors, [result], finish)
+
+
+class _Result(NamedTuple):
+    """The result of a program: its target, the factors that are added to each term, and its request."""
+
+    target: Access
+    added: tuple[Access, ...]
+    request: Request
+
+
+def _on_composition(statement: Statement, factors: Factors, request: Request, output: CompositionRef) -> PlainPrograms:
+    """Compute the values of each part of a composition."""
+    target, operands = statement.target, factors.operands.values()
+    source = next((n for n, x in enumerate(operands) if x.composed and x.composed.parts == output.parts), None)
+    results = []
+    for n, (part, on) in enumerate(zip(output.static.parts, output.parts, strict=True)):
+        if part.has_slots:
+            slot = f"{target.tensor}.slot{n}"
+            added: tuple[Access, ...] = (factors.relation(target, part, on, source, n, slot),)
+            names, place = (slot, *factors.digits.of_levels(target, part.format.blocks.inner)), "dense"
+            results.append(_Result(Access(target.tensor, names), added, replace(request, output=place, shape=None)))
+            continue
+        ref, names = factors.on_levels(target, part, on)
+        if not isinstance(on.pattern, Pattern):  # a value that has the index arrays
+            factors.add(PartPattern(source, n, ref.pattern), bare_signature(ref))
+        results.append(_Result(Access(target.tensor, names), (), replace(request, output=ref, shape=None)))
+    return _programs(statement, factors, results, partial(composed, output.static, source))
+
+
+def _programs(
+    statement: Statement, factors: Factors, results: Sequence[_Result], finish: Callable[[Results], Finished]
+) -> PlainPrograms:
+    """Make a program for each result."""
+    terms = []
+    for term in statement.terms:
+        choices = product(*map(factors.of, term.factors))
+        terms += [replace(term, factors=tuple(chain.from_iterable(choice))) for choice in choices]
+    programs = []
+    for target, added, request in results:
+        whole = tuple(replace(term, factors=(*term.factors, *added)) for term in terms)
+        own = replace(statement, target=target, terms=whole)
+        programs.append(Program(own, tuple(factors.numbers[name] for name in factor_names(own)), request))
+    return PlainPrograms(tuple(factors.values), tuple(factors.instructions), tuple(programs), finish)
+
+
+def _converted(statement: Statement, operands: Sequence[Signature], request: Request, reason: str) -> PlainPrograms:
+    """Convert composed operands to plain ones, and the result to its composed format."""
+    values, instructions, numbers = list(operands), list[Instruction](), list(range(len(operands)))
+    for n, x in enumerate(operands):
+        if x.composed is None:
+            continue
+        pattern = plain_pattern(x.composed.static)
+        instructions.append(MoveValues(n, from_slots(x.composed.static), reason))
+        values.append(replace(x, stored=PatternRef(pattern), composed=None, same=None))
+        numbers[n] = len(values) - 1
+    output, finish = request.output, unfinished
+    if isinstance(output, CompositionRef):
+        request = replace(request, output=PatternRef(plain_pattern(output.static)))
+        finish = partial(_put_on, output.static, reason)
+    elif isinstance(output, str | ComposedFormat) and is_composed(output):
+        format = Format.of(output, len(statement.target.indices))
+        assert isinstance(format, ComposedFormat)
+        request, finish = replace(request, output=default_format(format.ndim)), partial(_put_in, format, reason)
+    return PlainPrograms(tuple(values), tuple(instructions), (Program(statement, tuple(numbers), request),), finish)
+
+
+def _put_on(composition: Composition, reason: str, results: Results) -> Finished:
+    """Move the values of a result on a plain pattern to a composition of the same entries."""
+    ((number, made),) = results
+    return ((MoveValues(number, onto_slots(composition), reason), replace(made, stored=None)),)
+
+
+def _put_in(format: ComposedFormat, reason: str, results: Results) -> Finished:
+    """Convert a result to a composed format."""
+    ((number, made),) = results
+    conversion = to_slots(static_pattern(made, format.name), format)
+    return ((MoveValues(number, conversion, reason), replace(made, stored=None)),)
