@@ -8,6 +8,8 @@ pattern and of the blocks, and on to the slots. So conversions are linear, and t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 from typing import TypeAlias, TypeGuard
 
 import jax
@@ -17,17 +19,27 @@ from jax.typing import ArrayLike
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
-from jsparse.errors import FormatError, NotYetSupportedError
+from jsparse.convert.dynamic_composed import (
+    dynamic_to_composed,
+    dynamic_to_plain,
+    plain_format_of,
+    settled,
+    without_dynamic_padding,
+)
+from jsparse.errors import FormatError, NotYetSupportedError, PatternError
 from jsparse.formats import Format, Level, Pattern, Relayout, default_format
 from jsparse.formats.build import frozen, index_dtype
-from jsparse.formats.composed import ComposedFormat
+from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.digits import Blocks
+from jsparse.formats.dynamic import padded_arrays
 from jsparse.formats.format import digit_format
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 from jsparse.formats.pattern import core_of
 from jsparse.formats.relayout import relayout_to
+from jsparse.primitives.host import on_device, padded
 from jsparse.primitives.permute_values import permute_values
 from jsparse.tensor.composed import ComposedTensor, Composition, Part, within
+from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.leaves import check_values
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -54,23 +66,29 @@ class Conversion:
         return values
 
 
-def to_composed(tensor: SparseTensor, format: ComposedFormat) -> ComposedTensor:
+def to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int | None = None) -> ComposedTensor:
     """Convert a plain tensor to a composed format. Every stored entry is kept, and blocks are filled with zeros.
 
-    Raises NotYetSupportedError for a dynamic tensor, PatternError for a row that does not fit `ell(w)`.
+    `nse` is the capacity of a dynamic tensor, in values. For a static tensor it is an upper bound, which is checked.
+
+    Raises PatternError for a row that does not fit `ell(w)`, and for entries that exceed the capacity.
     """
     if not isinstance(tensor.pattern, Pattern):
-        raise NotYetSupportedError(
-            f"Expected a tensor with a static pattern, to convert it to {format.name}, but {tensor!r} is dynamic. "
-            "Convert it outside jit: A.static()."
-        )
+        return dynamic_to_composed(tensor, format, nse)
     conversion = to_slots(tensor.pattern, format)
     assert isinstance(conversion.place, Composition)
+    if nse is not None and conversion.place.nse > nse:
+        raise PatternError(
+            f"Expected nse= of at least {conversion.place.nse:,}, the values of all slots that {tensor!r} has in "
+            f"{format.name}, but got nse={nse:,}. Pass more, or leave it out."
+        )
     return ComposedTensor._unchecked(conversion.move(tensor.values), conversion.place)
 
 
 def to_plain(tensor: ComposedTensor) -> SparseTensor:
     """Convert a composed tensor to csr, dcsr or csf. Fill stays, padding is dropped."""
+    if tensor.is_dynamic:
+        return dynamic_to_plain(tensor)
     pattern = plain_pattern(tensor.pattern)
     check_values(tensor, f"a tensor in {tensor.format.name}")
     return SparseTensor._unchecked(from_slots(tensor.pattern).move(tensor.values), pattern)
@@ -118,6 +136,8 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
     Raises ShapeError for another shape, DTypeError if the values are no numbers.
     """
     tensor = ComposedTensor(values, self.pattern)
+    if self.is_dynamic:
+        return ComposedTensor._unchecked(settled(tensor.values, self.pattern), self.pattern)
     if not any(part.has_slots or part.format.blocks.is_ragged(self.shape) for part in self.pattern.parts):
         return tensor
     moved = onto_slots(self.pattern).move(from_slots(self.pattern).move(tensor.values))
@@ -130,11 +150,74 @@ def to_coords(self: ComposedTensor) -> tuple[np.ndarray, jax.Array]:
     return found
 
 
+def dynamic(self: ComposedTensor, nse: int | None = None) -> ComposedTensor:
+    """Convert to dynamic outer patterns, with a capacity of `nse` values in all slots, by default the present number.
+
+    The index arrays become leaves of the pytree, so one compiled program serves all tensors with the same shape, format
+    and capacity. The format ell(w) has w slots in each row, whatever the capacity.
+
+        >>> A.dynamic(nse=10_000)
+
+    Raises PatternError if the entries exceed the capacity, NotYetSupportedError for a capacity of several parts.
+    """
+    if self.is_dynamic:
+        return self
+    parts = self.pattern.parts
+    if nse is not None and len(parts) > 1:
+        raise NotYetSupportedError(f"Expected no nse= to make {self!r} dynamic, since its parts have a capacity each.")
+    made = tuple(_dynamic_part(part, nse) for part in parts)
+    composition = replace(self.pattern, parts=made)
+    return ComposedTensor._unchecked(padded(self.values, composition.nse), composition)
+
+
+def _dynamic_part(part: Part, nse: int | None) -> Part:
+    outer, inner = part.pattern, prod(part.inner)
+    assert isinstance(outer, Pattern)
+    slots = part.slots if nse is None else nse // max(inner, 1)
+    if slots < part.slots:
+        raise PatternError(
+            f"Expected nse= of at least {part.nse:,}, the values of all slots in {part.format.name}, but got "
+            f"nse={nse:,}. Pass more, or leave it out."
+        )
+    if isinstance(part.format.rule, Width):
+        slots = part.slots
+    shape = (*outer.shape[:-1], slots) if part.has_slots else outer.shape
+    entries = min(outer.nse if nse is None else slots, prod(outer.shape[: len(part.format.blocks.outer)]))
+    type_ = dynamic_type(shape, outer.format, entries)
+    arrays = on_device(padded_arrays(type_, outer.arrays))
+    made = DynamicPattern(type_, tuple(arrays))
+    return replace(part, pattern=made, slots=slots if part.has_slots else type_.nse)
+
+
+def static(self: ComposedTensor) -> ComposedTensor:
+    """Convert to static outer patterns. Slots that nothing uses are left out if they follow the entries.
+
+    >>> A.dynamic().static().pattern == A.pattern
+    True
+
+    Raises PatternError if a pattern overflowed, or is not known yet because it is traced.
+    """
+    if not self.is_dynamic:
+        return self
+    parts, values, first = list[Part](), list[jax.Array](), 0
+    for part in self.pattern.parts:
+        outer = part.pattern
+        known = outer.to_static() if isinstance(outer, DynamicPattern) else outer
+        assert isinstance(known, Pattern)
+        kept = replace(part, pattern=known, slots=part.slots if part.has_slots else known.nse)
+        parts.append(kept)
+        values.append(self.values[first : first + kept.nse])
+        first += part.nse
+    found = values[0] if len(values) == 1 else jnp.concatenate(values)
+    return ComposedTensor._unchecked(found, replace(self.pattern, parts=tuple(parts)))
+
+
 def without_padding(values: jax.Array, part: Part, shape: tuple[int, ...]) -> jax.Array:
     """Put 0 wherever blocks at the end of a part exceed the shape. The values have the shape (nse,)."""
     if not part.format.blocks.is_ragged(shape):
         return values
-    assert isinstance(part.pattern, Pattern)
+    if not isinstance(part.pattern, Pattern):
+        return without_dynamic_padding(values, part, shape)
     slots, is_inside = _at_end(part.format, part.pattern, part.inner, shape)
     blocks = jnp.reshape(values, (part.slots, *part.inner))
     kept = jnp.where(is_inside, blocks[slots], np.zeros((), values.dtype))
@@ -166,9 +249,9 @@ def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion:
     lengths, ranks, segments = _segments(core, format)
     format = format.resolve(lengths)
     assert format.rule is not None
-    starts, slots = format.rule.starts(lengths)
-    slots = max(slots, 1)  # a singleton level has a dimension to store
-    numbers = (starts[segments] + ranks).astype(index_dtype(pattern.shape, [core.nse, slots]))
+    starts, total = format.rule.starts(lengths)
+    slots = max(int(total), 1)  # a singleton level has a dimension to store
+    numbers = (np.asarray(starts)[segments] + ranks).astype(index_dtype(pattern.shape, [core.nse, slots]))
     part = Part(format, _with_slots(core, numbers, slots), inner, slots)
     return Conversion(
         Composition(pattern.shape, (part,)), _without_identities([(to_levels, False), *_to_their_slots(part)])
@@ -188,17 +271,11 @@ def from_slots(composition: Composition) -> Conversion:
     inside = np.flatnonzero(is_inside[to_digits.gather])
     kept = [row[inside] for row in rows]
     order = tuple(range(composition.ndim))
-    target = Pattern.from_rows(kept, composition.shape, _plain_format(blocks), order)[0]
+    target = Pattern.from_rows(kept, composition.shape, plain_format_of(blocks), order)[0]
     drop = Relayout(_in_digits(target, blocks), levels)
     object.__setattr__(drop, "_scatter", frozen(to_digits.gather[inside]))
     back = [(relayout, not inverse) for relayout, inverse in reversed(_to_their_slots(part))] if part.has_slots else []
     return Conversion(target, _without_identities([*back, (drop, True)]))
-
-
-def _plain_format(blocks: Blocks) -> Format:
-    """csr or csf. If the outermost level is not dense, no level is, since there may be many more rows than entries."""
-    is_dense = bool(blocks.levels) and blocks.levels[0].kind.is_full
-    return default_format(blocks.ndim) if is_dense else Format(tuple(Level(COMPRESSED, n) for n in range(blocks.ndim)))
 
 
 def _in_digits(pattern: Pattern, blocks: Blocks) -> Pattern:

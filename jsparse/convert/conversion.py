@@ -39,7 +39,7 @@ def asformat(self: SparseTensor, format: Format | ComposedFormat | str, *, nse: 
     check_leaves(self, "A in A.asformat")
     nse = checked_nse(nse, "asformat")
     if isinstance(target, ComposedFormat):
-        return to_composed(self, target)
+        return to_composed(self, target, nse)
     if isinstance(self.pattern, Pattern):
         return _static_in(self, self.pattern, target, nse)
     if target.is_dense:

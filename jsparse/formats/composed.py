@@ -20,8 +20,11 @@ from functools import lru_cache
 from math import ceil, log2, sqrt
 from typing import Self
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, PatternError, represented, shortened
 from jsparse.formats.digits import Blocks, DigitLevel
@@ -47,10 +50,11 @@ class SlotRule(ABC):
         """Choose the numbers that the rule leaves open, by the number of entries below each parent."""
 
     @abstractmethod
-    def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
+    def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
         """Return the first slot of each parent, which has `lengths` entries, and the number of all slots.
 
-        Both arrays have the shape (parents,), and starts are int64. Raises PatternError for entries that do not fit.
+        Both arrays have the shape (parents,), and the dtype of `lengths`. If they are traced, so is the number, and it
+        exceeds all slots if entries do not fit. Raises PatternError for known entries that do not fit.
         """
 
 
@@ -63,7 +67,11 @@ class Width(SlotRule):
     def resolve(self, lengths: np.ndarray) -> Width:
         return self if self.width is not None else Width(int(lengths.max(initial=1)))
 
-    def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
+    def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
+        if not isinstance(lengths, np.ndarray):
+            assert self.width is not None
+            total = len(lengths) * self.width
+            return jnp.arange(len(lengths)) * self.width, total + (lengths > self.width).any()
         width = self.resolve(lengths).width
         assert width is not None
         too_long = np.flatnonzero(lengths > width)
@@ -92,10 +100,10 @@ class Groups(SlotRule):
         mean = _mean_length(lengths)
         return Groups(1 << max(ceil(log2(sqrt(mean))), 0) if mean else 1)
 
-    def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
-        size = self.resolve(lengths).size
+    def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
+        size = self.size or self.resolve(np.asarray(lengths)).size
         assert size is not None
-        return _one_after_the_other(-(-lengths.astype(np.int64) // size) * size)
+        return _one_after_the_other(-(-lengths // size) * size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +126,16 @@ class Buckets(SlotRule):
         mean = _mean_length(lengths)
         return replace(self, last=1 << max(ceil(log2(mean)), 0) if mean else 1)
 
-    def starts(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
-        last = self.resolve(lengths).last
+    def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
+        last = self.last or self.resolve(np.asarray(lengths)).last
         assert last is not None
-        starts, total, width, least = np.zeros(len(lengths), np.int64), 0, 1, 0
+        where = np.where if isinstance(lengths, np.ndarray) else jnp.where
+        total: int | jax.Array = 0
+        starts, width, least = lengths * 0, 1, 0
         while width <= last:
             is_here = (lengths > least) & ((lengths <= width) | (width == last))
-            room = -(-lengths[is_here].astype(np.int64) // width) * width
-            starts[is_here], count = _one_after_the_other(room)
-            starts[is_here] += total
+            first, count = _one_after_the_other(where(is_here, -(-lengths // width) * width, 0))
+            starts = where(is_here, total + first, starts)
             total, least, width = total + count, width, 2 * width
         return starts, total
 
@@ -136,9 +145,11 @@ def _mean_length(lengths: np.ndarray) -> float:
     return int(lengths.sum()) / max(int(np.count_nonzero(lengths)), 1)
 
 
-def _one_after_the_other(counts: np.ndarray) -> tuple[np.ndarray, int]:
-    ends = np.cumsum(counts, dtype=np.int64)
-    return ends - counts, int(ends[-1]) if len(ends) else 0
+def _one_after_the_other(counts: Array) -> tuple[Array, int | jax.Array]:
+    if not len(counts):
+        return counts, 0
+    ends = counts.cumsum()
+    return ends - counts, int(ends[-1]) if isinstance(counts, np.ndarray) else ends[-1]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

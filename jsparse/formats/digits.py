@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import TypeVar
 
+import jax
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
@@ -17,6 +19,9 @@ from jsparse.errors import FormatError
 from jsparse.formats.levels import Level, LevelKind, check_dimensions, dimension_name
 
 __all__ = ["Blocks", "DigitLevel", "radix_fault"]
+
+
+A = TypeVar("A", np.ndarray, jax.Array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class DigitLevel:
         by = f" floordiv {self.stride}" if self.stride > 1 else ""
         return f"{name}{by}" if self.size is None else f"{name}{by} mod {self.size}"
 
-    def of(self, coordinates: np.ndarray) -> np.ndarray:
+    def of(self, coordinates: A) -> A:
         """The digits of coordinates, of the same dtype."""
         digits = coordinates if self.stride == 1 else coordinates // self.stride
         return digits if self.size is None else digits % self.size
@@ -140,7 +145,7 @@ class Blocks:
                  for dim in range(self.ndim)]  # fmt: skip
         return whole != list(shape)
 
-    def split(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def split(self, rows: Sequence[A]) -> list[A]:
         """Split coordinates, one array for each dimension, into digits, one array for each level."""
         return [level.of(rows[level.dim]) for level in self.levels]
 

@@ -2,7 +2,8 @@
 
 A coordinate c of a dimension that is split by the strides (8, 2, 1) becomes the digits (c // 8, c // 2 % 4, c % 2). A
 dense level becomes a dense level for each digit. A level that stores coordinates becomes a level for the leading
-digit, in which digits repeat, and a singleton level for each other digit.
+digit, in which digits repeat, and a singleton level for each other digit. The same arrays serve static and dynamic
+patterns: in a dynamic pattern, coordinates out of range are padding, and so are all of their digits.
 """
 
 from __future__ import annotations
@@ -10,17 +11,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
+from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
+from jsparse.formats.build import index_dtype
 from jsparse.formats.digits import DigitLevel
+from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format
 from jsparse.formats.levels import COMPRESSED, SINGLETON, Level, LevelKind
 from jsparse.formats.pattern import Pattern
 
-__all__ = ["Strides", "digit_sizes", "join_pattern", "split_format", "split_pattern"]
+__all__ = ["Join", "Strides", "digit_sizes", "join_pattern", "split_arrays", "split_format", "split_pattern",
+           "split_type"]  # fmt: skip
 
 Strides: TypeAlias = tuple[int, ...]
 """The strides of a dimension's digits, largest first. The last one is 1, and each is a multiple of the next.
@@ -37,7 +44,10 @@ def digit_sizes(size: int, strides: Strides) -> tuple[int, ...]:
 
 
 def split_format(format: Format, strides: Sequence[Strides]) -> Format | None:
-    """The format of a pattern whose dimension n is split by `strides[n]`. None if a level cannot be split."""
+    """The format of a pattern whose dimension n is split by `strides[n]`. None if a level cannot be split.
+
+    Its dimensions are the digits of the first dimension, then those of the second, and so on.
+    """
     first = np.cumsum([0, *map(len, strides)])
     levels: list[Level] = []
     for level in format.levels:
@@ -50,104 +60,187 @@ def split_format(format: Format, strides: Sequence[Strides]) -> Format | None:
     return Format(tuple(levels))
 
 
+def _split_shape(shape: Sequence[int], strides: Sequence[Strides]) -> tuple[int, ...]:
+    return tuple(s for size, own in zip(shape, strides, strict=True) for s in digit_sizes(size, own))
+
+
+def _added_rows(format: Format, shape: Sequence[int], strides: Sequence[Strides]) -> int | None:
+    """The number of positions that leading digits of the outermost level add at its end, beyond its dimension.
+
+    Returns None if there is no pattern of the same entries: other levels may add no positions, and the outermost may
+    not if each position has an entry, or a value.
+    """
+    added = 0
+    for n, level in enumerate(format.levels):
+        own, size = strides[level.dim], shape[level.dim]
+        if not level.kind.is_full:
+            return None if added and level.kind.is_branchless else added
+        if own and size % own[0] and n > 0:
+            return None
+        added = prod(digit_sizes(size, own)) - size if n == 0 else added * size
+    return None if added else 0
+
+
 @remembered(maxsize=256)
 def split_pattern(pattern: Pattern, strides: tuple[Strides, ...]) -> Pattern | None:
-    """Split each dimension of a pattern into digits. Returns None if there is no such pattern of the same entries.
+    """Split each dimension of a static pattern. Returns None if there is no such pattern of the same entries.
 
-    Its dimensions are the digits of the first dimension, then those of the second, and so on. If a dense level is
-    outermost, its leading digit may go beyond the dimension: rows are added at the end, without entries.
+    If a dense level is outermost, its leading digit may go beyond the dimension: rows without entries are added.
     """
     if all(len(own) == 1 for own in strides):
         return pattern
     format = split_format(pattern.format, strides)
-    if format is None:
+    if format is None or _added_rows(pattern.format, pattern.shape, strides) is None:
         return None
-    sizes = [digit_sizes(size, own) for size, own in zip(pattern.shape, strides, strict=True)]
-    arrays, added = list[np.ndarray](), 0
-    for n, level in enumerate(pattern.format.levels):
-        own, size = strides[level.dim], pattern.shape[level.dim]
-        stored = [pattern.arrays[k] for k, (m, _) in enumerate(pattern.format.arrays) if m == n]
-        if level.kind.is_full:
-            if own and size % own[0] and n > 0:
-                return None
-            added = prod(sizes[level.dim]) - size if n == 0 else added * size
-            continue
-        if added:
-            stored = _with_rows(level.kind, stored, added)
-            if not stored:
-                return None
+    arrays = split_arrays(pattern.format, pattern.shape, strides, pattern.arrays)
+    return Pattern._trusted(_split_shape(pattern.shape, strides), format, tuple(map(np.asarray, arrays)))
+
+
+def split_type(type_: DynamicType, strides: Sequence[Strides]) -> DynamicType | None:
+    """Split each dimension of a dynamic pattern's type, as `split_pattern` does."""
+    format = split_format(type_.format, strides)
+    if format is None or _added_rows(type_.format, type_.shape, strides) is None:
+        return None
+    found = DynamicType(_split_shape(type_.shape, strides), format, type_.nse)
+    return found if _stored(found) == _stored(type_) else None
+
+
+def _stored(type_: DynamicType) -> tuple[np.dtype, set[int]]:
+    """The index dtype and the capacities of stored levels. A level of few coordinates may have a lower capacity."""
+    levels = zip(type_.capacities, type_.format.levels, strict=True)
+    return type_.index_dtype, {capacity for capacity, level in levels if not level.kind.is_full}
+
+
+def split_arrays(
+    format: Format, shape: Sequence[int], strides: Sequence[Strides], arrays: Sequence[Array]
+) -> list[Array]:
+    """The index arrays of the digits, for those of a pattern in this format. Leading axes are batch axes."""
+    added, made = _added_rows(format, shape, strides), list[Array]()
+    assert added is not None
+    for n, level in enumerate(format.levels):
+        stored = [x for x, (m, _) in zip(arrays, format.arrays, strict=True) if m == n]
+        if added and stored:
+            pointers, other = stored
+            stored = [_repeat_last(pointers, added), other if level.kind.has_coordinates else _with_zeros(other, added)]
             added = 0
-        *others, coordinates = stored
-        pieces = [coordinates] if len(own) == 1 else _digits(coordinates, own, sizes[level.dim])
-        arrays += [*others, *pieces]
-    return None if added else Pattern._trusted(tuple(s for own in sizes for s in own), format, tuple(arrays))
+        own, size = strides[level.dim], shape[level.dim]
+        made += [*stored[:-1], *_digits(stored[-1], own, size)] if stored else []
+    return made
 
 
-def _digits(coordinates: np.ndarray, strides: Strides, sizes: Sequence[int]) -> list[np.ndarray]:
-    leading, *others = (coordinates // coordinates.dtype.type(stride) for stride in strides)
-    return [leading, *(x % x.dtype.type(size) for x, size in zip(others, sizes[1:], strict=True))]
+def _digits(coordinates: Array, strides: Strides, size: int) -> list[Array]:
+    if len(strides) == 1:
+        return [coordinates]
+    sizes, number = digit_sizes(size, strides), coordinates.dtype.type
+    quotients = [coordinates // number(stride) for stride in strides]
+    digits = [quotients[0], *(x % number(s) for x, s in zip(quotients[1:], sizes[1:], strict=True))]
+    if isinstance(coordinates, np.ndarray):
+        return digits
+    inside = (coordinates >= 0) & (coordinates < size)
+    return [jnp.where(inside, digit, number(-1)) for digit in digits]
 
 
-def _with_rows(kind: LevelKind, stored: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
-    """Add parents without entries at the end of a level's arrays. The result is empty if each parent has an entry."""
-    if kind.is_branchless:
-        return []
-    pointers, other = stored
-    pointers = np.concatenate([pointers, np.full(count, pointers[-1], pointers.dtype)])
-    starts = other if kind.has_coordinates else np.concatenate([other, np.zeros(count, other.dtype)])
-    return [pointers, starts]
+def _repeat_last(x: Array, count: int) -> Array:
+    last = x[..., -1:]
+    xp: Any = np if isinstance(x, np.ndarray) else jnp
+    return xp.concatenate([x, xp.broadcast_to(last, (*x.shape[:-1], count))], axis=-1)
+
+
+def _with_zeros(x: Array, count: int) -> Array:
+    xp: Any = np if isinstance(x, np.ndarray) else jnp
+    return xp.concatenate([x, xp.zeros((*x.shape[:-1], count), x.dtype)], axis=-1)
+
+
+@dataclass(frozen=True)
+class Join:
+    """How the digits of a pattern become coordinates: the inverse of a split.
+
+    Attributes:
+        format: the format of the joined pattern.
+        shape: its shape.
+        digits: for each level of the pattern, the level into which it is joined, and the size of its digit; a size of 0
+            if it is the first digit of that level.
+        rows: the number of rows of the outermost level, if rows beyond the shape have to be removed; else None.
+    """
+
+    format: Format
+    shape: tuple[int, ...]
+    digits: tuple[tuple[int, int], ...]
+    rows: int | None
+
+    @staticmethod
+    def of(format: Format, sizes: Sequence[int], digits: Sequence[DigitLevel], shape: Sequence[int]) -> Join | None:
+        """Join the levels of a format. Returns None if not all digits of a dimension join.
+
+        Args:
+            sizes: the shape of the pattern of the digits.
+            digits: for each of its dimensions the digit that it has, with the dimension of the joined pattern.
+            shape: the shape of the joined pattern.
+        """
+        levels: list[tuple[LevelKind, int, bool, int]] = []
+        places: list[tuple[int, int]] = []
+        for level in format.levels:
+            digit, size = digits[level.dim], sizes[level.dim]
+            kind, dim, unique, stride = levels[-1] if levels else (None, -1, True, 0)
+            continues = kind is not None and dim == digit.dim and stride == digit.stride * size
+            both_stored = kind in (COMPRESSED, SINGLETON) and not unique and level.kind is SINGLETON
+            if kind and continues and (both_stored or (kind.is_full and level.kind.is_full)):
+                levels[-1] = kind, dim, level.unique, digit.stride
+                places.append((len(levels) - 1, size))
+                continue
+            if any(dim == digit.dim for _, dim, _, _ in levels):
+                return None
+            levels.append((level.kind, digit.dim, level.unique, digit.stride))
+            places.append((len(levels) - 1, 0))
+        if any(stride > 1 for *_, stride in levels):
+            return None
+        joined = Format(tuple(Level(kind, dim, unique) for kind, dim, unique, _ in levels))
+        return _with_rows(joined, shape, tuple(places), sizes, digits)
+
+    def fits(self, type_: DynamicType) -> bool:
+        """Whether the joined pattern of a dynamic one has the same capacities."""
+        return _stored(DynamicType(self.shape, self.format, type_.nse)) == _stored(type_)
+
+    def arrays(self, format: Format, arrays: Sequence[Array]) -> list[Array]:
+        """The index arrays of the joined pattern, for those of a pattern of digits in `format`."""
+        made: list[Array] = []
+        dtype = index_dtype(self.shape, [x.shape[-1] for x in arrays])
+        for n, (_, size) in enumerate(self.digits):
+            stored = [x.astype(dtype) for x, (m, _) in zip(arrays, format.arrays, strict=True) if m == n]
+            if size and stored:
+                made[-1] = made[-1] * dtype.type(size) + stored[0]
+            else:
+                made += stored
+        if self.rows is not None:
+            made[0] = made[0][..., : self.rows + 1]
+        return made
+
+
+def _with_rows(
+    joined: Format, shape: Sequence[int], places: tuple[tuple[int, int], ...],
+    sizes: Sequence[int], digits: Sequence[DigitLevel],
+) -> Join | None:  # fmt: skip
+    """Find the rows to remove. Returns None if a level has positions beyond the shape that cannot be removed."""
+    rows = None
+    for n, level in enumerate(joined.levels):
+        whole = prod(s for s, digit in zip(sizes, digits, strict=True) if digit.dim == level.dim)
+        if whole == shape[level.dim] or level.kind.has_coordinates:
+            continue
+        if n > 0 or not level.kind.is_full or joined.ndim < 2 or joined.levels[1].kind is not COMPRESSED:
+            return None
+        rows = shape[level.dim]
+    return Join(joined, tuple(shape), places, rows)
 
 
 def join_pattern(pattern: Pattern, digits: Sequence[DigitLevel], shape: Sequence[int]) -> Pattern | None:
-    """Join digits to coordinates: the inverse of `split_pattern`.
-
-    Returns None if not all digits of a dimension join, or if an entry lies beyond the shape.
-
-    Args:
-        pattern: the pattern of the digits.
-        digits: for each dimension of the pattern, the digit that it has, with the dimension of the joined pattern.
-        shape: the shape of the joined pattern.
-    """
-    levels: list[tuple[LevelKind, int, bool, int]] = []
-    arrays: list[np.ndarray] = []
-    for n, level in enumerate(pattern.format.levels):
-        digit, size = digits[level.dim], pattern.shape[level.dim]
-        stored = [pattern.arrays[k] for k, (m, _) in enumerate(pattern.format.arrays) if m == n]
-        below = levels[-1] if levels else None
-        if below is not None and below[1] == digit.dim and below[3] == digit.stride * size:
-            kind, dim, unique, _ = below
-            if kind.is_full and level.kind.is_full:
-                levels[-1] = kind, dim, True, digit.stride
-                continue
-            if kind in (COMPRESSED, SINGLETON) and not unique and level.kind is SINGLETON:
-                arrays[-1] = arrays[-1] * arrays[-1].dtype.type(size) + stored[0]
-                levels[-1] = kind, dim, level.unique, digit.stride
-                continue
-        if any(dim == digit.dim for _, dim, _, _ in levels):
-            return None
-        levels.append((level.kind, digit.dim, level.unique, digit.stride))
-        arrays += stored
-    if any(stride > 1 for *_, stride in levels):
+    """Join the digits of a static pattern. Returns None if they do not join, or if an entry lies beyond the shape."""
+    join = Join.of(pattern.format, pattern.shape, digits, shape)
+    if join is None:
         return None
-    format = Format(tuple(Level(kind, dim, unique) for kind, dim, unique, _ in levels))
-    return _without_rows(pattern, digits, shape, format, arrays)
-
-
-def _without_rows(
-    pattern: Pattern, digits: Sequence[DigitLevel], shape: Sequence[int], format: Format, arrays: list[np.ndarray]
-) -> Pattern | None:
-    """Remove rows beyond the shape. Returns None if an entry lies beyond it."""
-    whole = [prod(s for s, digit in zip(pattern.shape, digits, strict=True) if digit.dim == dim)
-             for dim in range(len(shape))]  # fmt: skip
-    for n, level in enumerate(format.levels):
-        size = shape[level.dim]
-        if whole[level.dim] == size:
-            continue
-        if level.kind.is_full:
-            below = format.levels[1].kind if n == 0 and format.ndim > 1 else None
-            if below is not COMPRESSED or arrays[0][size] < arrays[0][-1]:
-                return None
-            arrays[0] = np.ascontiguousarray(arrays[0][: size + 1])
-        elif not level.kind.has_coordinates or arrays[format.arrays.index((n, "coordinates"))].max(initial=0) >= size:
+    arrays = [np.ascontiguousarray(x) for x in join.arrays(pattern.format, pattern.arrays)]
+    if join.rows is not None and arrays[0][-1] < pattern.arrays[0][-1]:
+        return None
+    for (n, role), array in zip(join.format.arrays, arrays, strict=True):
+        if role == "coordinates" and array.max(initial=0) >= shape[join.format.levels[n].dim]:
             return None
-    return Pattern._trusted(tuple(shape), format, tuple(arrays))
+    return Pattern._trusted(tuple(shape), join.format, tuple(arrays))

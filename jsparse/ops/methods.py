@@ -146,6 +146,8 @@ METHODS: dict[str, Find] = {
 OF_COMPOSED: dict[str, Find] = {
     "with_values": _at("convert.composed.with_values"),
     "to_coords": _at("convert.composed.to_coords"),
+    "dynamic": _at("convert.composed.dynamic"),
+    "static": _at("convert.composed.static"),
     **{
         name: METHODS[name]
         for name in (

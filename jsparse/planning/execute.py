@@ -9,6 +9,7 @@ factors that attain a minimum share its gradient.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from math import prod
 from operator import add, mul
@@ -26,6 +27,7 @@ from jsparse.convert.composed import Conversion, without_padding
 from jsparse.convert.dynamic_creation import converted_pattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
+from jsparse.formats.split import split_arrays
 from jsparse.notation import IndexVar
 from jsparse.planning.dtypes import converted
 from jsparse.planning.plan import (
@@ -37,6 +39,7 @@ from jsparse.planning.plan import (
     EntryValues,
     Instruction,
     JoinAxes,
+    JoinLevels,
     MoveValues,
     Ones,
     OnLevels,
@@ -45,6 +48,7 @@ from jsparse.planning.plan import (
     PartValues,
     ProgramPlan,
     SplitAxes,
+    SplitLevels,
     SumOfProducts,
 )
 from jsparse.planning.signature import BarePattern, IndexRelation, pattern_of
@@ -52,7 +56,7 @@ from jsparse.planning.term import Term, subscripts_of
 from jsparse.primitives.einsum import einsum_p, with_checkpoint_name
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
-from jsparse.tensor.composed import ComposedTensor
+from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array, dense_levels
@@ -96,6 +100,13 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
         case PartPattern(value, number, pattern):
             given = out_format if value is None else values[value]
             return BarePattern(_outer(pattern_of(given).parts[number].pattern, pattern))
+        case SplitLevels(value, strides, type_):
+            given = values[value].pattern
+            arrays = split_arrays(given.format, given.shape, strides, given.arrays)
+            return _on_dynamic(values[value], DynamicPattern(type_, tuple(arrays)))
+        case JoinLevels(value, join, type_):
+            given = values[value].pattern
+            return _on_dynamic(values[value], DynamicPattern(type_, tuple(join.arrays(given.format, given.arrays))))
         case SplitAxes(value, padded, shape):
             x = values[value]
             more = [(0, size - own) for size, own in zip(padded, x.shape, strict=True)]
@@ -129,6 +140,21 @@ def _outer(given: object, pattern: Pattern | DynamicType) -> Pattern | DynamicPa
     return given.retyped(pattern)
 
 
+def _on_outer(composition: Composition, pattern: DynamicPattern) -> Composition:
+    """A composition of one part, whose outer pattern has the arrays of a pattern with the levels of blocks below it."""
+    (part,) = composition.parts
+    assert isinstance(part.pattern, DynamicType)
+    return replace(composition, parts=(replace(part, pattern=pattern.retyped(part.pattern)),))
+
+
+def _on_dynamic(x: SparseTensor | BarePattern, pattern: DynamicPattern) -> SparseTensor | BarePattern:
+    """Move a tensor or a bare pattern to a dynamic pattern with the same entries in the same order."""
+    if isinstance(x, BarePattern):
+        return BarePattern(pattern)
+    tensor: SparseTensor = SparseTensor._unchecked(x.values, pattern)
+    return tensor
+
+
 def _moved(x: SparseTensor | BarePattern, conversion: Conversion) -> SparseTensor | BarePattern:
     """Move the values of a tensor to another place."""
     place = conversion.place
@@ -145,7 +171,8 @@ def _composed(work: Compose, values: Values, out_format: object) -> ComposedTens
     """Make a composed tensor from the values of its parts."""
     on = work.composition
     if on.is_dynamic:
-        on = pattern_of(out_format if work.source is None else values[work.source])
+        given = pattern_of(out_format if work.source is None else values[work.source])
+        on = given if isinstance(given, Composition) else _on_outer(on, given)
     taken = [values[n].values if isinstance(values[n], SparseTensor) else values[n].reshape(-1) for n in work.values]
     kept = [without_padding(x, part, on.shape) for x, part in zip(taken, on.parts, strict=True)]
     return ComposedTensor._unchecked(kept[0] if len(kept) == 1 else jnp.concatenate(kept), on)

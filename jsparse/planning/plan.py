@@ -19,6 +19,7 @@ from jsparse.compiler.schedule import Schedule
 from jsparse.convert.composed import Conversion
 from jsparse.errors import ScheduleError, represented
 from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.split import Join, Strides
 from jsparse.notation import Access
 from jsparse.planning.output import Assembly
 from jsparse.planning.term import Term
@@ -184,6 +185,36 @@ class PartPattern:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitLevels:
+    """A tensor or bare pattern, the levels of whose dynamic pattern are split into digits. No value moves.
+
+    Attributes:
+        value: the number of the value.
+        strides: for each dimension, the strides of its digits.
+        pattern: the type of the new pattern.
+    """
+
+    value: int
+    strides: tuple[Strides, ...]
+    pattern: DynamicType
+
+
+@dataclass(frozen=True, slots=True)
+class JoinLevels:
+    """A tensor whose dynamic pattern has digits that are joined: the inverse of `SplitLevels`.
+
+    Attributes:
+        value: the number of the value.
+        join: how the digits are joined.
+        pattern: the type of the new pattern.
+    """
+
+    value: int
+    join: Join
+    pattern: DynamicType
+
+
+@dataclass(frozen=True, slots=True)
 class SplitAxes:
     """A dense array whose axes are split into digits. It is filled up with zeros to `padded` before.
 
@@ -235,7 +266,8 @@ class Compose:
     Attributes:
         values: the number of each part's values: a tensor on the outer pattern, or an array of slots.
         composition: the composition, with the types of dynamic patterns.
-        source: the number of an operand that has the arrays of these. None if `out_format` has them.
+        source: the number of a value that has the arrays of these: a composed operand, or a tensor on the pattern of
+            the only part. None if `out_format` has them.
     """
 
     values: tuple[int, ...]
@@ -252,6 +284,8 @@ Instruction: TypeAlias = (
     | SumOfProducts
     | PartValues
     | PartPattern
+    | SplitLevels
+    | JoinLevels
     | SplitAxes
     | JoinAxes
     | MoveValues

@@ -235,10 +235,6 @@ class ComposedTensor(SparseTensor):
         """This tensor with its values cast to another dtype. Raises DTypeError if `dtype` is not a dtype of numbers."""
         return ComposedTensor(self.values.astype(given_dtype(dtype, "a dtype of numbers for astype")), self.pattern)
 
-    def static(self) -> ComposedTensor:
-        """This tensor, whose pattern has to be static."""
-        return self
-
     def validate(self) -> None:
         """Check that the values fit. Static patterns were checked when they were made."""
         ComposedTensor(self.values, self.pattern)

@@ -212,9 +212,13 @@ class DynamicPattern(OfDynamicType, SetOperators):
         """Mark this pattern as overflowed if `source` is: write the true count of `source` to the last pointers."""
         if self.type.limit is None or source.type.limit is None:
             return self
+        return self.with_count(true_count(jnp.asarray(source.last_pointers)[..., -1], source.type, self.type))
+
+    def with_count(self, count: jax.Array) -> DynamicPattern:
+        """Write the true count of an overflow to the last pointers. A count of 0 changes nothing."""
+        assert self.type.limit is not None
         last, _ = self.type.limit
         pointers = self.arrays[last]
-        count = true_count(jnp.asarray(source.last_pointers)[..., -1], source.type, self.type)
         # Pointers must not decrease, so all pointers that equal the last one rise with it. The first pointer stays 0,
         # unless it is the only one.
         behind_first = jnp.arange(pointers.shape[-1]) >= min(1, pointers.shape[-1] - 1)

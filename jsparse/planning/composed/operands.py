@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import extended_type
-from jsparse.formats.split import Strides, split_pattern
+from jsparse.formats.split import Strides, split_pattern, split_type
 from jsparse.notation import Access, IndexVar
 from jsparse.planning.composed.digits import Digits, NoFormError
-from jsparse.planning.plan import Instruction, OnLevels, PartPattern, PartValues, SplitAxes
+from jsparse.planning.plan import Instruction, OnLevels, PartPattern, PartValues, SplitAxes, SplitLevels
 from jsparse.planning.signature import PatternRef, Signature, bare_signature
 from jsparse.tensor.composed import Part
 
@@ -59,38 +58,38 @@ class Factors:
             split = SplitAxes(number, self.digits.padded(*variables), shape)
             made = self.add(split, replace(x, shape=shape))
         else:
-            pattern = split_levels(x.stored.pattern, [self.digits.strides[v] for v in variables], access)
-            signature = replace(x, shape=pattern.shape, stored=PatternRef(pattern))
-            made = self.add(OnLevels(number, pattern), signature)
+            strides = tuple(self.digits.strides[v] for v in variables)
+            made = self._split(number, replace(x, same=None), strides, access)
         return [(Access(self.named(access.tensor, made), names),)]
+
+    def _split(self, number: int, x: Signature, strides: tuple[Strides, ...], access: Access) -> int:
+        """Split the levels of a value. Returns the number of the new value."""
+        assert x.stored is not None
+        on = split_levels(x.stored, strides, access)
+        if on == x.stored:
+            return number
+        pattern = on.pattern
+        work = OnLevels(number, pattern) if isinstance(pattern, Pattern) else SplitLevels(number, strides, pattern)
+        return self.add(work, replace(x, shape=tuple(pattern.shape), stored=on))
 
     def _of_part(self, access: Access, x: Signature, number: int, n: int) -> tuple[Access, ...]:
         assert x.composed is not None
         part, on = x.composed.static.parts[n], x.composed.parts[n]
         name = access.tensor if len(x.composed.parts) == 1 else f"{access.tensor}.{n}"
+        levels = part.format.blocks.levels
         if x.is_bare or not part.has_slots:
-            ref, names = self.on_levels(access, part, on)
+            ref = extended_part(part, on, access)
+            signature = replace(x, shape=tuple(ref.pattern.shape), stored=ref, composed=None)
             work = PartPattern(number, n, ref.pattern) if x.is_bare else PartValues(number, n, ref.pattern)
-            made = self.add(work, replace(x, shape=tuple(ref.pattern.shape), stored=ref, composed=None))
-            return (Access(self.named(name, made), names),)
+            strides = self.digits.strides_of_levels(access, levels)
+            made = self._split(self.add(work, signature), signature, strides, access)
+            return (Access(self.named(name, made), self.digits.of_levels(access, levels)),)
         slot, blocks = f"{name}.slot{next(self._slots)}", part.format.blocks
         relation = self.relation(access, part, on, number, n, slot)
         shape = (part.slots, *self.digits.sizes_of_levels(access, blocks.inner))
         values = self.add(PartValues(number, n, None, shape), replace(x, shape=shape, composed=None))
         inner = self.digits.of_levels(access, blocks.inner)
         return Access(self.named(name, values), (slot, *inner)), relation
-
-    def on_levels(self, access: Access, part: Part, on: PatternRef) -> tuple[PatternRef, tuple[IndexVar, ...]]:
-        """The outer pattern with the levels of blocks below it, and the index variables of its dimensions."""
-        levels = part.format.blocks.levels
-        strides = self.digits.strides_of_levels(access, levels)
-        if isinstance(on.pattern, Pattern):
-            ref = PatternRef(split_levels(part.core.extended(part.inner), strides, access))
-        elif part.has_slots or any(len(own) > 1 for own in strides):
-            raise NoFormError(f"the digits of {access} are those of a dynamic pattern")
-        else:
-            ref = replace(on, pattern=extended_type(on.pattern, part.inner))
-        return ref, self.digits.of_levels(access, levels)
 
     def relation(
         self, access: Access, part: Part, on: PatternRef, number: int | None, n: int, slot: IndexVar
@@ -103,16 +102,30 @@ class Factors:
             slot: the index variable of slots.
         """
         outer = part.format.blocks.outer
+        signature = bare_signature(on, is_relation=True)
+        made = self.add(PartPattern(number, n, on.pattern), signature)
         strides = (*self.digits.strides_of_levels(access, outer), (1,))
-        if any(len(own) > 1 for own in strides):
-            on = PatternRef(split_levels(on.pattern, strides, access))
-        made = self.add(PartPattern(number, n, on.pattern), bare_signature(on, is_relation=True))
+        made = self._split(made, signature, strides, access)
         return Access(self.named(f"{access.tensor}.at", made), (*self.digits.of_levels(access, outer), slot))
 
 
-def split_levels(pattern: Pattern | DynamicType, strides: Sequence[Strides], access: Access) -> Pattern:
+def extended_part(part: Part, on: PatternRef, access: Access) -> PatternRef:
+    """The outer pattern of a part, without the numbers of slots, with the levels of blocks below it."""
+    if isinstance(on.pattern, Pattern):
+        return PatternRef(part.core.extended(part.inner))
+    if part.has_slots:
+        raise NoFormError(f"the pattern of {access} is dynamic, and has slots")
+    return replace(on, pattern=extended_type(on.pattern, part.inner))
+
+
+def split_levels(on: PatternRef, strides: tuple[Strides, ...], access: Access) -> PatternRef:
     """Split the dimensions of a pattern. Raises NoFormError if that is impossible."""
-    found = split_pattern(pattern, tuple(strides)) if isinstance(pattern, Pattern) else None
+    if all(len(own) == 1 for own in strides):
+        return on
+    if isinstance(on.pattern, Pattern):
+        found: Pattern | DynamicType | None = split_pattern(on.pattern, strides)
+    else:
+        found = split_type(on.pattern, strides)
     if found is None:
         raise NoFormError(f"the levels of {access} do not split into the digits of other operands")
-    return found
+    return replace(on, pattern=found, derived=())

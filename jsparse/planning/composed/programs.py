@@ -17,7 +17,7 @@ from jsparse.formats.format import default_format
 from jsparse.notation import Access
 from jsparse.notation.statement import Statement
 from jsparse.planning.composed.digits import Digits, NoFormError
-from jsparse.planning.composed.operands import Factors, split_levels
+from jsparse.planning.composed.operands import Factors, extended_part, split_levels
 from jsparse.planning.composed.results import (
     Finished,
     Results,
@@ -131,8 +131,10 @@ def _on_digits(statement: Statement, operands: dict[str, Signature], request: Re
     if isinstance(output, CompositionRef):
         return _on_composition(statement, factors, request, output)
     if is_split and isinstance(output, PatternRef):
-        pattern = split_levels(output.pattern, [digits.strides[v] for v in names], target)
-        own, finish = replace(own, output=PatternRef(pattern)), partial(on_plain_pattern, output)
+        on = split_levels(output, tuple(digits.strides[v] for v in names), target)
+        if not isinstance(on.pattern, Pattern):
+            raise NoFormError(f"the digits of {target} are those of a dynamic pattern")
+        own, finish = replace(own, output=on), partial(on_plain_pattern, output)
     elif is_split:
         is_new = isinstance(output, NewPattern)
         blocks = block_format(statement, operands, digits) if is_new else None
@@ -166,8 +168,12 @@ def _on_composition(statement: Statement, factors: Factors, request: Request, ou
             names, place = (slot, *factors.digits.of_levels(target, part.format.blocks.inner)), "dense"
             results.append(_Result(Access(target.tensor, names), added, replace(request, output=place, shape=None)))
             continue
-        ref, names = factors.on_levels(target, part, on)
+        levels = part.format.blocks.levels
+        strides, names = factors.digits.strides_of_levels(target, levels), factors.digits.of_levels(target, levels)
+        ref = split_levels(extended_part(part, on, target), strides, target)
         if not isinstance(on.pattern, Pattern):  # a value that has the index arrays
+            if any(len(own) > 1 for own in strides):
+                raise NoFormError(f"the digits of {target} are those of a dynamic pattern")
             factors.add(PartPattern(source, n, ref.pattern), bare_signature(ref))
         results.append(_Result(Access(target.tensor, names), (), replace(request, output=ref, shape=None)))
     return _programs(statement, factors, results, partial(composed, output.static, source))

@@ -7,17 +7,18 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from jsparse.errors import NotYetSupportedError
-from jsparse.formats import Format, Pattern
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.digits import Blocks
+from jsparse.formats.dynamic import core_type
 from jsparse.formats.levels import COMPRESSED, DENSE, Level
 from jsparse.formats.pattern import core_of
-from jsparse.formats.split import join_pattern, split_format
+from jsparse.formats.split import Join, join_pattern, split_format
 from jsparse.notation import Access, IndexVar
 from jsparse.notation.statement import Statement
 from jsparse.planning.composed.digits import Digits, NoFormError
 from jsparse.planning.output import is_sparse_by_rule
-from jsparse.planning.plan import Compose, Instruction, JoinAxes, OnLevels
+from jsparse.planning.plan import Compose, Instruction, JoinAxes, JoinLevels, OnLevels
 from jsparse.planning.signature import NEW_PATTERN, CompositionRef, NewPattern, PatternRef, Signature
 from jsparse.tensor.composed import Composition, Part
 
@@ -121,19 +122,24 @@ def on_joined_pattern(target: Access, digits: Digits, in_blocks: bool, results: 
     ((number, made),) = results
     assert made.stored is not None
     pattern, levels = made.stored.pattern, digits.levels(target)
-    if not isinstance(pattern, Pattern):
-        raise NoFormError("the pattern of the result is dynamic")
     shape = tuple(digits.sizes[str(v)] for v in target.indices)
-    joined = join_pattern(pattern, levels, shape)
-    if joined is not None:
-        return ((OnLevels(number, joined), replace(made, shape=shape, stored=PatternRef(joined))),)
+    if isinstance(pattern, Pattern):
+        joined = join_pattern(pattern, levels, shape)
+        if joined is not None:
+            return ((OnLevels(number, joined), replace(made, shape=shape, stored=PatternRef(joined))),)
+    else:
+        join = Join.of(pattern.format, pattern.shape, levels, shape)
+        if join is not None and join.fits(pattern):
+            type_ = DynamicType(shape, join.format, pattern.nse)
+            on = replace(made.stored, pattern=type_, derived=())
+            return ((JoinLevels(number, join, type_), replace(made, shape=shape, stored=on)),)
     if not in_blocks:
-        raise NoFormError("blocks at the end of the result exceed its shape")
+        raise NoFormError("the digits of the result do not join, or blocks at the end exceed its shape")
     own = (replace(levels[x.dim], kind=x.kind, unique=x.unique) for x in pattern.format.levels)
-    core = core_of(pattern)
-    inner = tuple(pattern.shape[x.dim] for x in pattern.format.levels[core.ndim :])
+    core = core_of(pattern) if isinstance(pattern, Pattern) else core_type(pattern)
+    inner = tuple(pattern.shape[x.dim] for x in pattern.format.levels[len(core.shape) :])
     part = Part(ComposedFormat(Blocks(tuple(own))), core, inner, core.nse)
-    return composed(Composition(shape, (part,)), None, results)
+    return composed(Composition(shape, (part,)), number, results)
 
 
 def composed(composition: Composition, source: int | None, results: Results) -> Finished:

@@ -1,0 +1,196 @@
+"""Conversions between plain and composed tensors with dynamic patterns.
+
+They go by coordinates, as all conversions of dynamic tensors do: the coordinates of each slot are split into digits, or
+joined, and a pattern with the new levels is assembled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.convert.dynamic_creation import assembled
+from jsparse.errors import NotYetSupportedError, PatternError
+from jsparse.formats import DynamicType, Format, Level
+from jsparse.formats.composed import ComposedFormat, Width
+from jsparse.formats.digits import Blocks
+from jsparse.formats.dynamic import core_type, extended_type
+from jsparse.formats.format import default_format, digit_format
+from jsparse.formats.levels import COMPRESSED, SINGLETON
+from jsparse.primitives.routine import expand
+from jsparse.tensor.composed import ComposedTensor, Composition, Part, within
+from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+
+def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int | None) -> ComposedTensor:
+    """Convert a dynamic plain tensor to a composed format with a capacity of `nse` values in all slots.
+
+    The format ell(w) takes no capacity. A row or a capacity that is exceeded is an overflow.
+
+    Raises NotYetSupportedError for a rule that leaves its number open, PatternError if no capacity is given.
+    """
+    assert isinstance(tensor.pattern, DynamicPattern)
+    blocks, rule = format.blocks, format.rule
+    if rule is not None and rule.resolve(np.zeros(0, np.int64)) != rule:
+        raise NotYetSupportedError(
+            f"Expected a format whose numbers are given, since the entries of {tensor!r} are not known yet, but got "
+            f"{format.name}. Write ell(w) or group_coo(g)."
+        )
+    sizes = blocks.sizes(tensor.shape)
+    inner = prod(sizes[len(blocks.outer) :])
+    if nse is None and not isinstance(rule, Width):
+        raise PatternError(
+            f"Expected nse=, the capacity in values, to convert the dynamic {tensor!r} to {format.name}, whose blocks "
+            f"and groups are filled up. Pass nse=."
+        )
+    most = prod(sizes[: len(blocks.outer)])
+    entries = min(tensor.nse if rule is not None else (nse or 0) // max(inner, 1), most)
+    coords = jnp.asarray(expand(tensor.pattern.arrays, tensor.pattern.type))
+    type_ = dynamic_type(sizes, digit_format(blocks.levels), entries * inner)
+    on_levels = assembled(_split(coords, blocks, tensor.shape, sizes), tensor.values, type_, tensor.pattern)
+    outer = on_levels.pattern
+    assert isinstance(outer, DynamicPattern)
+    core, own = outer.retyped(core_type(outer.type)), sizes[len(blocks.outer) :]
+    if rule is None:
+        part = Part(format, core, own, entries)
+        return ComposedTensor._unchecked(on_levels.values, Composition(tensor.shape, (part,)))
+    slots = _row_count(core.type) * (rule.width or 0) if isinstance(rule, Width) else (nse or 0) // max(inner, 1)
+    with_slots, numbers = _in_slots(core, format, slots)
+    values = (
+        jnp.zeros((slots, inner), tensor.dtype)
+        .at[numbers]
+        .set(jnp.reshape(on_levels.values, (-1, inner)), mode="drop", unique_indices=True)
+    )
+    part = Part(format, with_slots, own, slots)
+    return ComposedTensor._unchecked(jnp.reshape(values, -1), Composition(tensor.shape, (part,)))
+
+
+def _split(coords: jax.Array, blocks: Blocks, shape: Sequence[int], sizes: Sequence[int]) -> jax.Array:
+    """The digits of coordinates: one row for each level. Coordinates of padding stay out of range."""
+    inside = jnp.ones(coords.shape[-1], bool)
+    for row, size in zip(coords, shape, strict=True):
+        inside &= (row >= 0) & (row < size)
+    digits = blocks.split([coords[dim] for dim in range(len(shape))])
+    return jnp.stack([jnp.where(inside, x, x.dtype.type(s)) for x, s in zip(digits, sizes, strict=True)])
+
+
+def _row_count(core: DynamicType) -> int:
+    """The number of parents of the innermost level."""
+    return int(core.capacities[-2]) if len(core.capacities) > 1 else 1
+
+
+def _in_slots(core: DynamicPattern, format: ComposedFormat, slots: int) -> tuple[DynamicPattern, jax.Array]:
+    """Give each entry its slot. Returns the outer pattern with slots, and the slot of each entry.
+
+    Slots in padding are out of range. If there are not enough slots, the pattern has overflowed.
+    """
+    rule = format.rule
+    assert rule is not None
+    capacity, parts = core.type.capacities[-1], rule.column_parts
+    pointers, coordinates = core.last_pointers, jnp.asarray(core.arrays[-1])
+    position = jnp.arange(capacity, dtype=pointers.dtype)
+    is_used = position < pointers[-1]
+    parent = jnp.searchsorted(pointers, position, side="right") - 1
+    segment = parent * parts + coordinates // max(-(-core.shape[-1] // parts), 1)
+    count = (pointers.shape[-1] - 1) * parts
+    lengths = jnp.zeros(count, pointers.dtype).at[jnp.where(is_used, segment, count)].add(1, mode="drop")
+    starts, total = rule.starts(lengths)
+    if not isinstance(total, jax.core.Tracer) and int(total) > slots:
+        needs = "a row has more entries" if isinstance(rule, Width) else f"the entries need {int(total):,}"
+        raise PatternError(
+            f"Expected at most {slots:,} slots in {format.name}, the capacity, but {needs}. Pass a larger one."
+        )
+    rank = position - (jnp.cumsum(lengths) - lengths)[segment]
+    numbers = jnp.where(is_used, starts[segment] + rank, slots)
+    check_width(core.index_dtype, f"the slots of a pattern of shape {core.shape}")
+    type_ = DynamicType((*core.shape, slots), Format((*core.format.levels, Level(SINGLETON, core.ndim))), core.nse)
+    made = DynamicPattern(type_, (*core.arrays, numbers.astype(type_.index_dtype)))
+    return made.with_count(jnp.where(total > slots, capacity + 1, 0)), numbers
+
+
+def dynamic_to_plain(tensor: ComposedTensor, type_: DynamicType | None = None) -> SparseTensor:
+    """Convert a dynamic composed tensor of one part to csr or csf, or to the given type. Padding is dropped."""
+    if len(tensor.pattern.parts) > 1:
+        raise NotYetSupportedError(f"Expected one part, to convert it to a plain format, but got {tensor!r}.")
+    (part,) = tensor.pattern.parts
+    outer = part.pattern
+    assert isinstance(outer, DynamicPattern)
+    blocks, core = part.format.blocks, core_of_part(part)
+    values = tensor.values
+    if part.has_slots:
+        values = jnp.reshape(values, (part.slots, -1)).at[outer.arrays[-1]].get(mode="fill", fill_value=0).reshape(-1)
+    on = core.retyped(extended_type(core.type, part.inner))
+    coords = expand(on.arrays, on.type)
+    sizes = blocks.sizes(tensor.shape)
+    inside = jnp.ones(coords.shape[-1], bool)
+    for row, size in zip(coords, sizes, strict=True):
+        inside &= (row >= 0) & (row < size)
+    joined = jnp.stack(blocks.join(list(coords), tensor.shape))  # beyond the shape, in padding of blocks
+    whole = jnp.asarray(tensor.shape, joined.dtype)[:, None]
+    made = type_ or dynamic_type(tensor.shape, plain_format_of(blocks), on.nse)
+    return assembled(jnp.where(inside, joined, whole), on.settled(values), made, on)
+
+
+def plain_format_of(blocks: Blocks) -> Format:
+    """csr or csf. If the outermost level is not dense, no level is, since there may be many more rows than entries."""
+    is_dense = bool(blocks.levels) and blocks.levels[0].kind.is_full
+    return default_format(blocks.ndim) if is_dense else Format(tuple(Level(COMPRESSED, n) for n in range(blocks.ndim)))
+
+
+def core_of_part(part: Part) -> DynamicPattern:
+    """The dynamic outer pattern of a part without the numbers of slots."""
+    outer = part.pattern
+    assert isinstance(outer, DynamicPattern)
+    if not part.has_slots:
+        return outer
+    type_ = DynamicType(outer.shape[:-1], digit_format(part.format.blocks.outer), outer.nse)
+    return replace(outer, type=type_, arrays=outer.arrays[:-1])
+
+
+def without_dynamic_padding(values: jax.Array, part: Part, shape: tuple[int, ...]) -> jax.Array:
+    """Put 0 wherever blocks at the end of a dynamic part exceed the shape. The values have the shape (nse,)."""
+    core = core_of_part(part)
+    is_inside = jnp.broadcast_to(
+        within(part.format, list(expand(core.arrays, core.type)), part.inner, shape), (core.nse, *part.inner)
+    )
+    if part.has_slots:
+        assert isinstance(part.pattern, DynamicPattern)
+        whole = jnp.zeros((part.slots, *part.inner), bool)
+        is_inside = whole.at[_numbers(part)].set(is_inside, mode="drop", unique_indices=True)
+    blocks = jnp.reshape(values, (part.slots, *part.inner))
+    return jnp.reshape(jnp.where(is_inside, blocks, np.zeros((), values.dtype)), -1)
+
+
+def _numbers(part: Part) -> jax.Array:
+    """The slot of each entry of a dynamic part; out of range in padding."""
+    assert isinstance(part.pattern, DynamicPattern)
+    core = part.pattern
+    position = jnp.arange(core.arrays[-1].shape[-1])
+    return jnp.where(position < core.last_pointers[-1], core.arrays[-1], part.slots)
+
+
+def settled(values: jax.Array, composition: Composition) -> jax.Array:
+    """Put 0 in all padding of a dynamic composition, and NaN everywhere after an overflow."""
+    found, first = list[jax.Array](), 0
+    for part in composition.parts:
+        own = values[first : first + part.nse]
+        first += part.nse
+        if not isinstance(part.pattern, DynamicPattern):
+            raise NotYetSupportedError(f"Expected parts that are all dynamic, but got {composition!r}.")
+        if part.has_slots:
+            slots = jnp.reshape(own, (part.slots, -1))
+            numbers = _numbers(part)
+            kept = slots.at[numbers].get(mode="fill", fill_value=0)
+            own = jnp.zeros_like(slots).at[numbers].set(kept, mode="drop", unique_indices=True).reshape(-1)
+            own = part.pattern.poisoned(own)
+        else:
+            own = part.pattern.extended(part.inner).settled(own)
+        is_ragged = part.format.blocks.is_ragged(composition.shape)
+        found.append(without_dynamic_padding(own, part, composition.shape) if is_ragged else own)
+    return found[0] if len(found) == 1 else jnp.concatenate(found)
