@@ -375,8 +375,9 @@ def _restored_gradient(*parts: Any) -> DynamicPattern:
 def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
     """Make a type with a capacity of `nse` slots, rounded up to complete blocks of trailing dense levels.
 
-    The capacity is at most the number of elements of the shape. Raises ShapeError for a negative nse or arrays too
-    large for memory, NotYetSupportedError if no level stores coordinates, DTypeError if int64 is needed but x64 is off.
+    The capacity is at most the number of elements of the shape. If no level of the format has pointers, every slot has
+    an entry, so the shape alone determines the capacity. Raises ShapeError for a negative nse or arrays too large for
+    memory, NotYetSupportedError if no level stores coordinates, DTypeError if int64 is needed but x64 is off.
     """
     if nse < 0:
         raise ShapeError(f"Expected nse >= 0 for a dynamic tensor of shape {tuple(shape)}, but got {nse}.")
@@ -388,6 +389,8 @@ def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
     trailing = prod(sizes[dim] for dim in format.trailing_dims)
     core = min(-(-nse // max(trailing, 1)), prod(sizes) // max(trailing, 1))
     type_ = DynamicType(sizes, format, core * trailing)
+    if type_.limit is None:
+        type_ = replace(type_, nse=type_.capacities[-1])
     capacity = max(type_.nse, *type_.array_lengths)
     advice = "Pass a smaller nse=, or use a format with fewer dense levels."
     check_bytes((capacity,), type_.index_dtype, "each array of a dynamic tensor", advice)

@@ -11,6 +11,7 @@ from backends import calls_of_ours
 import jsparse
 from jsparse import SparseTensor
 from jsparse._compat import lower_as
+from jsparse.formats.levels import DENSE, SINGLETON, Level
 from jsparse.primitives import lowerings
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.portable import join, summed
@@ -93,6 +94,20 @@ def test_three_levels(format):
     d, x = draw(3, 4, 5), whole(5, 2)
     for A in both(d, format):
         same(of("ijk,kf->if", A, x), np.einsum("ijk,kf->if", d, x))
+
+
+@pytest.mark.parametrize("backend", ["llvm", "xla"])
+def test_no_slot_is_unused_without_pointers(backend):
+    """Each row has one entry, so any capacity is the number of rows."""
+    columns, v, x = np.array([0, 2, 1, 2, 0], np.int32), whole(5), whole(3)
+    format = jsparse.Format((Level(DENSE, 0), Level(SINGLETON, 1)))
+    A = SparseTensor(v, jsparse.Pattern((5, 3), format, (columns,)))
+    with jsparse.config(backend=backend):
+        for B in (A.dynamic(), A.dynamic(10), A.dynamic().dynamic(12)):
+            assert B.nse == 5
+            same(of("ij,j->i", B, x), v * x[columns])
+            same(of("ij->i", B), v)
+            same(of("ij->j", B), np.bincount(columns, v))
 
 
 @pytest.mark.parametrize("is_dynamic", [False, True])
