@@ -20,7 +20,7 @@ from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.portable import block_kernels, blocks
 from jsparse.primitives.portable.blocks import block_product
 from jsparse.primitives.portable.einsum import compute_einsum
-from jsparse.primitives.portable.stream import stream_of
+from jsparse.primitives.portable.stream import slots_of, stream_of
 from jsparse.primitives.portable.summed import CPU
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.program_settings import PORTABLE
@@ -460,7 +460,8 @@ def test_entries_are_sorted_by_their_targets():
         (PatternAccess(("i", "j"), type_),),
         (("i", 3), ("j", 4), *((v, 2) for v in "kln")),
     )
-    entries = blocks.SortedEntries.of(stream_of(spec.walks[0], 0, arrays), block_product(spec))
+    rows = stream_of(spec.walks[0], 0, slots_of(type_, arrays))
+    entries = blocks.SortedEntries.of(rows, block_product(spec))
     same(entries.pointers, [0, 2, 2, 3, 4])
     same(entries.slots[:4], [0, 4, 1, 3])
     assert sorted(entries.slots.tolist()) == list(range(12))

@@ -11,6 +11,7 @@ from backends import calls_of_ours
 import jsparse
 from jsparse import SparseTensor
 from jsparse._compat import lower_as
+from jsparse.compiler.semiring import Semiring
 from jsparse.formats.levels import DENSE, SINGLETON, Level
 from jsparse.primitives import lowerings
 from jsparse.primitives.einsum import einsum_p
@@ -19,6 +20,7 @@ from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.join import Sorted, visit
 from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.portable.summed import Machine
+from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.program_settings import PORTABLE
 
 RNG = np.random.default_rng(0)
@@ -156,6 +158,39 @@ def test_gradients_of_diagonals(name, semiring):
     of_dense, expected = jax.grad(partial(total, dense), (0, 1))(jnp.asarray(d, np.float32), x)
     np.testing.assert_allclose(of_x, expected, rtol=1e-6)
     np.testing.assert_allclose(A.with_values(of_values).todense(), np.where(d, of_dense, 0), rtol=1e-6)
+
+
+OFF_DIAGONALS = {"of slots": ((), 0, ()), "of blocks": ((), 0, ("k", "k")), "of an array": (("k", "i", "k"), None, ())}
+
+
+@pytest.mark.parametrize(("add", "dtype"), [("min", "float32"), ("max", "int8"), ("*", "float32"), ("+", "int8")])
+@pytest.mark.parametrize("name", OFF_DIAGONALS)
+def test_results_off_diagonals_are_sums_of_nothing(name, add, dtype):
+    """Only padding is 0."""
+    d, x = draw(6, 6) != 0, whole(6, 3, 2, dtype=dtype)
+    d[[0, 2, 3], [0, 2, 3]] = [True, True, False]
+    least, most = (-np.inf, np.inf) if dtype == "float32" else (-128, 127)
+    empty = {"+": 0, "*": 1, "min": most, "max": least}[add]
+    reduce = {"+": np.sum, "*": np.prod, "min": np.min, "max": np.max}[add]
+    before, on, behind = OFF_DIAGONALS[name]
+    sums = reduce(x, 2) if "k" in (*before, *behind) else reduce(x, (1, 2))[:, None]
+    blocks = np.full((6, *sums.shape[1:] * 2), empty)  # a block for each i
+    blocks[:, range(sums.shape[1]), range(sums.shape[1])] = sums
+    rows, columns = np.nonzero(d)
+    for A, spare in zip(both(d), (0, 3), strict=True):
+        pattern, index = (A.pattern, ()) if spare == 0 else (A.pattern.type, A.pattern.arrays)
+        terms = (ArrayAccess(("i", "k", "s")),), ArrayAccess(before, on, behind)
+        sizes = (("i", 6), ("k", 3), ("s", 2))
+        spec = Spec(*terms, (PatternAccess(("i", "i"), pattern),), sizes, semiring=Semiring(add, "*"))
+        if on is None:
+            want = np.where(np.diag(d)[:, None, None], blocks, empty).transpose(1, 0, 2)
+        else:
+            want = np.where((rows == columns)[:, None, None], blocks[rows], empty).reshape(-1)
+            want = np.append(want, np.zeros(spare * blocks[0].size))
+        for machine in (summed.CPU, Machine(64, sums_by_products=True, uses_order=True)):
+            found = jax.jit(partial(compute_einsum, spec=spec, machine=machine))(x, *index)
+            assert found.dtype == dtype
+            same(found, want.astype(dtype))
 
 
 # ---- joins

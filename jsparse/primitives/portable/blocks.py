@@ -24,7 +24,7 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.notation import IndexVar
-from jsparse.primitives.portable.stream import Stream, stream_of
+from jsparse.primitives.portable.stream import Stream, slots_of, stream_of
 from jsparse.primitives.portable.summed import unflattened
 from jsparse.primitives.spec import Spec
 
@@ -68,6 +68,7 @@ class BlockProduct:
     def operands(self, factors: Sequence[Array], arrays: Sequence[Array]) -> Blocks:
         """The operands of a kernel. `arrays` are the index arrays of a dynamic pattern."""
         term, other = self.spec.factors[self.number], self.spec.factors[1 - self.number]
+        (walk,) = self.spec.walks
         values, labels = unflattened(factors[self.number], term, self.spec), (*term.before, SLOTS, *term.behind)
         is_transposed = labels[-1] in self.summed  # kernels take both orders, so that blocks are not moved
         inner = (self.kept, self.summed) if is_transposed else (self.summed, self.kept)
@@ -75,7 +76,7 @@ class BlockProduct:
             _grouped(factors[1 - self.number], other.before, (self.sources, self.outer, self.summed)),
             _grouped(values, labels, ((SLOTS,), *inner)),
             is_transposed,
-            SortedEntries.of(stream_of(self.spec.walks[0], 0, arrays), self),
+            SortedEntries.of(stream_of(walk, 0, slots_of(walk.pattern, arrays)), self),
             self.spec.dtype_of(factors),
         )
 

@@ -22,7 +22,7 @@ from jsparse.notation import IndexVar
 from jsparse.primitives.execute import overflowed, poisoned
 from jsparse.primitives.padding import nan_where
 from jsparse.primitives.portable.join import Sorted, known_rows, visit
-from jsparse.primitives.portable.stream import Stream, stream_of
+from jsparse.primitives.portable.stream import Stream, slots_of, stream_of
 from jsparse.primitives.portable.summed import Machine, Sum, reduced, sum_of, unflattened
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
@@ -98,7 +98,8 @@ def _single(
     sizes = dict(spec.sizes)
     if not spec.walks:
         return _dense(spec, factors, machine)
-    streams = [stream_of(walk, n, arrays) for n, (walk, arrays) in enumerate(zip(spec.walks, index, strict=True))]
+    slots = [slots_of(walk.pattern, arrays) for walk, arrays in zip(spec.walks, index, strict=True)]
+    streams = [stream_of(walk, n, of_walk) for n, (walk, of_walk) in enumerate(zip(spec.walks, slots, strict=True))]
     rows, rest = known_rows(spec.walks, streams, index, sizes)
     in_order = not any(step.multiplies for step in rest) and _is_in_order(rows, spec)
     kept = _variables(spec, rest)
@@ -122,7 +123,7 @@ def _single(
         else:
             out = added(total)
     on = spec.result.on
-    found = total.result(out, None if on is None else streams[on].live)
+    found = total.result(out, None if on is None else slots[on].used)
     return found if invalid is None else nan_where(invalid, found)
 
 

@@ -27,7 +27,7 @@ from jsparse.primitives.entries import apart
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.portable.assembly import assembled, sorted_distinct
 from jsparse.primitives.portable.join import known_rows, visit
-from jsparse.primitives.portable.stream import Stream, stream_of
+from jsparse.primitives.portable.stream import Stream, slots_of, stream_of
 from jsparse.primitives.spec import PatternAccess
 
 DENSE = Format.plain("(i) -> (i : dense)", 1)
@@ -78,7 +78,8 @@ def _with_term(merged: Merged, total: Entered, reached: OutputPattern, term: Seq
         if not any(v in walk.indices for walk in walks):
             walks.append(PatternAccess((v,), Pattern((sizes[v],), DENSE, ())))
             own.append(())
-    streams = [stream_of(walk, n, arrays) for n, (walk, arrays) in enumerate(zip(walks, own, strict=True))]
+    slots = [slots_of(walk.pattern, arrays) for walk, arrays in zip(walks, own, strict=True)]
+    streams = [stream_of(walk, n, of_walk) for n, (walk, of_walk) in enumerate(zip(walks, slots, strict=True))]
     if any(stream.rows == 0 for stream in streams):
         return total
     rows, rest = known_rows(walks, streams, own, sizes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import Pattern
+from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import IndexVar
 from jsparse.primitives.permute_values import clamped
 from jsparse.primitives.portable.expand import expand
@@ -132,22 +132,35 @@ def _rows(x: Array, index: Array) -> Array:
     return x[index] if isinstance(x, np.ndarray) and isinstance(index, np.ndarray) else clamped(x, [index])
 
 
-def stream_of(walk: PatternAccess, number: int, arrays: Sequence[Array]) -> Stream:
-    """Return a stream with a row for each entry of one pattern, in storage order.
+class Slots(NamedTuple):
+    """The slots of a pattern.
+
+    Attributes:
+        columns: for each level, the coordinate of each slot. It may be any number in a slot without an entry.
+        used: whether each slot has an entry; None if all slots have one.
+    """
+
+    columns: Sequence[Array]
+    used: Array | None
+
+
+def slots_of(pattern: Pattern | DynamicType, arrays: Sequence[Array]) -> Slots:
+    """Return the slots of a pattern. `arrays` are the index arrays of a dynamic pattern; none for a static one."""
+    if isinstance(pattern, Pattern):
+        rows = pattern.to_coords()
+        return Slots([np.asarray(rows[level.dim]) for level in pattern.format.levels], None)
+    return Slots(*expand([jnp.asarray(x) for x in arrays], pattern))
+
+
+def stream_of(walk: PatternAccess, number: int, slots: Slots) -> Stream:
+    """Return a stream with a row for each slot of one pattern, in storage order.
 
     Args:
         number: the key of this pattern in `Stream.positions`.
-        arrays: the index arrays of a dynamic pattern; none for a static one.
     """
-    pattern = walk.pattern
-    live: Array | None = None
-    if isinstance(pattern, Pattern):
-        rows = pattern.to_coords()
-        columns: Sequence[Array] = [np.asarray(rows[level.dim]) for level in pattern.format.levels]
-    else:
-        columns, live = expand([jnp.asarray(x) for x in arrays], pattern)
+    pattern, live = walk.pattern, slots.used
     coordinates: dict[IndexVar, Array] = {}
-    for v, column in zip(walk.indices, columns, strict=True):
+    for v, column in zip(walk.indices, slots.columns, strict=True):
         if v in coordinates:  # a diagonal: an entry elsewhere is not on it
             same = coordinates[v] == column
             live = same if live is None else live & same

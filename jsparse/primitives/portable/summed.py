@@ -135,14 +135,14 @@ def _labels(term: ArrayAccess) -> tuple[Label, ...]:
     return (*term.before, *slots, *term.behind)
 
 
-def _on_diagonals(x: jax.Array, labels: Sequence[Label], dense: Sequence[IndexVar]) -> jax.Array:
-    """Give an array another axis for each repeated label of `dense`. Elements outside of the diagonals are 0."""
+def _on_diagonals(x: jax.Array, labels: Sequence[Label], dense: Sequence[IndexVar], outside: np.ndarray) -> jax.Array:
+    """Give an array another axis for each repeated label of `dense`. Elements off the diagonals are `outside`."""
     for n, label in enumerate(labels):
         if label in dense and label in labels[:n]:
             x = jnp.expand_dims(x, n)
             shape = (*x.shape[:n], x.shape[labels.index(label)], *x.shape[n + 1 :])
             row, column = (jax.lax.broadcasted_iota(np.int32, shape, axis) for axis in (labels.index(label), n))
-            x = jnp.where(row == column, x, np.zeros((), x.dtype))
+            x = jnp.where(row == column, x, outside)
     return x
 
 
@@ -387,15 +387,14 @@ class Sum:
         before = clamped(total, keys)
         return _scatter(jax.lax.scatter, total, keys, self._combine(before, sums))
 
-    def result(self, total: jax.Array, live: Array | None) -> jax.Array:
-        """Convert a total to the result of the einsum. `live` marks the used slots of the result's pattern."""
-        if live is not None:
-            (at,) = (n for n, label in enumerate(self.target.indexed) if isinstance(label, int))
-            shape = [-1 if n == at else 1 for n in range(total.ndim)]
-            total = jnp.where(live.reshape(shape), total, np.zeros((), total.dtype))
-        axes = self.target.axes
-        found = jnp.transpose(total, [axes.index(n) for n in sorted(axes)])
-        found = _on_diagonals(found, _labels(self.spec.result), self.target.dense)
+    def result(self, total: jax.Array, used: Array | None) -> jax.Array:
+        """Convert a total to the result of the einsum. `used` marks the slots of the result's pattern with an entry."""
+        labels, axes = _labels(self.spec.result), self.target.axes
+        found = jnp.transpose(total, sorted(range(len(axes)), key=axes.__getitem__))
+        found = _on_diagonals(found, labels, self.target.dense, self.zero)
+        if used is not None:
+            shape = [-1 if label == self.spec.result.on else 1 for label in labels]
+            found = jnp.where(used.reshape(shape), found, np.zeros((), found.dtype))
         if is_complex(found.dtype) and not is_complex(self.dtype):  # the cotangent of a real factor
             found = found.real
         return found.astype(self.dtype).reshape(self.spec.shape(self.spec.result))
