@@ -19,7 +19,7 @@ from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.formats import Relayout
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.execute import make_plan
-from jsparse.primitives.spec import ArrayAccess, Spec
+from jsparse.primitives.spec import ArrayAccess, Spec, problem_of
 
 __all__ = ["Case"]
 
@@ -57,7 +57,7 @@ class Case:
             problem = with_unknown_size(problem, rng)
         mixed = rng.random() < 0.2
         if mixed and all(np.isfinite(array).all() for array in arrays):  # integers have no inf
-            problem, arrays = _mixed(problem, arrays, rng)
+            problem, arrays = _mixed(self.spec, problem, arrays, rng)
         plan = some_plan(problem, self.stored, rng)
         schedule = fine_grained(plan.problem, with_other_leaders(plan, rng), rng)
         wide, padded = (rng.random(2) < (0.3, 0.25)).tolist()
@@ -144,16 +144,22 @@ class Case:
 
 
 def _mixed(
-    problem: Problem, arrays: tuple[np.ndarray, ...], rng: np.random.Generator
+    spec: Spec, problem: Problem, arrays: tuple[np.ndarray, ...], rng: np.random.Generator
 ) -> tuple[Problem, tuple[np.ndarray, ...]]:
-    """The problem with a random dtype for each factor. The kernel casts factors to the result's dtype."""
+    """The problem of the spec with a random dtype for each factor. The kernel casts factors to the result's dtype, and
+    rounds the product of a mask to the dtype of the factor that it is compared with."""
     target, *factors = problem.tensors
     if target.dtype == "bool":
         return problem, arrays
     dtypes = ["int8", "int16", "int32", "int64", "bool"]
-    if accumulator(target.dtype).startswith("float"):
-        dtypes = ["float32", "float64", "bfloat16", "float16", "int32", "int8", "bool"]
+    floats = ["float32", "float64", "bfloat16", "float16"]
+    is_float = accumulator(target.dtype).startswith("float")
+    if is_float:
+        dtypes = [*floats, "int32", "int8", "bool"]
     drawn = [str(rng.choice(dtypes)) for _ in factors]
+    if spec.mask is not None and is_float:  # no two machines agree on floats that an integer dtype does not reach
+        drawn[spec.mask.count] = str(rng.choice(floats))
     tensors = tuple(replace(t, dtype=d) for t, d in zip(factors, drawn, strict=True))
     cast = tuple(a.astype(d) for a, d in zip(arrays, drawn, strict=True))
-    return replace(problem, tensors=(target, *tensors)), cast
+    statements = problem_of(spec, (target.dtype, *drawn)).statements
+    return replace(problem, statements=statements, tensors=(target, *tensors)), cast
