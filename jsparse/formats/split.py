@@ -23,7 +23,7 @@ from jsparse.formats.build import index_dtype
 from jsparse.formats.digits import DigitLevel
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format
-from jsparse.formats.levels import COMPRESSED, SINGLETON, Level, LevelKind
+from jsparse.formats.levels import SINGLETON, Level, LevelKind
 from jsparse.formats.pattern import Pattern
 
 __all__ = ["Join", "Strides", "digit_sizes", "join_pattern", "split_arrays", "split_format", "split_pattern",
@@ -183,7 +183,7 @@ class Join:
             digit, size = digits[level.dim], sizes[level.dim]
             kind, dim, unique, stride = levels[-1] if levels else (None, -1, True, 0)
             continues = kind is not None and dim == digit.dim and stride == digit.stride * size
-            both_stored = kind in (COMPRESSED, SINGLETON) and not unique and level.kind is SINGLETON
+            both_stored = kind is not None and kind.has_coordinates and not unique and level.kind.is_branchless
             if kind and continues and (both_stored or (kind.is_full and level.kind.is_full)):
                 levels[-1] = kind, dim, level.unique, digit.stride
                 places.append((len(levels) - 1, size))
@@ -226,7 +226,7 @@ def _with_rows(
         whole = prod(s for s, digit in zip(sizes, digits, strict=True) if digit.dim == level.dim)
         if whole == shape[level.dim] or level.kind.has_coordinates:
             continue
-        if n > 0 or not level.kind.is_full or joined.ndim < 2 or joined.levels[1].kind is not COMPRESSED:
+        if n > 0 or not level.kind.is_full or joined.ndim < 2 or not joined.levels[1].kind.has_segments:
             return None
         rows = shape[level.dim]
     return Join(joined, tuple(shape), places, rows)
