@@ -43,7 +43,7 @@ class BareProgram(Program):
         """The dtype of the result."""
         valued = [x for x in self.operands if not isinstance(x, BareOperand)]
         if valued:
-            return promoted(valued)
+            return promoted(valued, self.needs_x64)
         with jax.enable_x64(self.needs_x64):
             return np.dtype(bool) if self.ring.multiply == "&" else np.dtype(jnp.result_type(int))
 

@@ -82,7 +82,7 @@ class Evaluation:
         """The dtype of the result."""
         terms = parse_statement(self.text).terms
         numbers = [term.coefficient for term in terms if abs(term.coefficient) != 1 or not term.factors]
-        return promoted([operand for _, operand in self.tensors], numbers)
+        return promoted([operand for _, operand in self.tensors], self.needs_x64, numbers)
 
     @cached_property
     def sizes(self) -> dict[str, int]:

@@ -31,9 +31,11 @@ def representable(integers: np.ndarray, dtype: str) -> np.ndarray:
     return abs(integers) if dtype.startswith("uint") else integers
 
 
-def promoted(operands: Sequence[SparseOperand | DenseOperand], numbers: Sequence[complex] = ()) -> np.dtype:
-    """The dtype to which operands and numbers promote."""
-    with jax.enable_x64(any(is_wide(operand.dtype) for operand in operands)):
+def promoted(
+    operands: Sequence[SparseOperand | DenseOperand], is_x64: bool, numbers: Sequence[complex] = ()
+) -> np.dtype:
+    """The dtype to which operands and numbers promote. `is_x64` says whether JAX keeps 64-bit dtypes."""
+    with jax.enable_x64(is_x64):
         return np.dtype(jnp.result_type(*(jnp.dtype(operand.dtype) for operand in operands), *numbers))
 
 
@@ -138,7 +140,7 @@ class Program:
     @property
     def dtype(self) -> np.dtype:
         """The dtype of the result."""
-        return promoted(self.operands)
+        return promoted(self.operands, self.needs_x64)
 
     @property
     def terms(self) -> tuple[str, ...]:
