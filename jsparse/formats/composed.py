@@ -53,8 +53,8 @@ class SlotRule(ABC):
     def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
         """Return the first slot of each parent, which has `lengths` entries, and the number of all slots.
 
-        Both arrays have the shape (parents,), and the dtype of `lengths`. If they are traced, so is the number, and it
-        exceeds all slots if entries do not fit. Raises PatternError for known entries that do not fit.
+        Both arrays have the shape (parents,). Starts of known lengths are int64. If lengths are traced, so is the
+        number, which exceeds all slots if entries do not fit. Raises PatternError for known entries that do not fit.
         """
 
 
@@ -103,7 +103,7 @@ class Groups(SlotRule):
     def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
         size = self.size or self.resolve(np.asarray(lengths)).size
         assert size is not None
-        return _one_after_the_other(-(-lengths // size) * size)
+        return _one_after_the_other(-(-_wide(lengths) // size) * size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,7 @@ class Buckets(SlotRule):
         assert last is not None
         where = np.where if isinstance(lengths, np.ndarray) else jnp.where
         total: int | jax.Array = 0
+        lengths = _wide(lengths)
         starts, width, least = lengths * 0, 1, 0
         while width <= last:
             is_here = (lengths > least) & ((lengths <= width) | (width == last))
@@ -143,6 +144,11 @@ class Buckets(SlotRule):
 def _mean_length(lengths: np.ndarray) -> float:
     """The mean number of entries of the parents that have entries; 0 if none has any."""
     return int(lengths.sum()) / max(int(np.count_nonzero(lengths)), 1)
+
+
+def _wide(lengths: Array) -> Array:
+    """Known lengths in int64, since there may be more slots than an index dtype counts."""
+    return lengths.astype(np.int64) if isinstance(lengths, np.ndarray) else lengths
 
 
 def _one_after_the_other(counts: Array) -> tuple[Array, int | jax.Array]:
