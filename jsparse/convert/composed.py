@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from jsparse.convert.dynamic_composed import (
     dynamic_to_composed,
     dynamic_to_plain,
     plain_format_of,
-    settled,
+    with_zero_padding,
     without_dynamic_padding,
 )
 from jsparse.errors import FormatError, NotYetSupportedError, PatternError
@@ -97,31 +97,33 @@ def to_plain(tensor: ComposedTensor) -> SparseTensor:
 def plain_pattern(composition: Composition) -> Pattern:
     """The entries of a composition in csr, dcsr or csf."""
     if composition.is_dynamic or len(composition.parts) > 1:
-        raise NotYetSupportedError(f"Expected one part with a static pattern, but got {composition!r}.")
+        raise NotYetSupportedError(
+            f"Expected one part with a static pattern, to convert it to a plain format, but got {composition!r}. "
+            "Convert the tensor: A.asformat('csr')."
+        )
     place = from_slots(composition).place
     assert isinstance(place, Pattern)
     return place
 
 
-def is_on_composition(x: object) -> TypeGuard[ComposedTensor | Composition]:
-    """Whether an argument `out_format` is a composed tensor, or a composition."""
-    return isinstance(x, ComposedTensor | Composition)
+def composition_of(x: object) -> Composition | None:
+    """The composition of an argument `out_format`; None if it is no composed tensor and no composition."""
+    return x.pattern if isinstance(x, ComposedTensor) else x if isinstance(x, Composition) else None
 
 
-def plain_format(out_format: object, ndim: int) -> Pattern | Format:
+def plain_out_format(out_format: object, ndim: int) -> Pattern | Format:
     """What an operation that makes no composed tensors takes in place of a composed `out_format`."""
-    if is_on_composition(out_format):
-        return plain_pattern(out_format if isinstance(out_format, Composition) else out_format.pattern)
-    return default_format(ndim)
+    composition = composition_of(out_format)
+    return default_format(ndim) if composition is None else plain_pattern(composition)
 
 
 def in_composed_format(tensor: SparseTensor, out_format: object) -> SparseTensor:
-    """Convert the result in `plain_format(out_format)` to `out_format`."""
-    if isinstance(out_format, str | ComposedFormat):
-        return tensor.asformat(out_format)
-    assert is_on_composition(out_format)
-    composition = out_format if isinstance(out_format, Composition) else out_format.pattern
-    return ComposedTensor._unchecked(onto_slots(composition).move(tensor.values), composition)
+    """Convert the result in `plain_out_format(out_format)` to `out_format`."""
+    composition = composition_of(out_format)
+    if composition is not None:
+        return ComposedTensor._unchecked(onto_slots(composition).move(tensor.values), composition)
+    assert isinstance(out_format, str | ComposedFormat)
+    return tensor.asformat(out_format)
 
 
 def onto_slots(composition: Composition) -> Conversion:
@@ -137,7 +139,7 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
     """
     tensor = ComposedTensor(values, self.pattern)
     if self.is_dynamic:
-        return ComposedTensor._unchecked(settled(tensor.values, self.pattern), self.pattern)
+        return ComposedTensor._unchecked(with_zero_padding(tensor.values, self.pattern), self.pattern)
     if not any(part.has_slots or part.format.blocks.is_ragged(self.shape) for part in self.pattern.parts):
         return tensor
     moved = onto_slots(self.pattern).move(from_slots(self.pattern).move(tensor.values))
@@ -165,8 +167,7 @@ def dynamic(self: ComposedTensor, nse: int | None = None) -> ComposedTensor:
     parts = self.pattern.parts
     if nse is not None and len(parts) > 1:
         raise NotYetSupportedError(f"Expected no nse= to make {self!r} dynamic, since its parts have a capacity each.")
-    made = tuple(_dynamic_part(part, nse) for part in parts)
-    composition = replace(self.pattern, parts=made)
+    composition = replace(self.pattern, parts=tuple(_dynamic_part(part, nse) for part in parts))
     return ComposedTensor._unchecked(padded(self.values, composition.nse), composition)
 
 
@@ -184,9 +185,8 @@ def _dynamic_part(part: Part, nse: int | None) -> Part:
     shape = (*outer.shape[:-1], slots) if part.has_slots else outer.shape
     entries = min(outer.nse if nse is None else slots, prod(outer.shape[: len(part.format.blocks.outer)]))
     type_ = dynamic_type(shape, outer.format, entries)
-    arrays = on_device(padded_arrays(type_, outer.arrays))
-    made = DynamicPattern(type_, tuple(arrays))
-    return replace(part, pattern=made, slots=slots if part.has_slots else type_.nse)
+    dynamic_outer = DynamicPattern(type_, tuple(on_device(padded_arrays(type_, outer.arrays))))
+    return replace(part, pattern=dynamic_outer, slots=slots if part.has_slots else type_.nse)
 
 
 def static(self: ComposedTensor) -> ComposedTensor:
@@ -202,14 +202,14 @@ def static(self: ComposedTensor) -> ComposedTensor:
     parts, values, first = list[Part](), list[jax.Array](), 0
     for part in self.pattern.parts:
         outer = part.pattern
-        known = outer.to_static() if isinstance(outer, DynamicPattern) else outer
-        assert isinstance(known, Pattern)
-        kept = replace(part, pattern=known, slots=part.slots if part.has_slots else known.nse)
-        parts.append(kept)
-        values.append(self.values[first : first + kept.nse])
+        static_outer = outer.to_static() if isinstance(outer, DynamicPattern) else outer
+        assert isinstance(static_outer, Pattern)
+        slots = part.slots if part.has_slots else static_outer.nse
+        parts.append(replace(part, pattern=static_outer, slots=slots))
+        values.append(self.values[first : first + parts[-1].nse])
         first += part.nse
-    found = values[0] if len(values) == 1 else jnp.concatenate(values)
-    return ComposedTensor._unchecked(found, replace(self.pattern, parts=tuple(parts)))
+    in_use = values[0] if len(values) == 1 else jnp.concatenate(values)
+    return ComposedTensor._unchecked(in_use, replace(self.pattern, parts=tuple(parts)))
 
 
 def without_padding(values: jax.Array, part: Part, shape: tuple[int, ...]) -> jax.Array:
@@ -263,6 +263,7 @@ def from_slots(composition: Composition) -> Conversion:
     """How values move from a composition to csr, dcsr or csf. Padding is dropped."""
     (part,) = composition.parts
     blocks, core = part.format.blocks, part.core
+    assert isinstance(core, Pattern)
     levels = core.extended(part.inner)
     ordered = _sort_levels(blocks, range(composition.ndim))
     to_digits = relayout_to(levels, _coo(ordered))

@@ -7,7 +7,6 @@ joined, and a pattern with the new levels is assembled.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 import jax
@@ -19,7 +18,7 @@ from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.digits import Blocks
-from jsparse.formats.dynamic import core_type, extended_type
+from jsparse.formats.dynamic import core_type
 from jsparse.formats.format import default_format, digit_format
 from jsparse.formats.levels import COMPRESSED, SINGLETON
 from jsparse.primitives.routine import expand
@@ -62,22 +61,21 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
         return ComposedTensor._unchecked(on_levels.values, Composition(tensor.shape, (part,)))
     slots = _row_count(core.type) * (rule.width or 0) if isinstance(rule, Width) else (nse or 0) // max(inner, 1)
     with_slots, numbers = _in_slots(core, format, slots)
-    values = (
-        jnp.zeros((slots, inner), tensor.dtype)
-        .at[numbers]
-        .set(jnp.reshape(on_levels.values, (-1, inner)), mode="drop", unique_indices=True)
-    )
+    values = _into_slots(jnp.reshape(on_levels.values, (-1, inner)), numbers, slots)
     part = Part(format, with_slots, own, slots)
     return ComposedTensor._unchecked(jnp.reshape(values, -1), Composition(tensor.shape, (part,)))
 
 
 def _split(coords: jax.Array, blocks: Blocks, shape: Sequence[int], sizes: Sequence[int]) -> jax.Array:
     """The digits of coordinates: one row for each level. Coordinates of padding stay out of range."""
-    inside = jnp.ones(coords.shape[-1], bool)
-    for row, size in zip(coords, shape, strict=True):
-        inside &= (row >= 0) & (row < size)
-    digits = blocks.split([coords[dim] for dim in range(len(shape))])
-    return jnp.stack([jnp.where(inside, x, x.dtype.type(s)) for x, s in zip(digits, sizes, strict=True)])
+    is_inside, digits = _in_range(coords, shape), blocks.split(list(coords))
+    return jnp.stack([jnp.where(is_inside, x, x.dtype.type(s)) for x, s in zip(digits, sizes, strict=True)])
+
+
+def _in_range(rows: jax.Array, sizes: Sequence[int]) -> jax.Array:
+    """Whether all coordinates of each slot, a column of `rows`, lie within these sizes."""
+    whole = jnp.asarray(sizes, rows.dtype)[:, None]
+    return ((rows >= 0) & (rows < whole)).all(0)
 
 
 def _row_count(core: DynamicType) -> int:
@@ -110,31 +108,32 @@ def _in_slots(core: DynamicPattern, format: ComposedFormat, slots: int) -> tuple
     numbers = jnp.where(is_used, starts[segment] + rank, slots)
     check_width(core.index_dtype, f"the slots of a pattern of shape {core.shape}")
     type_ = DynamicType((*core.shape, slots), Format((*core.format.levels, Level(SINGLETON, core.ndim))), core.nse)
-    made = DynamicPattern(type_, (*core.arrays, numbers.astype(type_.index_dtype)))
-    return made.with_count(jnp.where(total > slots, capacity + 1, 0)), numbers
+    with_slots = DynamicPattern(type_, (*core.arrays, numbers.astype(type_.index_dtype)))
+    return with_slots.with_count(jnp.where(total > slots, capacity + 1, 0)), numbers
 
 
-def dynamic_to_plain(tensor: ComposedTensor, type_: DynamicType | None = None) -> SparseTensor:
-    """Convert a dynamic composed tensor of one part to csr or csf, or to the given type. Padding is dropped."""
+def dynamic_to_plain(tensor: ComposedTensor) -> SparseTensor:
+    """Convert a dynamic composed tensor of one part to csr or csf. Padding is dropped."""
     if len(tensor.pattern.parts) > 1:
         raise NotYetSupportedError(f"Expected one part, to convert it to a plain format, but got {tensor!r}.")
     (part,) = tensor.pattern.parts
-    outer = part.pattern
-    assert isinstance(outer, DynamicPattern)
-    blocks, core = part.format.blocks, core_of_part(part)
-    values = tensor.values
+    blocks, values = part.format.blocks, tensor.values
     if part.has_slots:
-        values = jnp.reshape(values, (part.slots, -1)).at[outer.arrays[-1]].get(mode="fill", fill_value=0).reshape(-1)
-    on = core.retyped(extended_type(core.type, part.inner))
-    coords = expand(on.arrays, on.type)
-    sizes = blocks.sizes(tensor.shape)
-    inside = jnp.ones(coords.shape[-1], bool)
-    for row, size in zip(coords, sizes, strict=True):
-        inside &= (row >= 0) & (row < size)
-    joined = jnp.stack(blocks.join(list(coords), tensor.shape))  # beyond the shape, in padding of blocks
-    whole = jnp.asarray(tensor.shape, joined.dtype)[:, None]
-    made = type_ or dynamic_type(tensor.shape, plain_format_of(blocks), on.nse)
-    return assembled(jnp.where(inside, joined, whole), on.settled(values), made, on)
+        values = _at_slots(values, part).reshape(-1)
+    on = dynamic_core(part).extended(part.inner)
+    digits = expand(on.arrays, on.type)
+    is_inside = _in_range(digits, blocks.sizes(tensor.shape))
+    coords = jnp.stack(blocks.join(list(digits), tensor.shape))  # beyond the shape in padding of blocks
+    beyond = jnp.asarray(tensor.shape, coords.dtype)[:, None]
+    type_ = dynamic_type(tensor.shape, plain_format_of(blocks), on.nse)
+    return assembled(jnp.where(is_inside, coords, beyond), on.settled(values), type_, on)
+
+
+def dynamic_core(part: Part) -> DynamicPattern:
+    """The dynamic outer pattern of a part, without the numbers of slots."""
+    core = part.core
+    assert isinstance(core, DynamicPattern)
+    return core
 
 
 def plain_format_of(blocks: Blocks) -> Format:
@@ -143,54 +142,49 @@ def plain_format_of(blocks: Blocks) -> Format:
     return default_format(blocks.ndim) if is_dense else Format(tuple(Level(COMPRESSED, n) for n in range(blocks.ndim)))
 
 
-def core_of_part(part: Part) -> DynamicPattern:
-    """The dynamic outer pattern of a part without the numbers of slots."""
-    outer = part.pattern
-    assert isinstance(outer, DynamicPattern)
-    if not part.has_slots:
-        return outer
-    type_ = DynamicType(outer.shape[:-1], digit_format(part.format.blocks.outer), outer.nse)
-    return replace(outer, type=type_, arrays=outer.arrays[:-1])
-
-
 def without_dynamic_padding(values: jax.Array, part: Part, shape: tuple[int, ...]) -> jax.Array:
     """Put 0 wherever blocks at the end of a dynamic part exceed the shape. The values have the shape (nse,)."""
-    core = core_of_part(part)
-    is_inside = jnp.broadcast_to(
-        within(part.format, list(expand(core.arrays, core.type)), part.inner, shape), (core.nse, *part.inner)
-    )
+    core = dynamic_core(part)
+    rows = list(expand(core.arrays, core.type))
+    is_inside = jnp.broadcast_to(within(part.format, rows, part.inner, shape), (core.nse, *part.inner))
     if part.has_slots:
-        assert isinstance(part.pattern, DynamicPattern)
-        whole = jnp.zeros((part.slots, *part.inner), bool)
-        is_inside = whole.at[_numbers(part)].set(is_inside, mode="drop", unique_indices=True)
+        is_inside = _into_slots(is_inside, _slot_numbers(part), part.slots)
     blocks = jnp.reshape(values, (part.slots, *part.inner))
     return jnp.reshape(jnp.where(is_inside, blocks, np.zeros((), values.dtype)), -1)
 
 
-def _numbers(part: Part) -> jax.Array:
+def _slot_numbers(part: Part) -> jax.Array:
     """The slot of each entry of a dynamic part; out of range in padding."""
-    assert isinstance(part.pattern, DynamicPattern)
-    core = part.pattern
-    position = jnp.arange(core.arrays[-1].shape[-1])
-    return jnp.where(position < core.last_pointers[-1], core.arrays[-1], part.slots)
+    outer = part.pattern
+    assert isinstance(outer, DynamicPattern)
+    position = jnp.arange(outer.arrays[-1].shape[-1])
+    return jnp.where(position < outer.last_pointers[-1], outer.arrays[-1], part.slots)
 
 
-def settled(values: jax.Array, composition: Composition) -> jax.Array:
+def _at_slots(values: jax.Array, part: Part) -> jax.Array:
+    """The block of values of each entry: shape (entries, …), 0 in padding."""
+    return jnp.reshape(values, (part.slots, *part.inner)).at[_slot_numbers(part)].get(mode="fill", fill_value=0)
+
+
+def _into_slots(blocks: jax.Array, numbers: jax.Array, slots: int) -> jax.Array:
+    """Move the blocks of entries to their slots. Slots without an entry are 0."""
+    empty = jnp.zeros((slots, *blocks.shape[1:]), blocks.dtype)
+    return empty.at[numbers].set(blocks, mode="drop", unique_indices=True)
+
+
+def with_zero_padding(values: jax.Array, composition: Composition) -> jax.Array:
     """Put 0 in all padding of a dynamic composition, and NaN everywhere after an overflow."""
-    found, first = list[jax.Array](), 0
+    kept, first = list[jax.Array](), 0
     for part in composition.parts:
-        own = values[first : first + part.nse]
+        of_part = values[first : first + part.nse]
         first += part.nse
         if not isinstance(part.pattern, DynamicPattern):
             raise NotYetSupportedError(f"Expected parts that are all dynamic, but got {composition!r}.")
         if part.has_slots:
-            slots = jnp.reshape(own, (part.slots, -1))
-            numbers = _numbers(part)
-            kept = slots.at[numbers].get(mode="fill", fill_value=0)
-            own = jnp.zeros_like(slots).at[numbers].set(kept, mode="drop", unique_indices=True).reshape(-1)
-            own = part.pattern.poisoned(own)
+            in_slots = _into_slots(_at_slots(of_part, part), _slot_numbers(part), part.slots)
+            of_part = part.pattern.poisoned(in_slots.reshape(-1))
         else:
-            own = part.pattern.extended(part.inner).settled(own)
+            of_part = part.pattern.extended(part.inner).settled(of_part)
         is_ragged = part.format.blocks.is_ragged(composition.shape)
-        found.append(without_dynamic_padding(own, part, composition.shape) if is_ragged else own)
-    return found[0] if len(found) == 1 else jnp.concatenate(found)
+        kept.append(without_dynamic_padding(of_part, part, composition.shape) if is_ragged else of_part)
+    return kept[0] if len(kept) == 1 else jnp.concatenate(kept)

@@ -46,7 +46,7 @@ def digit_sizes(size: int, strides: Strides) -> tuple[int, ...]:
 def split_format(format: Format, strides: Sequence[Strides]) -> Format | None:
     """The format of a pattern whose dimension n is split by `strides[n]`. None if a level cannot be split.
 
-    Its dimensions are the digits of the first dimension, then those of the second, and so on.
+    The digits of a dimension are neighbouring dimensions of the result, which are in the order of the dimensions.
     """
     first = np.cumsum([0, *map(len, strides)])
     levels: list[Level] = []
@@ -87,8 +87,6 @@ def split_pattern(pattern: Pattern, strides: tuple[Strides, ...]) -> Pattern | N
 
     If a dense level is outermost, its leading digit may go beyond the dimension: rows without entries are added.
     """
-    if all(len(own) == 1 for own in strides):
-        return pattern
     format = split_format(pattern.format, strides)
     if format is None or _added_rows(pattern.format, pattern.shape, strides) is None:
         return None
@@ -114,7 +112,7 @@ def _stored(type_: DynamicType) -> tuple[np.dtype, set[int]]:
 def split_arrays(
     format: Format, shape: Sequence[int], strides: Sequence[Strides], arrays: Sequence[Array]
 ) -> list[Array]:
-    """The index arrays of the digits, for those of a pattern in this format. Leading axes are batch axes."""
+    """Split the index arrays of a pattern in this format and shape. Their leading axes are batch axes."""
     added, made = _added_rows(format, shape, strides), list[Array]()
     assert added is not None
     for n, level in enumerate(format.levels):
@@ -202,7 +200,7 @@ class Join:
         return _stored(DynamicType(self.shape, self.format, type_.nse)) == _stored(type_)
 
     def arrays(self, format: Format, arrays: Sequence[Array]) -> list[Array]:
-        """The index arrays of the joined pattern, for those of a pattern of digits in `format`."""
+        """Join the index arrays of a pattern of digits in `format`."""
         made: list[Array] = []
         dtype = index_dtype(self.shape, [x.shape[-1] for x in arrays])
         for n, (_, size) in enumerate(self.digits):

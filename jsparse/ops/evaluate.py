@@ -17,7 +17,7 @@ from jsparse.base.arrays import Array
 from jsparse.base.limits import checked_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
-from jsparse.convert.composed import in_composed_format, is_on_composition, plain_format
+from jsparse.convert.composed import composition_of, in_composed_format, plain_out_format
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import (
     FormatError,
@@ -109,9 +109,9 @@ def evaluate(
     schedules = as_schedules(schedule, shown)
     nse = checked_nse(nse, shown)
     statement, ring, tensors = _checked(text, tensors, semiring, shape, out_format)
-    if not _takes_composed(statement, ring, tensors) and (is_composed(out_format) or is_on_composition(out_format)):
+    if not _takes_composed(statement, ring, tensors) and (is_composed(out_format) or composition_of(out_format)):
         options = {"semiring": semiring, "shape": shape, "nse": nse, "preferred_element_type": preferred_element_type}
-        plain = plain_format(out_format, len(statement.target.indices))
+        plain = plain_out_format(out_format, len(statement.target.indices))
         found: Any = evaluate(text, out_format=plain, **options, **tensors)  # type: ignore[arg-type]
         return in_composed_format(found, out_format)
     preferred = preferred_dtype(f"'{text}'", preferred_element_type)

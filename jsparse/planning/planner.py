@@ -26,7 +26,7 @@ from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
 from jsparse.planning.composed.digits import NoFormError
-from jsparse.planning.composed.programs import PlainPrograms, Program, plain_programs
+from jsparse.planning.composed.programs import PlainPrograms, Program, programs_on_converted, programs_on_digits
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.dtypes import dtypes_of
 from jsparse.planning.output import Assembly, Stored, assembled, fused, new_format, provisional_output, resolve_output
@@ -75,22 +75,21 @@ def plan(
     Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the statement, each
     other or the request, or if a result exceeds its capacity.
     """
-    programs = plain_programs(text, statement, operands, request, semiring)
-    made = next(filter(None, (_planned(text, given, semiring) for given in programs)))
+    try:
+        made = _planned(text, programs_on_digits(text, statement, operands, request, semiring), semiring)
+    except NoFormError as error:
+        made = _planned(text, programs_on_converted(statement, operands, request, str(error)), semiring)
     return scheduled(made, request.schedules) if request.schedules else made
 
 
-def _planned(text: str, given: PlainPrograms, semiring: Semiring) -> ProgramPlan | None:
-    """Plan programs on plain operands. The result is None if they have no result in the form that was asked for."""
+def _planned(text: str, given: PlainPrograms, semiring: Semiring) -> ProgramPlan:
+    """Plan programs on plain operands. Raises NoFormError if the result has no form in digits."""
     planner, results = _Planner(text, given), list[tuple[int, Signature]]()
     for program in given.programs:
         number = planner.program(program, semiring)
         results.append((number, planner.values[number]))
-    try:
-        for instruction, signature in given.finish(results):
-            planner.add(instruction, signature)
-    except NoFormError:
-        return None
+    for instruction, signature in given.finish(results):
+        planner.add(instruction, signature)
     return ProgramPlan(text, tuple(planner.instructions))
 
 

@@ -286,8 +286,8 @@ def typed_terms(
 
     All terms have the dtypes of their sum.
 
-    The operands are the tensors of the terms, in order of appearance. The returned request is that of
-    `checked_request`.
+    The operands are the tensors of the terms, in order of appearance. The request that is returned is the
+    one of `checked_request`.
 
     Raises ShapeError if ranks or sizes do not agree, DTypeError or SemiringError if dtypes do not fit.
     """

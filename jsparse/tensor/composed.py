@@ -58,13 +58,16 @@ class Part:
         return len(self.pattern.shape) > len(self.format.blocks.outer)
 
     @cached_property
-    def core(self) -> Pattern:
-        """The outer pattern without the numbers of slots. The pattern has to be static."""
+    def core(self) -> Pattern | DynamicPattern:
+        """The outer pattern without the numbers of slots."""
         outer = self.pattern
-        assert isinstance(outer, Pattern)
+        assert not isinstance(outer, DynamicType)
         if not self.has_slots:
             return outer
-        return Pattern._trusted(outer.shape[:-1], digit_format(self.format.blocks.outer), outer.arrays[:-1])
+        format, shape, arrays = digit_format(self.format.blocks.outer), outer.shape[:-1], outer.arrays[:-1]
+        if isinstance(outer, Pattern):
+            return Pattern._trusted(shape, format, arrays)
+        return DynamicPattern(DynamicType(shape, format, outer.nse), arrays)
 
     def transposed(self, axes: Sequence[int]) -> Part:
         """The part of the transposed tensor, over the same arrays."""

@@ -149,7 +149,7 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents
     pattern: object = tensor.pattern
     if isinstance(pattern, Pattern):
         return
-    if hasattr(pattern, "parts"):
+    if hasattr(pattern, "parts"):  # a composition, whose module imports this one
         for part in pattern.parts:
             if not isinstance(part.pattern, Pattern):
                 _check_arrays(part, lambda: f"a part of {_text(name)}", lead, tangents)

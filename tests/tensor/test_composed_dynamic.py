@@ -28,8 +28,8 @@ def stored(A):
 
 
 def dynamic(A):
-    """The tensor with room for more entries. The format ell has none."""
-    return A.dynamic() if A.format.name.startswith("ell") else A.dynamic(A.nse + 32)
+    """The tensor with room for more entries. The slots of the format ell have room already."""
+    return A.dynamic(A.nse if A.format.name.startswith("ell") else A.nse + 32)
 
 
 def capacity(A):
@@ -70,11 +70,9 @@ def test_one_program_serves_other_entries(case):
         return A @ X
 
     np.testing.assert_array_equal(product(A, X), D @ X)
-    other = np.where(D, D, 0)[::-1].copy()
-    B = jsparse.asarray(other, format=A.format)
-    if B.nse <= A.nse:
-        np.testing.assert_array_equal(product(B.dynamic(capacity(A) and A.nse), X), other @ X)
-        assert len(traces) == 1
+    other = D * (np.arange(D.shape[1]) % 3 > 0)
+    np.testing.assert_array_equal(product(jsparse.asarray(other, format=A.format).dynamic(A.nse), X), other @ X)
+    assert len(traces) == 1
 
 
 def test_operations(case):

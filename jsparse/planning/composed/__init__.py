@@ -9,11 +9,12 @@ An operand in bsr(4, 4) is a tensor on its outer pattern, whose blocks are dense
 The digit i.0 is i // 4, and i.1 is i % 4. If slots are not the entries of the outer pattern in their order, the outer
 pattern K is an index relation, and the values V are a dense array. A product with a tensor of several parts is a sum.
 
-All operands have one set of digits. The levels of a coarser operand are split further, and so are those of a plain
-operand, without moving a value (`formats.split`). If that is impossible, composed operands are converted to plain ones.
+An index variable has the same digits in all operands. If one operand has larger blocks than another, or is plain, its
+levels are split into the smaller digits, without moving a value (`formats.split`). If that is impossible, composed
+operands are converted to plain ones.
 
     digits      the digits of each index variable (`Digits`)
     operands    the factors that replace an access (`Factors`)
     results     where the result is stored, and how it is made of the results of programs
-    programs    the programs on plain operands (`plain_programs`)
+    programs    the programs on plain operands (`programs_on_digits`, `programs_on_converted`)
 """

@@ -57,12 +57,13 @@ class Digits:
         return tuple(size for v in variables for size in digit_sizes(self.sizes[v], self.strides[v]))
 
     def padded(self, *variables: IndexVar) -> tuple[int, ...]:
-        """The number of values that the digits of each of these variables have together."""
+        """The size of each of these variables after it is rounded up to whole blocks."""
         return tuple(prod(self.shape(v)) for v in variables)
 
     def variables(self, access: Access) -> tuple[IndexVar, ...]:
         """The index variables of the digits of a whole access."""
-        return tuple(name for index in access.indices for name in self._named(str(index), self._all(str(index))))
+        every = [(v, range(len(self.strides[v]))) for v in map(str, access.indices)]
+        return tuple(name for v, numbers in every for name in self._named(v, numbers))
 
     def of_levels(self, access: Access, levels: Sequence[DigitLevel]) -> tuple[IndexVar, ...]:
         """The index variables of levels. A level has several if its digit is split further."""
@@ -81,9 +82,6 @@ class Digits:
     def levels(self, target: Access) -> list[DigitLevel]:
         """The digits of all dimensions of the target. Their kinds are not known."""
         return [level for dim, v in enumerate(target.indices) for level in _levels(dim, self.strides[str(v)])]
-
-    def _all(self, v: IndexVar) -> range:
-        return range(len(self.strides[v]))
 
     def _range(self, access: Access, level: DigitLevel) -> range:
         """The numbers of the digits that a level has."""

@@ -59,7 +59,7 @@ class Factors:
             made = self.add(split, replace(x, shape=shape))
         else:
             strides = tuple(self.digits.strides[v] for v in variables)
-            made = self._split(number, replace(x, same=None), strides, access)
+            made = self._split(number, x, strides, access)
         return [(Access(self.named(access.tensor, made), names),)]
 
     def _split(self, number: int, x: Signature, strides: tuple[Strides, ...], access: Access) -> int:
@@ -112,7 +112,9 @@ class Factors:
 def extended_part(part: Part, on: PatternRef, access: Access) -> PatternRef:
     """The outer pattern of a part, without the numbers of slots, with the levels of blocks below it."""
     if isinstance(on.pattern, Pattern):
-        return PatternRef(part.core.extended(part.inner))
+        core = part.core
+        assert isinstance(core, Pattern)
+        return PatternRef(core.extended(part.inner))
     if part.has_slots:
         raise NoFormError(f"the pattern of {access} is dynamic, and has slots")
     return replace(on, pattern=extended_type(on.pattern, part.inner))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, product
@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.semiring import Semiring
 from jsparse.convert.composed import from_slots, onto_slots, plain_pattern, to_slots
+from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat, is_composed
 from jsparse.formats.format import default_format
@@ -28,7 +29,6 @@ from jsparse.planning.composed.results import (
     joined_array,
     on_joined_pattern,
     on_plain_pattern,
-    static_pattern,
     unfinished,
 )
 from jsparse.planning.plan import Instruction, MoveValues, PartPattern
@@ -70,34 +70,29 @@ class PlainPrograms:
 
     @property
     def groups(self) -> int:
-        """A number above those of all groups of dynamic patterns that operands and `out_format` have."""
+        """A number that no group of dynamic patterns of the operands or of `out_format` has."""
         return 1 + sum(1 if x.composed is None else len(x.composed.parts) for x in self.values) + len(self.programs)
 
 
-def plain_programs(
+def programs_on_digits(
     text: str, statement: Statement, operands: tuple[Signature, ...], request: Request, semiring: Semiring
-) -> Iterator[PlainPrograms]:
-    """Yield the programs for a statement on composed operands, and then those for converted operands.
+) -> PlainPrograms:
+    """Make the programs for a statement: of plain operands it is the only program.
 
-    The second ones are for the case that the first have no plan (`NoFormError`).
+    Raises NoFormError if composed operands, or a composed result, have no form. It may also be raised by `finish`.
     """
-    composed, output = any(x.composed is not None for x in operands), request.output
-    if not composed and not isinstance(output, CompositionRef) and not is_composed(output):
+    output = request.output
+    if not any(x.composed for x in operands) and not isinstance(output, CompositionRef) and not is_composed(output):
         numbers = tuple(range(len(operands)))
-        yield PlainPrograms(operands, (), (Program(statement, numbers, request),), unfinished)
-        return
+        return PlainPrograms(operands, (), (Program(statement, numbers, request),), unfinished)
+    if is_composed(output):
+        raise NoFormError(f"the result is in {output}")
     output, sizes = checked_request(text, statement, operands, request)
-    request, reason = replace(request, output=output), f"the result is in {output}"
-    if not is_composed(output):
-        try:
-            named = dict(zip(factor_names(statement), operands, strict=True))
-            output = inferred_output(statement, named) if output is None else output
-            digits = Digits.of(sizes, _compositions(statement, named, output))
-            _check(statement, named, digits, semiring)
-            yield _on_digits(statement, named, replace(request, output=output), digits)
-        except NoFormError as error:
-            reason = str(error)
-    yield _converted(statement, operands, request, reason)
+    named = dict(zip(factor_names(statement), operands, strict=True))
+    output = inferred_output(statement, named) if output is None else output
+    digits = Digits.of(sizes, _compositions(statement, named, output))
+    _check(statement, named, digits, semiring)
+    return _on_digits(statement, named, replace(request, output=output), digits)
 
 
 def _compositions(
@@ -133,7 +128,7 @@ def _on_digits(statement: Statement, operands: dict[str, Signature], request: Re
     if is_split and isinstance(output, PatternRef):
         on = split_levels(output, tuple(digits.strides[v] for v in names), target)
         if not isinstance(on.pattern, Pattern):
-            raise NoFormError(f"the digits of {target} are those of a dynamic pattern")
+            raise NoFormError(f"the pattern of {target} is dynamic, and would have to be split")
         own, finish = replace(own, output=on), partial(on_plain_pattern, output)
     elif is_split:
         is_new = isinstance(output, NewPattern)
@@ -173,7 +168,7 @@ def _on_composition(statement: Statement, factors: Factors, request: Request, ou
         ref = split_levels(extended_part(part, on, target), strides, target)
         if not isinstance(on.pattern, Pattern):  # a value that has the index arrays
             if any(len(own) > 1 for own in strides):
-                raise NoFormError(f"the digits of {target} are those of a dynamic pattern")
+                raise NoFormError(f"the pattern of {target} is dynamic, and would have to be split")
             factors.add(PartPattern(source, n, ref.pattern), bare_signature(ref))
         results.append(_Result(Access(target.tensor, names), (), replace(request, output=ref, shape=None)))
     return _programs(statement, factors, results, partial(composed, output.static, source))
@@ -195,8 +190,10 @@ def _programs(
     return PlainPrograms(tuple(factors.values), tuple(factors.instructions), tuple(programs), finish)
 
 
-def _converted(statement: Statement, operands: Sequence[Signature], request: Request, reason: str) -> PlainPrograms:
-    """Convert composed operands to plain ones, and the result to its composed format."""
+def programs_on_converted(
+    statement: Statement, operands: Sequence[Signature], request: Request, reason: str
+) -> PlainPrograms:
+    """Convert composed operands to plain ones, and the result to its composed format, for a reason."""
     values, instructions, numbers = list(operands), list[Instruction](), list(range(len(operands)))
     for n, x in enumerate(operands):
         if x.composed is None:
@@ -225,5 +222,11 @@ def _put_on(composition: Composition, reason: str, results: Results) -> Finished
 def _put_in(format: ComposedFormat, reason: str, results: Results) -> Finished:
     """Convert a result to a composed format."""
     ((number, made),) = results
-    conversion = to_slots(static_pattern(made, format.name), format)
+    assert made.stored is not None
+    if not isinstance(made.stored.pattern, Pattern):
+        raise NotYetSupportedError(
+            f"Expected a static result, to convert it to {format.name}, but its pattern is dynamic. Leave out_format= "
+            f"out, and convert the result: C.asformat({format.name!r}, nse=...)."
+        )
+    conversion = to_slots(made.stored.pattern, format)
     return ((MoveValues(number, conversion, reason), replace(made, stored=None)),)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from jsparse.errors import NotYetSupportedError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.digits import Blocks
@@ -146,11 +145,3 @@ def composed(composition: Composition, source: int | None, results: Results) -> 
     """Make a composed tensor of the values of all parts. See `Compose` for the arguments."""
     made = Signature(composition.shape, results[0][1].dtype, False, None)
     return ((Compose(tuple(number for number, _ in results), composition, source), made),)
-
-
-def static_pattern(made: Signature, what: str) -> Pattern:
-    """The static pattern of a result. Raises NotYetSupportedError if it is dynamic."""
-    assert made.stored is not None
-    if not isinstance(made.stored.pattern, Pattern):
-        raise NotYetSupportedError(f"Expected a static result, to convert it to {what}, but it is dynamic.")
-    return made.stored.pattern
