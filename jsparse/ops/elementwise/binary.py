@@ -111,11 +111,9 @@ def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
     and for a traced p, which may be 0: for stored entries only write `A.map(jnp.power, p)`. Raises PatternError, too,
     if the exponent is a tensor with other entries, or an array that is smaller than the result.
     """
+    tensor, exponent = (as_sparse_operand(x, "the operator **") for x in (tensor, exponent))
     if not isinstance(tensor, SparseTensor):
-        tensor = as_sparse_operand(tensor, "the operator **")
-        if not isinstance(tensor, SparseTensor):
-            return called("pow", "x ** A", (tensor, exponent))
-    exponent = as_sparse_operand(exponent, "the operator **")
+        return called("pow", "x ** A", (tensor, exponent))
     if not isinstance(exponent, SparseTensor) and (np.shape(exponent) or not _has_sign(exponent)):
         return called("pow", "A ** p", (tensor, exponent))
     if not isinstance(exponent, int | float | np.number):
