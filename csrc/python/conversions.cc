@@ -13,6 +13,7 @@
 
 #include "assembly/accumulate.h"
 #include "assembly/assemble.h"
+#include "assembly/blocks.h"
 #include "assembly/transpose.h"
 #include "execution/host_executor.h"
 #include "levels/expand.h"
@@ -222,6 +223,44 @@ py::object transpose(const py::array& keys, int64_t size, const py::array& rows,
   return wide ? transpose_typed<int64_t>(keys, size, rows, pointers) : transpose_typed<int32_t>(keys, size, rows, pointers);
 }
 
+template <class Index>
+py::object block_typed(const py::array& pointers, const py::array& columns, int64_t column_count, int64_t height, int64_t width) {
+  const Blocking<Index> work{static_cast<const Index*>(pointers.data()), static_cast<const Index*>(columns.data()),
+                             pointers.shape(0) - 1, column_count, columns.shape(0), height, width};
+  const auto data = [](const py::array& array) { return static_cast<Index*>(const_cast<void*>(array.data())); };
+  const py::dtype type = py::dtype::of<Index>();
+  const py::array starts = make_array(type, work.block_rows() + 1);
+  bool ok = true;
+  {
+    py::gil_scoped_release nogil;
+    on_host([&](Context* ctx) { ok = work.count(ctx, data(starts)); });
+  }
+  if (!ok) throw py::value_error("Expected columns in [0, " + std::to_string(column_count) + ") and pointers that rise to their number");
+  const int64_t blocks = data(starts)[work.block_rows()];
+  int64_t slot_count;
+  if (__builtin_mul_overflow(height, width, &slot_count) || __builtin_mul_overflow(slot_count, blocks, &slot_count)) throw std::bad_alloc();
+  const bool wide = sizeof(Index) == 8 || slot_count > kNarrow;
+  const py::array block_columns = make_array(type, blocks), slots = make_array(index_type(wide), work.n);
+  {
+    py::gil_scoped_release nogil;
+    on_host([&](Context* ctx) {
+      void* to = const_cast<void*>(slots.data());
+      if (wide) work.write(ctx, data(starts), data(block_columns), static_cast<int64_t*>(to));
+      else work.write(ctx, data(starts), data(block_columns), static_cast<Index*>(to));
+    });
+  }
+  return py::make_tuple(starts, block_columns, slots);
+}
+
+py::object block(const py::array& pointers, const py::array& columns, int64_t column_count, int64_t height, int64_t width) {
+  const bool wide = is_wide(columns);
+  if (is_wide(pointers) != wide || pointers.shape(0) < 1 || column_count < 0 || height < 1 || width < 1) {
+    throw py::value_error("Expected pointers and columns of one type, and blocks of one row and column or more");
+  }
+  return wide ? block_typed<int64_t>(pointers, columns, column_count, height, width)
+              : block_typed<int32_t>(pointers, columns, column_count, height, width);
+}
+
 IndexArrays given_arrays(const Layout& layout, const std::vector<py::array>& arrays) {
   IndexArrays given;
   const size_t expected = layout.array_count();
@@ -302,6 +341,7 @@ void define_conversions(py::module_& m) {
   m.def("locate", &locate_points, py::arg("arrays"), py::arg("levels"), py::arg("nse"), py::arg("points"));
   m.def("faults", &faults, py::arg("arrays"), py::arg("levels"), py::arg("slots") = kUnknown);
   m.def("transpose", &transpose, py::arg("keys"), py::arg("size"), py::arg("rows"), py::arg("pointers"));
+  m.def("block", &block, py::arg("pointers"), py::arg("columns"), py::arg("column_count"), py::arg("height"), py::arg("width"));
   m.def("routine", &routine, py::arg("name"));
   m.attr("PARAMS_VERSION") = kParamsVersion;
   m.attr("MAX_CHUNKS") = kChunks;

@@ -232,6 +232,15 @@ def transpose(
     each entry, or, with `pointers`, the pointers from each row to its entries.
     """
 
+def block(
+    pointers: NDArray[np.integer], columns: NDArray[np.integer], column_count: int, height: int, width: int
+) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
+    """Groups the entries of a matrix, which are sorted by row, into blocks of `height` rows and `width` columns.
+
+    `pointers` lead from each row to its entries. Returns pointers from each row of blocks to its blocks, the column of
+    each block, and for each entry its slot if blocks are dense and follow one another.
+    """
+
 def select_segments(
     pointers: NDArray[np.integer],
     coordinates: Sequence[NDArray[np.integer]],

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.convert.dynamic_composed import (
@@ -32,7 +33,6 @@ from jsparse.formats.build import frozen, index_dtype
 from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.digits import Blocks
 from jsparse.formats.dynamic import padded_arrays
-from jsparse.formats.format import digit_format
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 from jsparse.formats.pattern import core_of
 from jsparse.formats.relayout import relayout_to
@@ -240,58 +240,119 @@ def _at_end(
 @remembered(maxsize=256)
 def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion:
     """How values move from a plain pattern to a composed format."""
-    split = _in_digits(pattern, format.blocks)
-    to_levels = relayout_to(split, digit_format(format.blocks.levels))
+    to_levels = relayout_to(pattern, _levels_of(format.blocks))
     core, inner = core_of(to_levels.target), to_levels.target.shape[len(format.blocks.outer) :]
     if format.rule is None:
         place = Composition(pattern.shape, (Part(format, core, inner, core.nse),))
         return Conversion(place, _without_identities([(to_levels, False)]))
-    lengths, ranks, segments = _segments(core, format)
+    lengths = _segment_lengths(core, format)
     format = format.resolve(lengths)
     assert format.rule is not None
     starts, total = format.rule.starts(lengths)
     slots = max(int(total), 1)  # a singleton level has a dimension to store
-    numbers = (np.asarray(starts)[segments] + ranks).astype(index_dtype(pattern.shape, [core.nse, slots]))
+    dtype = index_dtype(pattern.shape, [core.nse, slots])
+    shifts = (np.asarray(starts) - (np.cumsum(lengths) - lengths)).astype(dtype)  # slots that segments skip before them
+    numbers = np.arange(core.nse, dtype=dtype) + np.repeat(shifts, lengths)
     part = Part(format, _with_slots(core, numbers, slots), inner, slots)
     return Conversion(
         Composition(pattern.shape, (part,)), _without_identities([(to_levels, False), *_to_their_slots(part)])
     )
 
 
+def _levels_of(blocks: Blocks) -> Blocks | Format:
+    """The levels as `relayout_to` takes them: a plain format if no coordinate is split."""
+    return Format(tuple(Level(x.kind, x.dim, x.unique) for x in blocks.levels)) if blocks.is_plain else blocks
+
+
 @remembered(maxsize=256)
 def from_slots(composition: Composition) -> Conversion:
     """How values move from a composition to csr, dcsr or csf. Padding is dropped."""
     (part,) = composition.parts
+    target, to_levels = _joined(part, composition.shape)
+    back = [(relayout, not inverse) for relayout, inverse in reversed(_to_their_slots(part))] if part.has_slots else []
+    return Conversion(target, _without_identities([*back, (to_levels, True)]))
+
+
+def _joined(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]:
+    """Make the plain pattern of the values of a part, and its relayout to the part's levels.
+
+    Values move in runs, as long as the innermost axis of blocks if coordinates end with its digit. If blocks exceed the
+    shape, each value moves for itself.
+    """
     blocks, core = part.format.blocks, part.core
     assert isinstance(core, Pattern)
-    levels = core.extended(part.inner)
-    ordered = _sort_levels(blocks, range(composition.ndim))
-    to_digits = relayout_to(levels, _coo(ordered))
-    rows = blocks.join(to_digits.target.rows(), composition.shape)
-    is_inside = within(part.format, core.rows(), part.inner, composition.shape).reshape(-1)
-    inside = np.flatnonzero(is_inside[to_digits.gather])
-    kept = [row[inside] for row in rows]
-    order = tuple(range(composition.ndim))
-    target = Pattern.from_rows(kept, composition.shape, plain_format_of(blocks), order)[0]
-    drop = Relayout(_in_digits(target, blocks), levels)
-    object.__setattr__(drop, "_scatter", frozen(to_digits.gather[inside]))
-    back = [(relayout, not inverse) for relayout, inverse in reversed(_to_their_slots(part))] if part.has_slots else []
-    return Conversion(target, _without_identities([*back, (drop, True)]))
+    if blocks.is_plain and core.shape == shape and core.format == plain_format_of(blocks):
+        return core, Relayout(core, core)
+    ordered, outer, format = _by_coordinate(blocks), len(blocks.outer), plain_format_of(blocks)
+    is_ragged, last = blocks.is_ragged(shape), len(blocks.levels) - 1
+    run = part.inner[-1] if part.inner and part.inner[-1] and ordered[-1] == last and not is_ragged else 1
+    axes = (*part.inner[:-1], part.inner[-1] // run) if part.inner else ()
+    by_coordinate = relayout_to(core, _coo([n for n in ordered if n < outer]))
+    numbers = _numbers_in(ordered, by_coordinate.target.rows(), outer, axes)  # of runs, by entry and axes
+    runs = _native.invert(numbers, numbers.size)
+    entries, *inner = np.unravel_index(runs, (core.nse, *axes)) if runs.size else (runs,) * (1 + len(axes))
+    if not by_coordinate.is_identity:
+        entries = by_coordinate.gather[entries]
+        runs = np.ravel_multi_index((entries, *inner), (core.nse, *axes)).astype(runs.dtype)
+    rows = blocks.join([*(row[entries] for row in core.rows()), *inner], shape)
+    if is_ragged:
+        inside = np.flatnonzero(np.logical_and.reduce([row < size for row, size in zip(rows, shape, strict=True)]))
+        rows, runs = [row[inside] for row in rows], runs[inside]
+    target = _of_runs(rows, run, shape, format)
+    digits = None if [level.dim for level in blocks.levels] == list(range(len(shape))) else blocks
+    return target, Relayout(target, core.extended(part.inner), digits, runs=(frozen(runs), run))
 
 
-def _in_digits(pattern: Pattern, blocks: Blocks) -> Pattern:
-    """The same entries in the same order in the space of levels."""
-    ordered = _sort_levels(blocks, pattern.format.order)
-    digits = blocks.split(pattern.rows())
-    pointers = np.array([0, pattern.nse], index_dtype(pattern.shape, [pattern.nse]))
-    arrays = (pointers, *(np.ascontiguousarray(digits[n]) for n in ordered))
-    return Pattern._trusted(blocks.sizes(pattern.shape), _coo(ordered), arrays)
+def _numbers_in(ordered: Sequence[int], rows: Sequence[np.ndarray], outer: int, axes: Sequence[int]) -> np.ndarray:
+    """Return the number that each value has if values are sorted by the digits of `ordered`: an array (entries, *axes).
+
+    `rows` are the digits of the outer levels, sorted in that order. The entries that agree in the digits before an axis
+    form a group. For each of its indices, the axis has a copy of the group.
+    """
+    count, inside = rows[0].size, prod(axes)
+    dtype = index_dtype([], [count * inside])
+    numbers, first, depth = np.zeros((count, *[1] * len(axes)), dtype), np.zeros(count, dtype), 0
+    spread = (count, *[1] * len(axes))
+    for n in ordered:
+        if n < outer:
+            depth += 1
+            continue
+        firsts, lengths = _groups([rows[m] for m in [m for m in ordered if m < outer][:depth]], count, dtype)
+        numbers = numbers + ((firsts - first) * dtype.type(inside)).reshape(spread)
+        size = axes[n - outer]
+        inside, first = inside // max(size, 1), firsts
+        index = np.arange(size, dtype=dtype).reshape([-1 if m == n - outer else 1 for m in range(len(axes))])
+        numbers = numbers + index * (lengths * dtype.type(inside)).reshape(spread)
+    return np.ascontiguousarray(numbers + (np.arange(count, dtype=dtype) - first).reshape(spread)).reshape(-1)
 
 
-def _sort_levels(blocks: Blocks, order: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers of all levels, so that entries sorted by the dimensions `order` are sorted by their digits."""
+def _groups(rows: Sequence[np.ndarray], count: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """For each of `count` entries, sorted by these digits, return the first that agrees in all, and how many do."""
+    begins = np.zeros(count, bool)
+    begins[:1] = True
+    for row in rows:
+        begins[1:] |= row[1:] != row[:-1]
+    starts = np.flatnonzero(begins).astype(dtype)
+    lengths = np.diff(starts, append=dtype.type(count))
+    return np.repeat(starts, lengths), np.repeat(lengths, lengths)
+
+
+def _of_runs(rows: Sequence[np.ndarray], run: int, shape: tuple[int, ...], format: Format) -> Pattern:
+    """Make the pattern of `run` entries from each of these on in the last dimension. They are sorted and distinct."""
+    *others, last = rows
+    columns = (last[:, None] + np.arange(run, dtype=last.dtype)).reshape(-1)
+    if len(others) == 1 and format.levels[0].kind.is_full:
+        counts = np.bincount(others[0], minlength=shape[0]) * run
+        pointers = np.concatenate([[0], np.cumsum(counts)])
+        return Pattern._trusted(shape, format, (pointers, columns))
+    every = [*(np.repeat(row, run) for row in others), columns]
+    return Pattern.from_rows(every, shape, format, tuple(range(len(shape))))[0]
+
+
+def _by_coordinate(blocks: Blocks) -> tuple[int, ...]:
+    """Return the numbers of all levels, so that entries sorted by their digits are sorted by their coordinates."""
     by_place = sorted(range(len(blocks.levels)), key=lambda n: (-blocks.levels[n].stride, blocks.levels[n].size or 0))
-    return tuple(n for dim in order for n in by_place if blocks.levels[n].dim == dim)
+    return tuple(n for dim in range(blocks.ndim) for n in by_place if blocks.levels[n].dim == dim)
 
 
 def _coo(order: Sequence[int]) -> Format:
@@ -301,16 +362,17 @@ def _coo(order: Sequence[int]) -> Format:
     return Format((Level(COMPRESSED, first, unique=not others), *inner))
 
 
-def _segments(core: Pattern, format: ComposedFormat) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the lengths of segments whose slots follow one another, and for each entry its rank and its segment."""
+def _segment_lengths(core: Pattern, format: ComposedFormat) -> np.ndarray:
+    """Return the lengths of segments: consecutive entries whose slots follow one another."""
     if not core.format.levels[-1].kind.has_segments:
         raise FormatError(f"Expected a compressed level at the end of the outer pattern for {format.name}.")
     pointers, coordinates = core.arrays[-2], core.arrays[-1]
-    parts = format.rule.column_parts if format.rule is not None else 1
+    lengths, parts = np.diff(pointers), 1 if format.rule is None else format.rule.column_parts
+    if parts == 1:
+        return lengths
     width = max(-(-core.shape[-1] // parts), 1)
-    parents = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers)) * parts + coordinates // width
-    lengths = np.bincount(parents, minlength=(len(pointers) - 1) * parts)
-    return lengths, np.arange(core.nse) - (np.cumsum(lengths) - lengths)[parents], parents
+    segments = np.repeat(np.arange(len(lengths)) * parts, lengths) + coordinates // width
+    return np.bincount(segments, minlength=len(lengths) * parts)
 
 
 def _with_slots(core: Pattern, numbers: np.ndarray, slots: int) -> Pattern:
@@ -321,15 +383,18 @@ def _with_slots(core: Pattern, numbers: np.ndarray, slots: int) -> Pattern:
 
 def _to_their_slots(part: Part) -> list[tuple[Relayout, bool]]:
     """Move values from the order of the entries to the order of their slots, then to the slots."""
-    outer = part.pattern
+    outer, inside = part.pattern, prod(part.inner)
     assert isinstance(outer, Pattern)
-    last = outer.ndim - 1
-    by_slot = relayout_to(outer.extended(part.inner), _by_slot(last, len(part.inner)))
-    numbers = core_of(by_slot.target).rows()[0]  # dimension n of a core is level n
+    numbers, steps = outer.arrays[-1], list[tuple[Relayout, bool]]()
+    if not (numbers[1:] > numbers[:-1]).all():
+        by_slot = relayout_to(outer.extended(part.inner), _by_slot(outer.ndim - 1, len(part.inner)))
+        numbers = core_of(by_slot.target).rows()[0]  # dimension n of a core is level n
+        steps.append((by_slot, False))
     entries = np.array([0, len(numbers)], numbers.dtype)
     stored = Pattern._trusted((outer.shape[-1],), default_format(1), (entries, np.ascontiguousarray(numbers)))
     every = Pattern._trusted((outer.shape[-1],), Format.dense(1), ())
-    return [(by_slot, False), (Relayout(stored.extended(part.inner), every.extended(part.inner)), False)]
+    runs = (numbers, inside) if inside else None
+    return [*steps, (Relayout(stored.extended(part.inner), every.extended(part.inner), runs=runs), False)]
 
 
 def _by_slot(last: int, axes: int) -> Format:

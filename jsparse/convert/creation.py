@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import update_wrapper
 from math import prod
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from jsparse.base.limits import checked_nse
 from jsparse.convert import dynamic_creation
 from jsparse.convert.composed import plain_pattern, to_plain
 from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
-from jsparse.convert.scipy_sparse import from_scipy
+from jsparse.convert.scipy_sparse import blocks_from_scipy, from_scipy
 from jsparse.convert.scipy_structure import is_scipy
 from jsparse.convert.sums import NUMBERS
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError
@@ -28,6 +28,9 @@ from jsparse.formats.composed import ComposedFormat, is_composed
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
+
+if TYPE_CHECKING:
+    from scipy.sparse import sparray
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -70,7 +73,9 @@ def asarray(
     IntegerRangeError (integers of Python beyond `dtype`, or of 64 bits that int32 does not hold while x64 is off).
     """
     if format is not None and not isinstance(x, SparseTensor) and is_composed(format):
-        return asarray(x, dtype=dtype, dynamic=dynamic, nse=nse).asformat(format)
+        is_kept = is_scipy(x) and not dynamic and nse is None
+        in_blocks = _blocked(cast("sparray", x), format, dtype) if is_kept else None
+        return asarray(x, dtype=dtype, dynamic=dynamic, nse=nse).asformat(format) if in_blocks is None else in_blocks
     nse = checked_nse(nse, "asarray")
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
     if isinstance(x, SparseTensor):
@@ -232,6 +237,13 @@ def _kind(dtype: np.dtype) -> str:
 def _from_scipy(x: Any, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:
     pattern, values, fresh = from_scipy(x, _resolved(format, len(x.shape)), dtype)
     return _make(values, pattern, dtype, fresh)
+
+
+def _blocked(x: sparray, format: Format | ComposedFormat | str, dtype: DTypeLike | None) -> ComposedTensor | None:
+    """Convert a bsr array of SciPy block by block; None if that is not possible."""
+    found = blocks_from_scipy(x, cast("ComposedFormat", Format.of(format, len(x.shape))))
+    wanted = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
+    return None if found is None else ComposedTensor(device_array(found[1], NUMBERS, wanted, False), found[0])
 
 
 def _make(values: np.ndarray, pattern: Pattern, dtype: np.dtype | None, fresh: bool = False) -> SparseTensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from jsparse.convert.scipy_structure import compressed, entries_of, scipy_sparse
+from jsparse.convert.composed import to_plain
+from jsparse.convert.scipy_structure import blocks, compressed, entries_of, scipy_sparse
 from jsparse.convert.sums import summands
 from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern
+from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.validate import check_bounds, checked_shape
+from jsparse.tensor.composed import ComposedTensor, Composition, Part
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -50,6 +54,27 @@ def from_scipy(x: Any, format: Format, dtype: np.dtype | None = None) -> tuple[P
     return pattern, summed, summed is not values
 
 
+def blocks_from_scipy(x: sparray, format: ComposedFormat) -> tuple[Composition, np.ndarray] | None:
+    """Convert a bsr array to a composition in `format`, and to the values of its slots, block by block.
+
+    None unless the array has these blocks, each of them once. Raises PatternError as `from_scipy` does.
+    """
+    if x.format != "bsr" or format.name != "bsr({}, {})".format(*np.shape(x.data)[1:]):
+        return None
+    shape = checked_shape(x.shape, Format.plain("csr", 2))
+    try:
+        parts = blocks(x, shape)
+    except PatternError as error:
+        raise _wrong(x, error) from error
+    b, c = parts.values.shape[1:]
+    of_blocks = shape[0] // b, shape[1] // c
+    outer, built = Pattern.from_rows(parts.entries("csr", of_blocks)[0], of_blocks, Format.plain("csr", 2))
+    if outer.nse < len(parts.values):
+        return None
+    values = parts.values if built.is_identity else parts.values[built.gather()]
+    return Composition(shape, (Part(format, outer, (b, c), outer.nse),)), values.reshape(-1)
+
+
 def _check_bounds(x: Any, rows: Sequence[np.ndarray], shape: tuple[int, ...]) -> None:
     try:
         check_bounds(rows, shape)
@@ -63,7 +88,9 @@ def _wrong(x: Any, error: PatternError) -> PatternError:
 
 
 def to_scipy(tensor: SparseTensor) -> sparray:
-    """Convert to a scipy.sparse array: csr_array or csc_array for matrices in these formats, coo_array for all others.
+    """Convert to a scipy.sparse array: csr_array, csc_array or bsr_array for matrices in these formats, else coo_array.
+
+    Tensors in composed formats without a counterpart in SciPy become csr_array.
 
     Explicit zeros are kept. The arrays are copies.
 
@@ -76,11 +103,17 @@ def to_scipy(tensor: SparseTensor) -> sparray:
     if isinstance(tensor.values, jax.core.Tracer):
         raise DTypeError(f"Expected known values, but {tensor!r} has traced ones. Convert outside jit.")
     tensor = tensor.static()
-    assert isinstance(tensor.pattern, Pattern)
+    if isinstance(tensor, ComposedTensor) and not _is_bsr(tensor):
+        tensor = to_plain(tensor)
     values = np.array(tensor.values)
     if values.dtype.kind == "V" or values.dtype == np.float16:
         raise DTypeError(f"Expected values that scipy.sparse can hold, but got {values.dtype}. Use astype('float32').")
     sparse = scipy_sparse()
+    if isinstance(tensor, ComposedTensor):
+        (part,) = tensor.pattern.parts
+        pointers, columns = tensor.pattern.arrays()
+        return sparse.bsr_array((values.reshape(-1, *part.inner), columns.copy(), pointers.copy()), shape=tensor.shape)
+    assert isinstance(tensor.pattern, Pattern)
     if tensor.format.name in ("csr", "csc"):
         make = sparse.csr_array if tensor.format.name == "csr" else sparse.csc_array
         pointers, coordinates = tensor.pattern.arrays
@@ -92,3 +125,10 @@ def to_scipy(tensor: SparseTensor) -> sparray:
             f"Expected a matrix for scipy.sparse {version('scipy')}, or from 1.15 on a tensor of one dimension or "
             f"more, but the tensor has shape {tensor.shape}. Use to_coords()."
         ) from error
+
+
+def _is_bsr(tensor: ComposedTensor) -> bool:
+    """Whether SciPy has the tensor's format. Its blocks never exceed the shape."""
+    (format, *others) = [part.format for part in tensor.pattern.parts]
+    is_named = not others and re.match(r"bsr\(", format.name) is not None
+    return is_named and not format.blocks.is_ragged(tensor.shape)

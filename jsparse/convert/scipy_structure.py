@@ -117,11 +117,16 @@ def _of_coo(x: Any, shape: Sequence[int]) -> _Entries:
     return rows, values
 
 
-def _of_bsr(x: Any, shape: Sequence[int]) -> _Entries:
+def blocks(x: Any, shape: Sequence[int]) -> Compressed:
+    """Return the checked parts of a bsr array: pointers, coordinates, and values (blocks, height, width)."""
     block = _numbers(x, 3).shape[1:]
     if 0 in block or any(size % of_block for size, of_block in zip(shape, block, strict=True)):
         raise PatternError(f"Expected blocks of data that fill the shape, but they have shape {block}.")
-    parts = Compressed.of(x, shape[0] // block[0], shape[1] // block[1], 3)
+    return Compressed.of(x, shape[0] // block[0], shape[1] // block[1], 3)
+
+
+def _of_bsr(x: Any, shape: Sequence[int]) -> _Entries:
+    parts = blocks(x, shape)
     checked = (parts.values, parts.coordinates, parts.pointers)
     return _converted(scipy_sparse().bsr_array, checked, shape)
 

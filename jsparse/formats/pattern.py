@@ -25,6 +25,7 @@ from jsparse.formats.build import (
     index_dtype,
     level_sizes,
 )
+from jsparse.formats.digits import Blocks
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.levels import Level
 from jsparse.formats.set_operations import KEPT, Stored, combine
@@ -74,7 +75,7 @@ class Pattern(Owned, SetOperators):
     level_sizes: tuple[int, ...]
     digest: str
     _arrays_digest: bytes
-    _relayouts: dict[Format, Any]  # relayouts from this pattern, by target format
+    _relayouts: dict[Format | Blocks, Any]  # relayouts from this pattern, by target format
 
     def __new__(cls, shape: Sequence[int], format: Format | str, arrays: Sequence[Any]) -> Self:
         shape = sizes_of(shape)

@@ -1,4 +1,7 @@
-"""Relayouts: movements of values from the slots of one pattern to the slots of another."""
+"""Relayouts: movements of values from the slots of one pattern to the slots of another.
+
+The target has the same dimensions in another format, or a dimension for each digit of the source's coordinates.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from jsparse.base import _native
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, frozen, index_dtype, without_memory
-from jsparse.formats.format import Format, permutation
+from jsparse.formats.digits import Blocks
+from jsparse.formats.format import Format, digit_format, permutation
 from jsparse.formats.levels import COMPRESSED, DENSE, Level
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import Stored
@@ -27,33 +31,48 @@ class Relayout(Owning):
     (source.nse,): it undoes the forward movement and drops the fill. The inverse is also the transpose of the forward
     movement, since each slot of the source moves to exactly one slot of the target.
 
-    A relayout is immutable, and compared and hashed by its two patterns. Raises ShapeError if the shapes differ, and
-    PatternError, at the first use of an array, if the target lacks an entry of the source.
+    A relayout is immutable, and compared and hashed by its patterns and digits. Raises ShapeError if the shapes differ,
+    and PatternError, at the first use of an array, if the target lacks an entry of the source.
+
+    Attributes:
+        digits: for each dimension of the target, the digit of the source's coordinates that it has. None if both
+            patterns have the same dimensions.
     """
 
-    __slots__ = ("__weakref__", "_gather", "_identity", "_scatter", "source", "target")
+    __slots__ = ("__weakref__", "_gather", "_identity", "_runs", "_scatter", "digits", "source", "target")
 
     source: Pattern
     target: Pattern
+    digits: Blocks | None
     _gather: np.ndarray | None
     _scatter: np.ndarray | None
+    _runs: tuple[np.ndarray, int] | None  # slots (source.nse / run,) / run of the target, where runs of slots move to
     _identity: bool | None
 
     def owned(self) -> tuple[Owned, ...]:
         """The source and the target. Memos must not keep them alive."""
         return self.source, self.target
 
-    def __init__(self, source: Pattern, target: Pattern) -> None:
-        if source.shape != target.shape:
+    def __init__(
+        self,
+        source: Pattern,
+        target: Pattern,
+        digits: Blocks | None = None,
+        *,
+        gather: np.ndarray | None = None,
+        scatter: np.ndarray | None = None,
+        runs: tuple[np.ndarray, int] | None = None,
+        is_identity: bool | None = None,
+    ) -> None:
+        """The arrays are trusted: those that are not given are computed when they are used first."""
+        shape = source.shape if digits is None else digits.sizes(source.shape)
+        if shape != target.shape:
             raise ShapeError(
-                f"Expected the patterns of a relayout to have the same shape, but got {source.shape} "
-                f"and {target.shape}."
+                f"Expected the patterns of a relayout to have the same shape, but got {shape} and {target.shape}."
             )
-        self._set(source, target, gather=None, identity=True if source == target else None)
-
-    def _set(self, source: Pattern, target: Pattern, gather: np.ndarray | None, identity: bool | None) -> None:
-        fields = {"source": source, "target": target, "_gather": gather, "_scatter": None, "_identity": identity}
-        for name, value in fields.items():
+        identity = True if digits is None and source == target else is_identity
+        arrays = {"_gather": gather, "_scatter": scatter, "_runs": runs, "_identity": identity}
+        for name, value in {"source": source, "target": target, "digits": digits, **arrays}.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -81,25 +100,43 @@ class Relayout(Owning):
     def is_identity(self) -> bool:
         """Whether every value stays in its slot."""
         if self._identity is None:
-            count, gather = self.source.nse, self.gather
-            identity = count == self.target.nse and all(
-                np.array_equal(gather[first:last], np.arange(first, min(last, count), dtype=gather.dtype))
+            places = self._runs[0] if self._runs else self.scatter if self._gather is None else self._gather
+            count = len(places)
+            identity = self.source.nse == self.target.nse and all(
+                np.array_equal(places[first:last], np.arange(first, min(last, count), dtype=places.dtype))
                 for first, last in ((0, _FEW), (_FEW, max(count, _FEW)))  # most of the others differ at the beginning
             )
             object.__setattr__(self, "_identity", identity)
         return bool(self._identity)
 
+    def move(self, values: np.ndarray, inverse: bool) -> np.ndarray:
+        """Move a vector of values on the host, with the arrays that are known."""
+        if self._runs is None and (inverse or self._gather is not None):
+            return _native.take(values, self.scatter if inverse else self.gather)
+        if self._runs is None:
+            return _native.scatter([self.scatter], [self.target.nse], values)
+        places, run = self._runs
+        if inverse:
+            return values.reshape(-1, run).take(places, 0).reshape(-1)
+        moved = np.zeros((self.target.nse // run, run), values.dtype)
+        moved[places] = values.reshape(-1, run)
+        return moved.reshape(-1)
+
     def _made_scatter(self) -> np.ndarray:
         if self._identity:
             return frozen(np.arange(self.source.nse, dtype=self._dtype()))
+        if self._runs is not None:
+            places, run = self._runs
+            return frozen((places[:, None] * places.dtype.type(run) + np.arange(run, dtype=places.dtype)).reshape(-1))
         if self._gather is None:
             return frozen(self._merged_slots().astype(self._dtype(), copy=False))
         return frozen(_native.invert(self._gather, self.source.nse))
 
     def _merged_slots(self) -> np.ndarray:
         """Find the target slot of each source entry, by merging the entries of both patterns."""
-        rows = [np.concatenate(pair) for pair in zip(self.target.rows(), self.source.rows(), strict=True)]
-        built = build(rows, self.source.shape, _nonrepeating(self.target.format))
+        given = self.source.rows() if self.digits is None else self.digits.split(self.source.rows())
+        rows = [np.concatenate(pair) for pair in zip(self.target.rows(), given, strict=True)]
+        built = build(rows, self.target.shape, _nonrepeating(self.target.format))
         if built.nse != self.target.nse:
             raise PatternError(
                 f"Expected {self.target!r} to store every entry of {self.source!r}, "
@@ -114,24 +151,30 @@ class Relayout(Owning):
         raise AttributeError(f"A Relayout is immutable: cannot set {name}.")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Relayout) and self.source == other.source and self.target == other.target
+        return isinstance(other, Relayout) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.source, self.target))
+        return hash(self._key())
+
+    def _key(self) -> tuple[Pattern, Pattern, Blocks | None]:
+        return self.source, self.target, self.digits
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Relayout, (self.source, self.target)
+        return Relayout, self._key()
 
     def __repr__(self) -> str:
         return f"Relayout({self.source!r} -> {self.target!r})"
 
 
-def relayout_to(pattern: Pattern, format: Format | str) -> Relayout:
-    """Return the relayout of a pattern to another format. It is computed once for each pattern and format."""
+def relayout_to(pattern: Pattern, format: Format | Blocks | str) -> Relayout:
+    """Return the relayout of a pattern to another format, or to levels of digits. It is computed once for each."""
+    if isinstance(format, Blocks):
+        found: Relayout | None = pattern._relayouts.get(format)
+        return pattern._relayouts.setdefault(format, _in_digits(pattern, format)) if found is None else found
     if format != pattern.format:  # `Format.of` refuses formats that only tables of integers have
         format = Format.plain(format, pattern.ndim)
     assert isinstance(format, Format)
-    found: Relayout | None = pattern._relayouts.get(format)
+    found = pattern._relayouts.get(format)
     if found is None:
         found = pattern._relayouts.setdefault(format, _made(pattern, format))
     return found
@@ -151,14 +194,48 @@ def _made(source: Pattern, format: Format) -> Relayout:
         return Relayout(source, source)
     arrays, gather = reordered(source, format)
     target = source._trusted(source.shape, format, arrays)
-    relayout = Relayout.__new__(Relayout)
-    relayout._set(
-        source,
-        target,
-        gather=None if gather is None else frozen(gather),
-        identity=True if gather is None else None,
+    if gather is None:
+        return Relayout(source, target, is_identity=True)
+    return Relayout(source, target, gather=frozen(gather))
+
+
+def _in_digits(source: Pattern, blocks: Blocks) -> Relayout:
+    """Make the relayout to a new pattern, whose level n stores the digits of the n-th level of blocks."""
+    format, shape = digit_format(blocks.levels), blocks.sizes(source.shape)
+    if _is_blocking(source, blocks):
+        height, width = shape[2:]
+        outer, inner = blocks.levels[:2]
+        source_pointers, source_columns = source.arrays
+        count = source.shape[inner.dim]
+        pointers, columns, slots = _native.block(source_pointers, source_columns, count, height, width)
+        arrays: tuple[np.ndarray, ...] = pointers, columns
+        if not outer.kind.is_full:
+            rows = np.flatnonzero(np.diff(pointers)).astype(pointers.dtype)
+            arrays = np.array([0, len(rows)], pointers.dtype), rows, np.append(pointers[rows], pointers[-1:]), columns
+        return Relayout(source, Pattern._trusted(shape, format, arrays), blocks, scatter=frozen(slots))
+    built = build(blocks.split(source.rows()), shape, format)
+    target = Pattern._trusted(shape, format, built.arrays)
+    if built.is_identity:
+        return Relayout(source, target, blocks, is_identity=True)
+    return Relayout(source, target, blocks, gather=frozen(built.gather()))
+
+
+def _is_blocking(source: Pattern, blocks: Blocks) -> bool:
+    """Whether rows of entries become rows of blocks in the same order, so that marks of columns of blocks are enough.
+
+    There is a mark for each column of blocks, so there may not be many more of them than entries.
+    """
+    levels, shape = blocks.levels, blocks.sizes(source.shape)
+    if source.ndim != 2 or len(levels) != 4:
+        return False
+    kinds = tuple(level.kind for level in levels[1:])
+    return (
+        tuple(level.kind for level in source.format.levels) == (DENSE, COMPRESSED)
+        and (levels[0].kind.is_full or levels[0].kind is COMPRESSED)
+        and kinds == (COMPRESSED, DENSE, DENSE)
+        and tuple(level.dim for level in levels) == source.format.order * 2
+        and shape[1] <= 4 * source.nse + 64
     )
-    return relayout
 
 
 def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:

@@ -155,6 +155,7 @@ OF_COMPOSED: dict[str, Find] = {
             "from_coords",
             "todense",
             "toarray",
+            "to_scipy",
             "prune",
             "map",
             "sum",

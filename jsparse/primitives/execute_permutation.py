@@ -49,7 +49,7 @@ def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCa
     index_dtype = (relayout.scatter if inverse else relayout.gather).dtype.name
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
     problem, schedule = _problem(_moved_as(values.dtype), index_dtype, outer, inner)
-    name = permutation_name(relayout.source, relayout.target, inverse)
+    name = permutation_name(relayout, inverse)
     return call_of(problem, (schedule,), (name,), config.generator)
 
 

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat
-from jsparse.base import _native
 from jsparse.base.arrays import Array
 from jsparse.formats import Relayout
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
@@ -60,10 +59,11 @@ def _directly(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
     check_shape(values, _shape(values, relayout, not inverse, axis), None, "values that are moved")
     if isinstance(values, jax.Array) and relayout.is_identity:
         return values
-    (given,), gather = host_arrays([values]), relayout.scatter if inverse else relayout.gather
+    (given,) = host_arrays([values])
     if values.size == values.shape[axis]:
-        moved = _native.take(given.reshape(-1), gather).reshape(_shape(values, relayout, inverse, axis))
+        moved = relayout.move(given.reshape(-1), inverse).reshape(_shape(values, relayout, inverse, axis))
     else:
+        gather = relayout.scatter if inverse else relayout.gather
         moved = given.take(gather, axis, mode="clip")
         np.moveaxis(moved, axis, 0)[gather < 0] = 0
     return on_device([moved], [values])[0] if isinstance(values, jax.Array) else moved

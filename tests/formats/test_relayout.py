@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 from jsparse.errors import FormatError, PatternError, ShapeError
-from jsparse.formats import Pattern, Relayout, derived_format
+from jsparse.formats import Format, Pattern, Relayout, derived_format
 from jsparse.formats.relayout import relayout_to, with_order
+
+LEVELS = ["bsr(2, 3)", "dbsr(2, 1)", "bsr(1, 4)"]
 
 
 @pytest.fixture
@@ -100,3 +102,26 @@ def test_transposing_a_million_entries_is_quick():
     start = time.perf_counter()
     with_order(pattern, (1, 0))
     assert time.perf_counter() - start < 1  # some 30 ms on an idle machine
+
+
+@pytest.mark.parametrize("source", ["csr", "csc", "coo", "dcsr"])
+@pytest.mark.parametrize("notation", [*LEVELS, "(i, j) -> (j floordiv 2 : dense, i : compressed, j mod 2 : dense)"])
+@pytest.mark.parametrize("count", [0, 1, 40, 400])
+def test_to_levels_of_digits(source, notation, count):
+    rng = np.random.default_rng(count)
+    pattern, _ = Pattern.from_coordinates(rng.integers(0, 20, (2, count)), (23, 22), source)
+    blocks = Format.of(notation, 2).blocks
+    relayout = relayout_to(pattern, blocks)
+    expected = np.stack(blocks.split(pattern.rows()))
+    np.testing.assert_array_equal(relayout.target.to_coords()[:, relayout.scatter], expected)
+    assert relayout.target == Pattern(relayout.target.shape, relayout.target.format, relayout.target.arrays)
+    values = rng.integers(1, 9, pattern.nse)
+    for known in (relayout, Relayout(pattern, relayout.target, blocks), pickle.loads(pickle.dumps(relayout))):
+        assert known == relayout
+        moved = np.zeros(relayout.target.nse, int)
+        moved[relayout.scatter] = values
+        np.testing.assert_array_equal(known.move(values, inverse=False), moved)
+        np.testing.assert_array_equal(known.move(moved, inverse=True), values)
+        np.testing.assert_array_equal(known.gather, relayout.gather)
+    assert relayout_to(pattern, blocks) is relayout
+    assert relayout != Relayout(relayout.target, relayout.target)

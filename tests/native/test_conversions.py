@@ -200,3 +200,36 @@ def test_images_differ_and_do_not_depend_on_threads():
     swapped[[8, 9, 10, 11]] = swapped[[10, 11, 8, 9]]
     assert _native.image(swapped) not in seen
     assert _native.image(x[:0]) == b""
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("case", [(0, 5, 0), (7, 0, 0), (1, 1, 1), (50, 41, 300), (3000, 2000, 200_000)])
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (4, 1), (1, 7), (3, 5), (100, 100)])
+def test_blocks_agree_with_scipy(dtype, case, height, width):
+    rows, columns, n = case
+    rng = np.random.default_rng(n)
+    coords = rng.integers(0, max(rows, 1), n), rng.integers(0, max(columns, 1), n)
+    matrix = sp.csr_array((np.ones(n), coords), shape=(rows, columns))
+    matrix.sum_duplicates()
+    given = matrix.indptr.astype(dtype), matrix.indices.astype(dtype)
+    pointers, found, slots = _native.block(*given, columns, height, width)
+    whole = sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    whole.resize(-(-rows // height) * height, -(-columns // width) * width)
+    expected = sp.bsr_array(whole, blocksize=(height, width)) if whole.size else whole
+    expected.sort_indices()
+    np.testing.assert_array_equal(pointers, expected.indptr[:: 1 if whole.size else height])
+    np.testing.assert_array_equal(found, expected.indices)
+    filled = np.zeros(len(found) * height * width)
+    filled[slots] = matrix.data
+    np.testing.assert_array_equal(filled, np.ravel(expected.data))
+    assert pointers.dtype == found.dtype == slots.dtype == dtype
+
+
+def test_block_refuses():
+    with pytest.raises(ValueError, match="one type, and blocks of one row"):
+        _native.block(np.zeros(2, np.int32), np.zeros(0, np.int32), 3, 0, 1)
+    for pointers, columns in (([0, 1], [3]), ([0, 1], [-1]), ([0, 2], [0]), ([0, 2, 1], [0]), ([1, 1], [0])):
+        with pytest.raises(ValueError, match=r"columns in \[0, 3\) and pointers that rise"):
+            _native.block(np.array(pointers, np.int32), np.array(columns, np.int32), 3, 1, 1)
+    with pytest.raises(MemoryError):
+        _native.block(np.array([0, 1], np.int32), np.zeros(1, np.int32), 2**31, 2**31, 2**32)

@@ -168,3 +168,39 @@ def test_every_public_function_agrees_with_csr(module, format):
     for call in calls:
         if call not in OTHERWISE:
             assert agrees(outcome(call, plain), outcome(call, composed)), call
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.complex64])
+def test_bsr_of_scipy_comes_and_goes_block_by_block(dtype):
+    S = scipy.sparse.bsr_array(dense((8, 12), 0.2, dtype), blocksize=(2, 3))
+    S.data[0, 1] = 0  # stored zeros stay
+    assert not S.has_sorted_indices
+    A = jsparse.asarray(S, format="bsr(2, 3)")
+    S.sort_indices()
+    np.testing.assert_array_equal(A.values, S.data.ravel())
+    np.testing.assert_array_equal(jsparse.asarray(S, format="bsr(2, 3)").values, A.values)
+    back = A.to_scipy()
+    assert type(back) is scipy.sparse.bsr_array
+    assert back.blocksize == (2, 3)
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(S, name))
+    back.data[:] = 7
+    back.indices[:] = 0
+    np.testing.assert_array_equal(A.todense(), S.toarray())
+    np.testing.assert_array_equal(A.dynamic().to_scipy().toarray(), S.toarray())
+    assert jsparse.asarray(S, format="bsr(2, 3)", dtype="complex64").dtype == np.complex64
+    assert A.T.to_scipy().format == "csr"
+    np.testing.assert_array_equal(A.T.to_scipy().toarray(), S.toarray().T)
+    assert jsparse.asarray(dense((7, 11), 0.3), "bsr(2, 3)").to_scipy().format == "csr"
+    assert jsparse.asarray(S, format="bsr(4, 3)").nse == 12 * A.asformat("bsr(4, 3)").pattern.parts[0].slots
+
+
+def test_bsr_of_scipy_with_repeated_blocks_and_with_faults():
+    data = np.arange(1, 13, dtype=np.float32).reshape(3, 2, 2)
+    S = scipy.sparse.bsr_array((data, [1, 0, 1], [0, 3, 3]), shape=(4, 4))
+    A = jsparse.asarray(S, format="bsr(2, 2)")
+    np.testing.assert_array_equal(A.todense(), S.toarray())
+    assert A.nse == 8
+    S.indices[0] = 7
+    with pytest.raises(jsparse.PatternError, match=r"Expected indices to lie in \[0, 2\), but 7 came at 0"):
+        jsparse.asarray(S, format="bsr(2, 2)")

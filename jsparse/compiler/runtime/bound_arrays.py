@@ -1,13 +1,14 @@
 """Names of the arrays that are bound to a call. A name states the pattern from which an array is derived, and how.
 
     name   := digest [":" digest "." size] ["@" format] "/" role
-    format := (kind dim)*
+    format := (kind dim ["_" stride ["_" size]])*
     kind   := d | c | n | s | m | r
     role   := index in Pattern.arrays | "gather" | "scatter"
 
 The first `digest` names a pattern. `:digest.size` stands for the same entries in blocks of `size` rows, and its digest
 names the pattern that gives the row of each entry (`schedule.row_blocks`). `@d1c0` stands for the same entries in
-another format (here csc); the letters of kinds are `LevelKind.letters`. The array `gather` permutes values from the
+another format (here csc); the letters of kinds are `LevelKind.letters`. Levels of digits are written with the stride
+and the size of each digit, as in `@d0_4c1_4d0_1_4d1_1_4` (here bsr(4, 4)). The array `gather` permutes values from the
 pattern to the other format, and `scatter` permutes them back. A process that has the patterns can make these arrays.
 
 An exported program carries the patterns: their index arrays are the last operands of each call, and a text describes
@@ -34,6 +35,7 @@ from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.row_blocks import in_row_blocks
 from jsparse.errors import PatternError, represented
 from jsparse.formats import Format, Level, Pattern
+from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import KINDS
 from jsparse.formats.pattern import find_pattern
 from jsparse.formats.relayout import Relayout, relayout_to
@@ -41,7 +43,7 @@ from jsparse.formats.relayout import Relayout, relayout_to
 OPERAND = "-"  # stands in the place of a name for an index array that is an operand
 
 _KINDS = {letter: (kind, not at) for kind in KINDS.values() for at, letter in enumerate(kind.letters)}
-_LEVEL = rf"([{''.join(_KINDS)}])(\d+)"
+_LEVEL = rf"([{''.join(_KINDS)}])(\d+)(?:_([1-9]\d*)(?:_([1-9]\d*))?)?"
 _DIGEST = "[0-9a-f]{64}"
 _BLOCKS = rf"(:(?P<rows>{_DIGEST})\.(?P<size>\d+))?"
 _NAME = re.compile(rf"(?P<digest>{_DIGEST}){_BLOCKS}(@(?P<format>({_LEVEL})*))?/(?P<role>\d+|gather|scatter)")
@@ -59,12 +61,11 @@ def array_names(pattern: Pattern, source: Pattern, blocks: tuple[Pattern, int] |
     return tuple(f"{_stem(pattern, source, by)}/{n}" for n in range(len(pattern.arrays)))
 
 
-def permutation_name(source: Pattern, target: Pattern, inverse: bool) -> str:
-    """The name of the array that permutes values from `source` to `target`, the same entries in another format.
-
-    With `inverse`, the array permutes values from `target` back to `source`.
-    """
-    return f"{_stem(target, source)}/{'scatter' if inverse else 'gather'}"
+def permutation_name(relayout: Relayout, inverse: bool) -> str:
+    """The name of the array by which a relayout permutes values. With `inverse`, it permutes them back."""
+    source, target, digits = relayout.source, relayout.target, relayout.digits
+    stem = _stem(target, source) if digits is None else f"{source.digest}@{_write_levels(digits.levels)}"
+    return f"{stem}/{'scatter' if inverse else 'gather'}"
 
 
 def _stem(pattern: Pattern, source: Pattern, blocks: str = "") -> str:
@@ -127,8 +128,12 @@ def _find(name: str) -> tuple[Relayout, str]:
     pattern = _found(parts["digest"])
     if parts["rows"] is not None:
         pattern = in_row_blocks(pattern, _found(parts["rows"]), int(parts["size"]))
-    format = pattern.format if parts["format"] is None else _read_format(parts["format"])
-    return relayout_to(pattern, format), parts["role"]
+    levels = None if parts["format"] is None else _read_levels(parts["format"])
+    if levels is None:
+        return relayout_to(pattern, pattern.format), parts["role"]
+    if all(level.is_whole for level in levels):
+        return relayout_to(pattern, _plain(levels)), parts["role"]
+    return relayout_to(pattern, Blocks(levels)), parts["role"]
 
 
 def pattern_named(name: str) -> Pattern | None:
@@ -200,7 +205,16 @@ def _found(digest: str) -> Pattern:
 
 
 def _write_format(format: Format) -> str:
-    return "".join(f"{level.kind.letters[not level.unique]}{level.dim}" for level in format.levels)
+    return _write_levels([DigitLevel(level.kind, level.dim, unique=level.unique) for level in format.levels])
+
+
+def _write_levels(levels: Sequence[DigitLevel]) -> str:
+    texts = []
+    for level in levels:
+        size = "" if level.size is None else f"_{level.size}"
+        digit = "" if level.is_whole else f"_{level.stride}{size}"
+        texts.append(f"{level.kind.letters[not level.unique]}{level.dim}{digit}")
+    return "".join(texts)
 
 
 def _read_shape(text: str) -> tuple[int, ...]:
@@ -208,5 +222,16 @@ def _read_shape(text: str) -> tuple[int, ...]:
 
 
 def _read_format(text: str) -> Format:
-    read = re.findall(_LEVEL, text)
-    return Format(tuple(Level(_KINDS[letter][0], int(dim), _KINDS[letter][1]) for letter, dim in read))
+    return _plain(_read_levels(text))
+
+
+def _read_levels(text: str) -> tuple[DigitLevel, ...]:
+    read = ((*_KINDS[letter], *numbers) for letter, *numbers in re.findall(_LEVEL, text))
+    return tuple(
+        DigitLevel(kind, int(dim), int(stride or 1), int(size) if size else None, unique)
+        for kind, unique, dim, stride, size in read
+    )
+
+
+def _plain(levels: Sequence[DigitLevel]) -> Format:
+    return Format(tuple(Level(level.kind, level.dim, level.unique) for level in levels))
