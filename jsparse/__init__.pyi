@@ -17,6 +17,9 @@ from jsparse import pattern as pattern
 from jsparse.adapters.accelerate_jax_sparse.register import accelerate_jax_sparse as accelerate_jax_sparse
 from jsparse.compiler.schedule import Schedule as Schedule
 from jsparse.convert.creation import asarray as asarray
+from jsparse.convert.decompose import block_fill as block_fill
+from jsparse.convert.decompose import decompose as decompose
+from jsparse.convert.decompose import row_length as row_length
 from jsparse.differentiation.gradients import grad as grad
 from jsparse.differentiation.gradients import value_and_grad as value_and_grad
 from jsparse.errors import CacheError as CacheError
@@ -629,6 +632,7 @@ __all__ = [
     "bitwise_right_shift",
     "bitwise_xor",
     "block_diag",
+    "block_fill",
     "broadcast_to",
     "can_cast",
     "cbrt",
@@ -646,6 +650,7 @@ __all__ = [
     "cosh",
     "count_nonzero",
     "cumulative_sum",
+    "decompose",
     "deg2rad",
     "diag",
     "diagonal",
@@ -759,6 +764,7 @@ __all__ = [
     "rint",
     "roll",
     "round",
+    "row_length",
     "rsqrt",
     "save",
     "selu",

@@ -17,10 +17,11 @@ from jsparse.base import _native
 from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert import dynamic_creation
-from jsparse.convert.composed import plain_pattern, to_plain
+from jsparse.convert.composed import to_plain
 from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
 from jsparse.convert.scipy_sparse import blocks_from_scipy, from_scipy
 from jsparse.convert.scipy_structure import is_scipy
+from jsparse.convert.slots import plain_pattern
 from jsparse.convert.sums import NUMBERS
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format

@@ -228,11 +228,10 @@ def _is_blocking(source: Pattern, blocks: Blocks) -> bool:
     levels, shape = blocks.levels, blocks.sizes(source.shape)
     if source.ndim != 2 or len(levels) != 4:
         return False
-    kinds = tuple(level.kind for level in levels[1:])
+    kinds = tuple(level.kind for level in levels)
     return (
         tuple(level.kind for level in source.format.levels) == (DENSE, COMPRESSED)
-        and (levels[0].kind.is_full or levels[0].kind is COMPRESSED)
-        and kinds == (COMPRESSED, DENSE, DENSE)
+        and kinds in ((DENSE, COMPRESSED, DENSE, DENSE), (COMPRESSED, COMPRESSED, DENSE, DENSE))
         and tuple(level.dim for level in levels) == source.format.order * 2
         and shape[1] <= 4 * source.nse + 64
     )

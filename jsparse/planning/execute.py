@@ -23,8 +23,9 @@ from jsparse._compat import same_varying
 from jsparse.base.limits import MOST_COUNTED, check_bytes
 from jsparse.compiler.dtypes import as_dtype
 from jsparse.compiler.semiring import Semiring
-from jsparse.convert.composed import Conversion, without_padding
+from jsparse.convert.composed import without_padding
 from jsparse.convert.dynamic_creation import converted_pattern
+from jsparse.convert.slots import Conversion
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.split import split_arrays

@@ -16,7 +16,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule import Schedule
-from jsparse.convert.composed import Conversion
+from jsparse.convert.slots import Conversion
 from jsparse.errors import ScheduleError, represented
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.split import Join, Strides

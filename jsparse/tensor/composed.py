@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
+from itertools import accumulate
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -21,12 +22,14 @@ from jsparse.base.arrays import Array, given_dtype
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.composed import ComposedFormat, Decomposed
 from jsparse.formats.format import digit_format, permutation
 from jsparse.tensor.dynamic_pattern import DigestKey, DynamicPattern
 from jsparse.tensor.pickled_arrays import packed, unpacked
 from jsparse.tensor.sparse_tensor import SparseTensor, checked_values
+
+A = TypeVar("A", np.ndarray, jax.Array)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +130,11 @@ class Composition(Owning):
         return Composition(
             tuple(self.shape[axis] for axis in axes), tuple(part.transposed(axes) for part in self.parts)
         )
+
+    def split(self, values: A) -> list[A]:
+        """Split the values of all slots into those of each part."""
+        ends = accumulate(part.nse for part in self.parts)
+        return [values[end - part.nse : end] for part, end in zip(self.parts, ends, strict=True)]
 
     def static_part(self) -> Composition:
         """The composition with the types of dynamic patterns in their places, as pytrees hold it."""
@@ -229,6 +237,19 @@ class ComposedTensor(SparseTensor):
     def nbytes(self) -> int:
         return int(self.values.nbytes) + self.pattern.nbytes()
 
+    @property
+    def parts(self) -> tuple[SparseTensor, ...]:
+        """The tensors whose sum this tensor is, on slices of the values (see `jsparse.decompose`).
+
+            >>> A = jsparse.asarray(np.eye(8, dtype=np.float32), format="bsr(2, 2)")
+            >>> [part.format.name for part in A.parts]
+            ['bsr(2, 2)']
+
+        A static part in a plain format is a plain tensor.
+        """
+        own = zip(self.pattern.split(self.values), self.pattern.parts, strict=True)
+        return tuple(_of_part(values, part, self.shape) for values, part in own)
+
     def transpose(self, axes: Sequence[int] | None = None) -> ComposedTensor:
         """The logically transposed tensor, by default with all axes reversed, over the same arrays."""
         reverse = tuple(range(self.ndim))[::-1]
@@ -252,6 +273,14 @@ class ComposedTensor(SparseTensor):
         dtype = getattr(self.values, "dtype", type(self.values).__name__)
         format = self.pattern.format.name + (", dynamic" if self.is_dynamic else "")
         return f"SparseTensor(shape={self.shape}, dtype={dtype}, nse={self.nse:,}, format={format})"
+
+
+def _of_part(values: Array, part: Part, shape: tuple[int, ...]) -> SparseTensor:
+    blocks = part.format.blocks
+    if not blocks.is_plain or part.has_slots or not isinstance(part.pattern, Pattern):
+        return ComposedTensor._unchecked(values, Composition(shape, (part,)))
+    levels = tuple(Level(x.kind, x.dim, x.unique) for x in blocks.levels)
+    return SparseTensor._unchecked(values, Pattern._trusted(shape, Format(levels), part.pattern.arrays))
 
 
 def _restored(values: Any, pattern: Composition) -> ComposedTensor:

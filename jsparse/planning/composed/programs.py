@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.semiring import Semiring
-from jsparse.convert.composed import from_slots, onto_slots, plain_pattern, to_slots
+from jsparse.convert.slots import from_slots, onto_slots, plain_pattern, to_slots
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat, is_composed

@@ -1,0 +1,200 @@
+"""Decompositions: sparse tensors as sums of parts, each in a format of its own."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from jsparse.base.dataclass import dataclass
+from jsparse.convert.composed import to_plain
+from jsparse.convert.slots import Conversion, Steps, into_slots, plain_pattern, to_slots
+from jsparse.errors import DTypeError, PatternError, ShapeError
+from jsparse.formats import Format, Level, Pattern, Relayout
+from jsparse.formats.composed import ComposedFormat
+from jsparse.formats.digits import Blocks
+from jsparse.formats.levels import COMPRESSED
+from jsparse.formats.set_operators import check_static
+from jsparse.tensor.composed import ComposedTensor, Composition, Part
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+Which: TypeAlias = Callable[[np.ndarray], np.ndarray]
+"""Chooses entries: from coordinates (ndim, n), in storage order, to bools (n,)."""
+
+
+def decompose(A: SparseTensor, parts: Sequence[tuple[Which | None, Format | ComposedFormat | str]]) -> ComposedTensor:
+    """Store a tensor as a sum of parts, each in its own format.
+
+        >>> x = np.kron(np.eye(4), np.ones((4, 4)))
+        >>> x[0, 9] = 1
+        >>> A = jsparse.asarray(x.astype(np.float32))
+        >>> D = jsparse.decompose(A, [(jsparse.block_fill(4, 4, 0.5), "bsr(4, 4)"), (None, "csr")])
+        >>> [part.nse for part in D.parts]
+        [64, 1]
+
+    Products, derivatives and all else take the result as any tensor. `D.parts` are its parts, whose values follow one
+    another in `D.values`.
+
+    Args:
+        A: a tensor with a static pattern.
+        parts: for each part (which, format). `which` takes the coordinates of the entries that no earlier part has, an
+            array (ndim, n) in storage order, and returns n bools: whether the part has the entry. None takes all. An
+            entry inside a block of the part belongs to the part, whatever `which` says. Larger blocks come first, so
+            that parts do not overlap.
+
+    Raises PatternError if entries are left over, or a block has fill where an earlier part has an element, ShapeError
+    and DTypeError if `which` does not return n bools, FormatError for a format that the tensor cannot have,
+    NotYetSupportedError for a dynamic pattern.
+
+    The idea is that of composable formats in Ye et al., "SparseTIR: Composable abstractions for sparse compilation in
+    deep learning", ASPLOS 2023.
+    """
+    if not isinstance(A, SparseTensor):
+        raise DTypeError(f"Expected a SparseTensor for decompose, but got a {type(A).__name__}.")
+    check_leaves(A, "A in decompose")
+    plain = to_plain(A) if isinstance(A, ComposedTensor) else A
+    check_static("decompose", plain.pattern, Pattern)
+    pattern = plain.pattern
+    assert isinstance(pattern, Pattern)
+    left, taken, found, steps = pattern, list[Pattern](), list[Part](), list[Steps]()
+    for which, format in parts:
+        composition, _ = _in_slots(_chosen(left, which), _as_composed(format, A.ndim))
+        covered = plain_pattern(composition)
+        own, left = left & covered, left - covered
+        if covered.nse > own.nse:
+            _check_fill(covered, taken, composition)
+        taken.append(covered)
+        composition, to_own_slots = _in_slots(own, composition.parts[0].format)
+        found += composition.parts
+        steps.append((_drop_others(own, pattern), *to_own_slots))
+    if left.nse or not found:
+        at = f", the first at {tuple(int(row[0]) for row in left.rows())}" if left.nse else ""
+        raise PatternError(
+            f"Expected parts that take all {pattern.nse:,} entries of {pattern!r}, but {len(parts)} parts leave "
+            f"{left.nse:,} of them{at}. Pass None in place of the last function, to take the rest."
+        )
+    composition = Composition(A.shape, tuple(found))
+    moved = Conversion(composition, tuple(steps)).move(plain.values)
+    return ComposedTensor._unchecked(moved, composition)
+
+
+def _as_composed(format: Format | ComposedFormat | str, ndim: int) -> ComposedFormat:
+    read = Format.of(format, ndim)
+    return read if isinstance(read, ComposedFormat) else ComposedFormat(Blocks.of_levels(read.levels))
+
+
+def _chosen(left: Pattern, which: Which | None) -> Pattern:
+    """Return the entries that a part chooses. Raises ShapeError and DTypeError if the function returns no bools."""
+    if which is None:
+        return left
+    given = which(left.to_coords())
+    chosen = np.asarray(given)
+    if chosen.dtype != np.bool_:
+        raise DTypeError(f"Expected bools from {which!r} in decompose, but got {chosen.dtype}.")
+    if chosen.shape != (left.nse,):
+        raise ShapeError(
+            f"Expected bools of shape ({left.nse},), one for each entry, from {which!r} in decompose, but got shape "
+            f"{chosen.shape}."
+        )
+    return _selected(left, chosen)
+
+
+def _selected(pattern: Pattern, chosen: np.ndarray) -> Pattern:
+    rows = [row[chosen] for row in pattern.rows()]
+    return Pattern.from_rows(rows, pattern.shape, pattern.format, pattern.format.order)[0]
+
+
+def _in_slots(pattern: Pattern, format: ComposedFormat) -> tuple[Composition, Steps]:
+    conversion = to_slots(pattern, format)
+    assert isinstance(conversion.place, Composition)
+    return conversion.place, conversion.steps[0]
+
+
+def _check_fill(covered: Pattern, taken: Sequence[Pattern], composition: Composition) -> None:
+    """Raise PatternError if the blocks of a part overlap an earlier part: an element would be stored twice."""
+    for n, earlier in enumerate(taken):
+        both = covered & earlier
+        if both.nse:
+            at = tuple(int(row[0]) for row in both.rows())
+            raise PatternError(
+                f"Expected parts that do not overlap, but {composition.format.name} of part {len(taken)} has a block "
+                f"around {at}, which part {n} stores. Put the part with larger blocks first."
+            )
+
+
+def _drop_others(own: Pattern, pattern: Pattern) -> tuple[Relayout, bool]:
+    """Move the values of a pattern to a pattern of some of its entries, in the same order."""
+    relayout, _ = into_slots(Relayout(own, pattern).scatter, pattern.nse)
+    return relayout, True
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFill:
+    """See `block_fill`."""
+
+    b: int
+    c: int
+    least: float
+
+    def __call__(self, coords: np.ndarray) -> np.ndarray:
+        rows, columns = coords
+        return _counts([rows // self.b, columns // self.c]) >= self.least * self.b * self.c
+
+
+@dataclass(frozen=True, slots=True)
+class RowLength:
+    """See `row_length`."""
+
+    most: int
+
+    def __call__(self, coords: np.ndarray) -> np.ndarray:
+        return _counts(list(coords[:-1])) <= self.most
+
+
+def block_fill(b: int, c: int, least: float) -> BlockFill:
+    """Choose the entries of a matrix in blocks of b rows and c columns that are filled to a share of `least` or more.
+
+        >>> coords = np.array([[0, 0, 1, 5], [0, 1, 0, 5]])
+        >>> jsparse.block_fill(2, 2, 0.75)(coords)
+        array([ True,  True,  True, False])
+
+    The result is a function for `jsparse.decompose`: from coordinates (2, n) to n bools.
+
+    Raises ShapeError unless b and c are integers of at least 1, and `least` lies above 0 and is at most 1.
+    """
+    b, c = operator.index(b), operator.index(c)
+    if min(b, c) < 1 or not 0 < least <= 1:
+        raise ShapeError(
+            f"Expected b and c of at least 1 and a share above 0, of at most 1, but got block_fill({b}, {c}, {least})."
+        )
+    return BlockFill(b, c, float(least))
+
+
+def row_length(most: int) -> RowLength:
+    """Choose the entries of rows with at most `most` entries.
+
+        >>> coords = np.array([[0, 0, 1, 5], [0, 1, 0, 5]])
+        >>> jsparse.row_length(1)(coords)
+        array([False, False,  True,  True])
+
+    A row has the same coordinates in all dimensions but the last. The result is a function for `jsparse.decompose`:
+    from coordinates (ndim, n) to n bools.
+
+    Raises ShapeError if `most` is negative.
+    """
+    if operator.index(most) < 0:
+        raise ShapeError(f"Expected a number of entries of at least 0, but got row_length({most}).")
+    return RowLength(operator.index(most))
+
+
+def _counts(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """For each entry the number of entries that agree in all of these coordinates."""
+    if not len(rows) or not len(rows[0]):
+        return np.full(len(rows[0]) if len(rows) else 0, 0)
+    shape = [int(row.max()) + 1 for row in rows]
+    levels = tuple(Level(COMPRESSED, dim) for dim in range(len(shape)))
+    slots = Pattern.from_rows(list(rows), shape, Format(levels))[1].slots()
+    return np.bincount(slots)[slots]
