@@ -1,4 +1,4 @@
-"""Conversions of indices on the host: coordinates to CSR, dense to CSR, and the transposed index."""
+"""Conversions on the host: coordinates to CSR, dense to CSR, the transposed index, and formats of blocks and slots."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from harness import Case, Step
 from numpy.typing import NDArray
 
 import jsparse
+from jsparse.base.memo import forget_everything
 from jsparse.formats import Format
 from jsparse.formats.relayout import relayout_to
 
@@ -48,7 +49,79 @@ def cases() -> list[Case]:
             candidates={"jsparse": _transposed, "scipy": lambda: lambda: _parts(rmat_graph().tocsc())[:2]},
             expected=lambda: _parts(rmat_graph().tocsc())[:2],
         ),
+        *(_composed(format, f"CSR to {format}") for format in ("bsr(32, 32)", "group_coo(8)", "ell", "hyb")),
+        *(_back(format, f"{format} to CSR") for format in ("bsr(32, 32)", "group_coo(8)", "ell", "hyb")),
     ]
+
+
+def _composed(format: str, description: str) -> Case:
+    """A conversion of new patterns, and one of a known pattern, whose values alone move."""
+    scipy = {"scipy": lambda: lambda: (_blocky().tobsr((32, 32)), _expected(format))[1]}  # scipy does not sort blocks
+    scipy = scipy if format.startswith("bsr") else {}
+    return Case(
+        name=f"to_{format.partition('(')[0]}",
+        description=f"{description}, 4,096 x 4,096, 10 % of blocks of 32 x 32, f32",
+        candidates={
+            "jsparse": lambda: _moved(_blocky_tensor(), format, is_new=True),
+            "jsparse, known pattern": lambda: _moved(_blocky_tensor(), format),
+            **scipy,
+            "scipy, csr to csc": lambda: lambda: (_blocky().tocsc(), _expected(format))[1],
+        },
+        expected=lambda: _expected(format),
+        rounds=15,
+    )
+
+
+def _back(format: str, description: str) -> Case:
+    scipy = {"scipy": _scipy_back} if format.startswith("bsr") else {}
+    return Case(
+        name=f"from_{format.partition('(')[0]}",
+        description=f"{description}, 4,096 x 4,096, 10 % of blocks of 32 x 32, f32",
+        candidates={
+            "jsparse": lambda: _moved(_blocky_tensor().asformat(format), "csr", is_new=True),
+            "jsparse, known pattern": lambda: _moved(_blocky_tensor().asformat(format), "csr"),
+            **scipy,
+            "scipy, csr to csc": lambda: lambda: (_blocky().tocsc(), _blocky().data)[1],
+        },
+        expected=lambda: _blocky().data,
+        rounds=15,
+    )
+
+
+def _scipy_back() -> Step:
+    matrix = _blocky().tobsr((32, 32))
+    return lambda: matrix.tocsr().data
+
+
+def _moved(tensor: jsparse.SparseTensor, format: str, is_new: bool = False) -> Step:
+    def step() -> NDArray[np.float32]:
+        if is_new:
+            forget_everything()
+            if isinstance(tensor.pattern, jsparse.Pattern):
+                tensor.pattern._relayouts.clear()
+        return np.asarray(jax.block_until_ready(tensor.asformat(format).values))
+
+    return step
+
+
+@functools.cache
+def _blocky() -> sp.csr_array:
+    rng = np.random.default_rng(0)
+    where = sp.random_array((128, 128), density=0.1, format="csr", rng=rng)
+    matrix = sp.csr_array(sp.kron(where.astype(bool), np.ones((32, 32), np.float32), format="csr"))
+    matrix.sort_indices()
+    matrix.data = rng.standard_normal(matrix.nnz).astype(np.float32)
+    return matrix
+
+
+@functools.cache
+def _blocky_tensor() -> jsparse.SparseTensor:
+    return jsparse.asarray(_blocky(), format="csr")
+
+
+@functools.cache
+def _expected(format: str) -> NDArray[np.float32]:
+    return np.asarray(_blocky_tensor().asformat(format).values)
 
 
 @functools.cache

@@ -133,6 +133,8 @@ class Composition(Owning):
 
     def split(self, values: A) -> list[A]:
         """Split the values of all slots into those of each part."""
+        if len(self.parts) == 1:
+            return [values]
         ends = accumulate(part.nse for part in self.parts)
         return [values[end - part.nse : end] for part, end in zip(self.parts, ends, strict=True)]
 
