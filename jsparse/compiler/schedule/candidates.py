@@ -37,6 +37,7 @@ MOST_PANELS = 64  # the most panels that a float32 sum may be cut into: the pane
 LEAST_TILES = 4  # tiles to divide among threads, at least, if the walk or its panels stand inside the loop over tiles
 JAM_BYTES = 768  # the tiles of all jammed iterations; CPUs with fewer registers run fewer iterations at a time
 MOST_COPIES = 8  # the most iterations at a time
+BLOCK_TILE_BYTES = 64  # one register tile of rows of blocks: eight of them fill AVX2's registers
 
 Names = tuple[str, ...]
 Steps = tuple[Transformation, ...]
@@ -191,9 +192,11 @@ def _alternatives(
     jammed = _jammed(probe) if not summed else None
     # Shared loops run over single coordinates. Only a dense statement may jam the innermost one (`blocks.py`).
     if jammed is not None and (jammed not in outer or (jammed == outer[-1] and not probe.walk)):
-        lanes = _lanes(probe, JAM_TILE_BYTES)
-        steps, loops = _placed(probe, False, lanes, outer)
-        jam = UnrollAndJam(jammed, _copies(probe, jammed, lanes))
+        in_blocks = not outer and _runs_over_rows_of_blocks(probe, jammed)
+        lanes = _lanes(probe, BLOCK_TILE_BYTES if in_blocks else JAM_TILE_BYTES)
+        copies = _copies(probe, jammed, lanes)
+        steps, loops = _placed(probe, False, lanes, outer, in_blocks=in_blocks)
+        jam = UnrollAndJam(jammed, copies)
         yield (*steps, *of_dense, jam), loops
         if not outer and _can_panel_positions(probe, patterns):
             steps, loops = _in_position_panels(probe, lanes)
@@ -212,7 +215,7 @@ def _inside(summed: tuple[IndexVar, ...], outer: tuple[IndexVar, ...]) -> tuple[
 
 
 def _placed(
-    probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...], owned: bool = True
+    probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...], owned: bool = True, in_blocks: bool = False
 ) -> tuple[Steps, Names]:
     """The steps that order the loops and make register tiles, and the names of the loops after these steps.
 
@@ -222,6 +225,9 @@ def _placed(
     Args:
         sums_all: whether all innermost reductions over entries are computed before the other factors are used.
         owned: whether threads own tiles. If not, chunks of another loop have copies of the target.
+        in_blocks: whether the innermost dense loop around the reductions runs over rows of blocks, which all read the
+            same rows of a dense factor. It then stands inside of the loop over tiles: a near cache holds one tile of
+            these rows.
     """
     vector, problem = probe.vector, probe.problem
     # If the whole tail is summed before, no loop over a dense index of the target has to go around it. Else these loops
@@ -238,6 +244,7 @@ def _placed(
     # register tile. Lanes of a summed index: the loop over tiles is the innermost part of the sum.
     inner = len(probe.contracted) + (0 if sums_all else len(probe.tail))
     tile = len(order) - (inner if vector in probe.free_vars else 0)
+    tile -= in_blocks
     tile = max(len(probe.batch) if owned and owns_tiles(probe) else tile, len(outer))
     steps = (Reorder((*order[:tile], vector, *order[tile:])), Split(vector, lanes), Vectorize(vector))
     return steps, (*order[:tile], outer_name(problem, vector), *order[tile:])
@@ -283,6 +290,14 @@ def _jammed(probe: Summary) -> IndexVar | None:
     own = probe.entry_vars if loops[-1] in probe.walk else {loops[-1]}
     shared = [f for f in probe.factors if probe.vector in f.variables() and not own & {*f.variables()}]
     return loops[-1] if shared or _lie_beside(probe, loops[-1]) else None
+
+
+def _runs_over_rows_of_blocks(probe: Summary, jammed: IndexVar) -> bool:
+    """Whether a dense loop around a sum over entries is an axis of the blocks that these entries have."""
+    if not (probe.head and probe.tail and jammed in probe.free_dense_vars):
+        return False
+    stored = (f for f in probe.factors if probe.problem.type_of[f.tensor].positions is not None)
+    return any(jammed in f.variables() for f in stored) and not _lie_beside(probe, jammed)
 
 
 def _lie_beside(probe: Summary, var: IndexVar) -> bool:

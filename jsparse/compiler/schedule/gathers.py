@@ -106,22 +106,24 @@ class GatheredRows(NamedTuple):
         leaf = entries[-1]
         bound = min(entries[last], leaf)
         line = line_cost(nest, self.columns, self.item, self.rows * self.beside)
-        if self.turns != 1:
+        turns = -(-self.turns // nest.passes_saved) if nest.tiles_around_dense else self.turns
+        if turns != 1:
             segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
             segment = min(segment, nest.position_panel or segment)
-            line += (self.turns - 1) * line_cost(nest, self.columns, self.item, self.block, segment)
+            near = nest.lanes if nest.tiles_around_dense else self.columns
+            line += (turns - 1) * line_cost(nest, near, self.item, self.block, segment)
         lines = bound * line
         if nest.tiles_outermost and self.columns > nest.lanes:  # and each tile of a row for the first time
             lines += min(bound, self.rows) * gather_cost(self.elements * self.item)
         again = line_cost(nest, self.columns, self.item, self.block)
         if leaf != bound:
-            lines += (leaf - bound) * self.turns * again
+            lines += (leaf - bound) * turns * again
         if self.beside <= 1:
             return self.own * self.block * lines_of(self.columns, self.item) * lines
         apart = self.own // self.beside * self.block
         whole, parts = lines_of(self.beside * self.columns, self.item), -(-self.beside // nest.copies)
         read = parts * lines_of(-(-self.beside // parts) * self.columns, self.item)
-        return apart * (whole * lines + max(read - whole, 0) * leaf * self.turns * again)
+        return apart * (whole * lines + max(read - whole, 0) * leaf * turns * again)
 
     def _summed(self, nest: Summary, entries: Sequence[float], last: int) -> float:
         """The cost of rows whose elements do not run in lanes, but are summed one by one. The elements of a row are
