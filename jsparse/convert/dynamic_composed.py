@@ -7,6 +7,7 @@ joined, and a pattern with the new levels is assembled.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
 
 import jax
@@ -113,20 +114,30 @@ def _in_slots(core: DynamicPattern, format: ComposedFormat, slots: int) -> tuple
 
 
 def dynamic_to_plain(tensor: ComposedTensor) -> SparseTensor:
-    """Convert a dynamic composed tensor of one part to csr or csf. Padding is dropped."""
-    if len(tensor.pattern.parts) > 1:
-        raise NotYetSupportedError(f"Expected one part, to convert it to a plain format, but got {tensor!r}.")
-    (part,) = tensor.pattern.parts
-    blocks, values = part.format.blocks, tensor.values
-    if part.has_slots:
-        values = _at_slots(values, part).reshape(-1)
+    """Convert a dynamic composed tensor to csr or csf. Padding is dropped."""
+    own = zip(tensor.pattern.parts, tensor.pattern.split(tensor.values), strict=True)
+    coords, values, patterns = zip(*(_entries(part, values, tensor.shape) for part, values in own), strict=True)
+    formats = [plain_format_of(part.format.blocks) for part in tensor.pattern.parts]
+    format = next((x for x in formats if not x.levels[0].kind.is_full), formats[0])
+    type_ = dynamic_type(tensor.shape, format, sum(pattern.nse for pattern in patterns))
+    if len(patterns) == 1:
+        return assembled(coords[0], values[0], type_, patterns[0])
+    found = assembled(jnp.concatenate(coords, axis=1), jnp.concatenate(values), type_, patterns[0])
+    assert isinstance(found.pattern, DynamicPattern)
+    pattern = reduce(DynamicPattern.overflowed_with, patterns[1:], found.pattern)
+    return SparseTensor._unchecked(found.values, pattern)
+
+
+def _entries(part: Part, values: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array, DynamicPattern]:
+    """The coordinates and values of a dynamic part, out of range in padding, and the pattern of its levels."""
+    blocks = part.format.blocks
     on = dynamic_core(part).extended(part.inner)
     digits = expand(on.arrays, on.type)
-    is_inside = _in_range(digits, blocks.sizes(tensor.shape))
-    coords = jnp.stack(blocks.join(list(digits), tensor.shape))  # beyond the shape in padding of blocks
-    beyond = jnp.asarray(tensor.shape, coords.dtype)[:, None]
-    type_ = dynamic_type(tensor.shape, plain_format_of(blocks), on.nse)
-    return assembled(jnp.where(is_inside, coords, beyond), on.settled(values), type_, on)
+    is_inside = _in_range(digits, blocks.sizes(shape))
+    coords = jnp.stack(blocks.join(list(digits), shape))  # beyond the shape in padding of blocks
+    beyond = jnp.asarray(shape, coords.dtype)[:, None]
+    stored = _at_slots(values, part).reshape(-1) if part.has_slots else values
+    return jnp.where(is_inside, coords, beyond), on.settled(stored), on
 
 
 def dynamic_core(part: Part) -> DynamicPattern:
@@ -172,12 +183,15 @@ def _into_slots(blocks: jax.Array, numbers: jax.Array, slots: int) -> jax.Array:
     return empty.at[numbers].set(blocks, mode="drop", unique_indices=True)
 
 
+def in_use(values: jax.Array, pattern: DynamicPattern | Composition) -> jax.Array:
+    """Put 0 in all padding of a dynamic pattern or composition."""
+    return with_zero_padding(values, pattern) if isinstance(pattern, Composition) else pattern.in_use(values)
+
+
 def with_zero_padding(values: jax.Array, composition: Composition) -> jax.Array:
     """Put 0 in all padding of a dynamic composition, and NaN everywhere after an overflow."""
-    kept, first = list[jax.Array](), 0
-    for part in composition.parts:
-        of_part = values[first : first + part.nse]
-        first += part.nse
+    kept = list[jax.Array]()
+    for part, of_part in zip(composition.parts, composition.split(values), strict=True):
         if not isinstance(part.pattern, DynamicPattern):
             raise NotYetSupportedError(f"Expected parts that are all dynamic, but got {composition!r}.")
         if part.has_slots:

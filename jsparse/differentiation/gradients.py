@@ -11,9 +11,11 @@ import numpy as np
 
 from jsparse.base.arrays import PyTree, check_alive
 from jsparse.base.dataclass import dataclass
+from jsparse.convert.dynamic_composed import in_use
 from jsparse.convert.jax_sparse import is_jax_sparse
 from jsparse.differentiation.rows import value_and_grad_of_rows
 from jsparse.errors import ShapeError, represented, shortened
+from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -137,7 +139,7 @@ class _Source:
         if isinstance(self.whole, DynamicPattern):
             return self.whole
         if isinstance(self.whole, SparseTensor):
-            return SparseTensor._unchecked(values, self.whole.pattern)
+            return type(self.whole)._unchecked(values, self.whole.pattern)
         _, *indices = jax.tree.leaves(self.whole)
         return jax.tree.unflatten(jax.tree.structure(self.whole), [values, *indices])
 
@@ -146,9 +148,9 @@ class _Source:
         if not isinstance(self.whole, SparseTensor):
             return self.with_values(values)
         pattern = self.whole.pattern
-        assert isinstance(pattern, DynamicPattern)
-        in_use = pattern.in_use(values) if values.dtype != jax.dtypes.float0 else values
-        return SparseTensor._unchecked(in_use, pattern.of_gradient())
+        assert isinstance(pattern, DynamicPattern | Composition)
+        own = in_use(values, pattern) if values.dtype != jax.dtypes.float0 else values
+        return type(self.whole)._unchecked(own, pattern.of_gradient())
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["values"], meta_fields=["source"])
@@ -171,7 +173,7 @@ def _opened(x: Any) -> Any:
     def opened(leaf: Any) -> Any:
         if isinstance(leaf, SparseTensor):
             check_alive(leaf.values, "the values of each tensor that jsparse.grad takes")
-            return _Values(leaf.values, _Source(leaf)) if isinstance(leaf.pattern, DynamicPattern) else leaf
+            return _Values(leaf.values, _Source(leaf)) if leaf.is_dynamic else leaf
         if isinstance(leaf, DynamicPattern):
             return _Values((), _Source(leaf))
         return _Values(leaf.data, _Source(leaf)) if is_jax_sparse(leaf) else leaf

@@ -31,7 +31,7 @@ from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import COMPRESSED, DENSE, Level
 from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels
 
-__all__ = ["FORMS", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "is_composed", "named"]
+__all__ = ["FORMS", "RULES", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "is_composed", "named"]
 
 
 class SlotRule(ABC):
@@ -44,6 +44,11 @@ class SlotRule(ABC):
     """
 
     column_parts: int = 1
+
+    @property
+    @abstractmethod
+    def numbers(self) -> tuple[int | None, ...]:
+        """The arguments of the rule's class."""
 
     @abstractmethod
     def resolve(self, lengths: np.ndarray) -> Self:
@@ -63,6 +68,10 @@ class Width(SlotRule):
     """The same number of slots for each parent: the format ell. By default, as many as the longest needs."""
 
     width: int | None = None
+
+    @property
+    def numbers(self) -> tuple[int | None, ...]:
+        return (self.width,)
 
     def resolve(self, lengths: np.ndarray) -> Width:
         return self if self.width is not None else Width(int(lengths.max(initial=1)))
@@ -94,6 +103,10 @@ class Groups(SlotRule):
 
     size: int | None = None
 
+    @property
+    def numbers(self) -> tuple[int | None, ...]:
+        return (self.size,)
+
     def resolve(self, lengths: np.ndarray) -> Groups:
         if self.size is not None:
             return self
@@ -119,6 +132,10 @@ class Buckets(SlotRule):
 
     column_parts: int = 1
     last: int | None = None
+
+    @property
+    def numbers(self) -> tuple[int | None, ...]:
+        return self.column_parts, self.last
 
     def resolve(self, lengths: np.ndarray) -> Buckets:
         if self.last is not None:
@@ -274,6 +291,10 @@ _RULES: dict[str, Callable[..., SlotRule]] = {
     "block_group_coo": Groups,
     "hyb": Buckets,
 }
+
+
+RULES: dict[type[SlotRule], str] = {Width: "ell", Groups: "group_coo", Buckets: "hyb"}
+"""The name of each rule of slots: that of the format with this rule on csr."""
 
 
 def is_composed(spec: object) -> bool:

@@ -1,14 +1,17 @@
-"""Static patterns, and types of dynamic patterns, as bytes: a JSON header and compressed index arrays, no code."""
+"""Static patterns, types of dynamic patterns and composed formats as bytes or JSON values, and no code."""
 
 from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from itertools import accumulate, pairwise
 
 import numpy as np
 
-from jsparse.errors import JsparseError, PatternError, shortened
+from jsparse.errors import FormatError, JsparseError, PatternError, shortened
+from jsparse.formats.composed import RULES, ComposedFormat
+from jsparse.formats.digits import Blocks
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format
 from jsparse.formats.pattern import Pattern
@@ -62,6 +65,29 @@ def read_type(data: bytes) -> DynamicType:
         header = json.loads(data)
         shape = sizes_of(header["shape"])
         return DynamicType(shape, Format.plain(header["format"], len(shape)), int(header["nse"]))
+    except _FAULTS as error:
+        raise _damaged(error) from error
+
+
+def format_values(format: ComposedFormat) -> dict[str, str | list[int | None] | None]:
+    """Convert a composed format to JSON values: the notation of its levels, and the name and numbers of its rule."""
+    rule = format.rule
+    numbers = None if rule is None else list(rule.numbers)
+    return {"levels": format.blocks.notation, "rule": None if rule is None else RULES[type(rule)], "numbers": numbers}
+
+
+def read_format(values: Mapping[str, object], ndim: int) -> ComposedFormat:
+    """Read a composed format from values that `format_values` made. Raises PatternError if they are damaged."""
+    try:
+        read = Format.of(str(values["levels"]), ndim)
+        blocks = read.blocks if isinstance(read, ComposedFormat) else Blocks.of_levels(read.levels)
+        name, numbers = values["rule"], values["numbers"]
+        if name is None:
+            return ComposedFormat(blocks)
+        rule = {known: class_ for class_, known in RULES.items()}[str(name)]
+        if not isinstance(numbers, list) or not all(n is None or (type(n) is int and n > 0) for n in numbers):
+            raise FormatError(f"Expected numbers of at least 1 for the rule {name}, but got {shortened(numbers)}.")
+        return ComposedFormat(blocks, rule(*numbers))
     except _FAULTS as error:
         raise _damaged(error) from error
 

@@ -9,6 +9,7 @@ from flax import nnx
 from jsparse.errors import DTypeError, PatternError
 from jsparse.formats import Pattern
 from jsparse.nnx.shown import Shown
+from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -44,15 +45,19 @@ class SparseParam(nnx.Module, metaclass=Shown):
         if not isinstance(tensor, SparseTensor):
             raise DTypeError(f"Expected a SparseTensor for a SparseParam, but got a {type(tensor).__name__}.")
         check_leaves(tensor, "the tensor of a SparseParam")
-        pattern = tensor.pattern
-        self.pattern: Any = pattern if isinstance(pattern, Pattern) else SparseIndex(pattern.ordinary())
+        pattern: Pattern | DynamicPattern | Composition = tensor.pattern
+        is_known = isinstance(pattern, Pattern) or not tensor.is_dynamic
+        self.pattern: Any = pattern if is_known else SparseIndex(_ordinary(pattern))
         setattr(self, _name(tensor.pattern), nnx.Param(tensor.values))
 
     @property
     def tensor(self) -> SparseTensor:
         """The tensor with the current values."""
         pattern = self._pattern()
-        return SparseTensor._unchecked(getattr(self, _name(pattern))[...], pattern)
+        values = getattr(self, _name(pattern))[...]
+        if isinstance(pattern, Composition):
+            return ComposedTensor._unchecked(values, pattern)
+        return SparseTensor._unchecked(values, pattern)
 
     def replace(self, tensor: SparseTensor) -> None:
         """Take the values and the pattern of another tensor.
@@ -71,13 +76,13 @@ class SparseParam(nnx.Module, metaclass=Shown):
                 f"Expected a tensor on {pattern!r}, or if that is dynamic, of the same shape, format and nse, but got "
                 f"{tensor!r}. Make a new SparseParam, and a new optimizer."
             )
-        if isinstance(tensor.pattern, DynamicPattern):
-            self.pattern.set_value(tensor.pattern.ordinary())
+        if isinstance(self.pattern, SparseIndex):
+            self.pattern.set_value(_ordinary(tensor.pattern))
         getattr(self, _name(pattern))[...] = tensor.values
 
-    def _pattern(self) -> Pattern | DynamicPattern:
-        found: Pattern | DynamicPattern = (
-            self.pattern if isinstance(self.pattern, Pattern) else self.pattern.get_value()
+    def _pattern(self) -> Pattern | DynamicPattern | Composition:
+        found: Pattern | DynamicPattern | Composition = (
+            self.pattern.get_value() if isinstance(self.pattern, SparseIndex) else self.pattern
         )
         return found
 
@@ -96,5 +101,11 @@ class SparseParam(nnx.Module, metaclass=Shown):
         super().__setattr__(name, value)
 
 
-def _name(pattern: Pattern | DynamicPattern) -> str:
+def _ordinary(pattern: Pattern | DynamicPattern | Composition) -> DynamicPattern | Composition:
+    """A dynamic pattern without the mark of a gradient."""
+    assert not isinstance(pattern, Pattern)
+    return pattern.ordinary()
+
+
+def _name(pattern: Pattern | DynamicPattern | Composition) -> str:
     return f"{PREFIX}{pattern.digest[:12]}"

@@ -7,35 +7,45 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.errors import LeafError, PatternError
+from jsparse.formats import Pattern
+from jsparse.tensor.composed import Composition, dynamic_patterns
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def differ(a: SparseTensor, b: SparseTensor) -> bool:
     """Whether the patterns of two tensors are known to differ. False if this depends on traced index arrays."""
-    if not (isinstance(a.pattern, DynamicPattern) and isinstance(b.pattern, DynamicPattern)):
-        return a.pattern != b.pattern
-    if a.pattern.type != b.pattern.type:
+    on: list[Pattern | DynamicPattern | Composition] = [a.pattern, b.pattern]
+    own, others = map(dynamic_patterns, on)
+    statics = [p.static_part() for p in on if isinstance(p, Composition)]
+    if len(statics) == 2 and statics[0] != statics[1]:
         return True
-    patterns = (a.pattern, b.pattern)
-    if same_entries(*patterns) or not all(on.concrete for on in patterns) or any(on.is_tangent for on in patterns):
+    if not statics and not (own and others):
+        return a.pattern != b.pattern
+    return any(map(_differ, own, others))
+
+
+def _differ(a: DynamicPattern, b: DynamicPattern) -> bool:
+    if a.type != b.type:
+        return True
+    if same_entries(a, b) or not (a.concrete and b.concrete) or a.is_tangent or b.is_tangent:
         return False
-    pairs = zip(a.pattern.arrays, b.pattern.arrays, strict=True)
-    return any(x is not y and not np.array_equal(x, y) for x, y in pairs)
+    return any(x is not y and not np.array_equal(x, y) for x, y in zip(a.arrays, b.arrays, strict=True))
 
 
-def fingerprint(pattern: DynamicPattern) -> jax.Array:
+def fingerprint(pattern: DynamicPattern | Composition) -> jax.Array:
     """Hash the index arrays of each pattern of a batch to uint32. Two different patterns collide in 1 of 2³² cases.
 
     Raises LeafError for the pattern of a tangent, which has no index arrays.
     """
-    if pattern.is_tangent:
+    patterns = dynamic_patterns(pattern)
+    if any(on.is_tangent for on in patterns):
         raise LeafError(
             f"Expected parameters with index arrays, by which moments are known to belong to their entries, but "
             f"{pattern!r} lacks them. With Equinox, pass eqx.filter(model, eqx.is_array) as the parameters, to "
             f"optimizer.init and to optimizer.update."
         )
-    return _fingerprint(pattern.arrays)
+    return _fingerprint(tuple(array for on in patterns for array in on.arrays))
 
 
 @jax.jit
@@ -60,7 +70,7 @@ def _mixed(x: jax.Array) -> jax.Array:
     return x ^ (x >> np.uint32(16))
 
 
-def is_other(stored: jax.Array, pattern: DynamicPattern, message: str) -> jax.Array | bool:
+def is_other(stored: jax.Array, pattern: DynamicPattern | Composition, message: str) -> jax.Array | bool:
     """Whether the fingerprint of a pattern differs from `stored`: a traced bool array, or False.
 
     Raises PatternError with `message` if both fingerprints are known and differ.

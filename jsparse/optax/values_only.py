@@ -14,11 +14,14 @@ from jax.typing import ArrayLike
 
 from jsparse.base.arrays import PyTree
 from jsparse.base.dataclass import dataclass
+from jsparse.convert.dynamic_composed import in_use
 from jsparse.differentiation.rows import rows_of
 from jsparse.errors import PatternError
+from jsparse.formats import Pattern
 from jsparse.ops.trees import is_tensor, moved_values, values, with_values
 from jsparse.optax.fingerprints import differ, fingerprint, is_other
 from jsparse.optax.row_updates import TableRows, has_rows, in_state, rows_of_tables
+from jsparse.tensor.composed import Composition, dynamic_patterns
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.leaves import check_batched_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -158,18 +161,19 @@ def incremental_update(new: PyTree, old: PyTree, step_size: ArrayLike) -> PyTree
             raise PatternError(message.format(a=a, b=b))
         found = a.with_values(optax.incremental_update(a.values, b.values, step_size))
         on, before = a.pattern, b.pattern
-        if not (isinstance(on, DynamicPattern) and isinstance(before, DynamicPattern)) or same_entries(on, before):
+        pairs = zip(dynamic_patterns(on), dynamic_patterns(before), strict=True)
+        if isinstance(on, Pattern) or isinstance(before, Pattern) or all(same_entries(*pair) for pair in pairs):
             return found
         is_stale = is_other(fingerprint(before), on, message.format(a=a, b=b))
-        return SparseTensor._unchecked(_nan_if(is_stale, found.values), found.pattern)
+        return type(found)._unchecked(_nan_if(is_stale, found.values), found.pattern)
 
     return jax.tree.map(average, new, old, is_leaf=is_tensor)
 
 
-def _dynamic(tree: Any) -> list[tuple[SparseTensor, DynamicPattern]]:
+def _dynamic(tree: Any) -> list[tuple[SparseTensor, DynamicPattern | Composition]]:
     """Return the dynamic tensors of a tree, and their patterns."""
     tensors = (x for x in jax.tree.leaves(tree, is_leaf=is_tensor) if isinstance(x, SparseTensor))
-    return [(x, x.pattern) for x in tensors if isinstance(x.pattern, DynamicPattern)]
+    return [(x, x.pattern) for x in tensors if isinstance(x.pattern, DynamicPattern | Composition) and x.is_dynamic]
 
 
 def _with_fingerprints(state: Any, params: Any) -> Any:
@@ -251,16 +255,17 @@ def _as_update(gradient: Any, update: Any, rows: TableRows | bool, parameter: An
         pattern = gradient.pattern
         assert isinstance(pattern, DynamicPattern)
         return SparseTensor._unchecked(pattern.in_use(update.reshape(-1)), pattern)
-    if not isinstance(gradient.pattern, DynamicPattern):
-        return SparseTensor._unchecked(update, gradient.pattern)
+    if not gradient.is_dynamic:
+        return type(gradient)._unchecked(update, gradient.pattern)
+    assert isinstance(gradient.pattern, DynamicPattern | Composition)
     zeros = jax.tree.map(jnp.zeros_like, gradient.pattern.ordinary())
-    return SparseTensor._unchecked(parameter.pattern.in_use(update), zeros)
+    return type(gradient)._unchecked(in_use(update, parameter.pattern), zeros)
 
 
 def _check(updates: Any, params: Any) -> None:
     for x in jax.tree.leaves(updates, is_leaf=is_tensor):
         if isinstance(x, SparseTensor):
-            is_filtered = isinstance(x.pattern, DynamicPattern) and x.pattern.arrays[0] is None  # by Equinox
+            is_filtered = any(on.arrays[0] is None for on in dynamic_patterns(x.pattern))  # by Equinox
             check_batched_leaves(x, "the gradient of a tensor", tangents=is_filtered)
     if params is None:
         return

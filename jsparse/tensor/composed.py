@@ -6,7 +6,9 @@ the levels of a pattern does not find any, and code that has no rule for composi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
@@ -15,6 +17,7 @@ from math import prod
 from typing import Any, TypeVar
 
 import jax
+import jax.export
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
@@ -25,8 +28,12 @@ from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.composed import ComposedFormat, Decomposed
 from jsparse.formats.format import digit_format, permutation
+from jsparse.formats.levels import SINGLETON
+from jsparse.formats.serialized import format_values, pattern_bytes, read_format, read_pattern, read_type, type_bytes
+from jsparse.formats.validate import sizes_of
 from jsparse.tensor.dynamic_pattern import DigestKey, DynamicPattern
 from jsparse.tensor.pickled_arrays import packed, unpacked
+from jsparse.tensor.pytree import add_to_flax
 from jsparse.tensor.sparse_tensor import SparseTensor, checked_values
 
 A = TypeVar("A", np.ndarray, jax.Array)
@@ -49,6 +56,26 @@ class Part:
     pattern: Pattern | DynamicPattern | DynamicType
     inner: tuple[int, ...]
     slots: int
+
+    @staticmethod
+    def of(
+        format: ComposedFormat, pattern: Pattern | DynamicPattern | DynamicType, slots: int, shape: Sequence[int]
+    ) -> Part:
+        """Make a part of a tensor of this shape. Raises PatternError for a pattern that is none of the format."""
+        sizes, outer = format.blocks.sizes(shape), len(format.blocks.outer)
+        stored = digit_format(format.blocks.outer)
+        kinds = (*stored.levels, Level(SINGLETON, outer)) if format.rule is not None else stored.levels
+        expected = (*sizes[:outer], *([slots] if format.rule is not None else []))
+        if (
+            tuple(pattern.shape) != expected
+            or pattern.format != Format(kinds)
+            or (format.rule is None and slots != pattern.nse)
+        ):
+            raise PatternError(
+                f"Expected an outer pattern of shape {expected} in {Format(kinds).notation} with {slots:,} slots for "
+                f"{format.name}, but got {pattern!r}."
+            )
+        return Part(format, pattern, tuple(sizes[outer:]), slots)
 
     @property
     def nse(self) -> int:
@@ -138,6 +165,18 @@ class Composition(Owning):
         ends = accumulate(part.nse for part in self.parts)
         return [values[end - part.nse : end] for part, end in zip(self.parts, ends, strict=True)]
 
+    def ordinary(self) -> Composition:
+        """This composition without the marks of a gradient."""
+        return self._with(lambda pattern: pattern.ordinary())
+
+    def of_gradient(self) -> Composition:
+        """Mark the dynamic patterns as those of a gradient (see `DynamicPattern.of_gradient`)."""
+        return self._with(lambda pattern: pattern.of_gradient())
+
+    def _with(self, change: Callable[[DynamicPattern], DynamicPattern]) -> Composition:
+        patterns, static = _flatten(self)
+        return _unflatten(static, map(change, patterns))
+
     def static_part(self) -> Composition:
         """The composition with the types of dynamic patterns in their places, as pytrees hold it."""
         return _flatten(self)[1]
@@ -189,6 +228,13 @@ def _on(part: Part, pattern: Pattern | DynamicPattern | DynamicType) -> Part:
 
 
 jax.tree_util.register_pytree_node(Composition, _flatten, _unflatten)
+
+
+def dynamic_patterns(pattern: Pattern | DynamicPattern | Composition) -> tuple[DynamicPattern, ...]:
+    """The dynamic pattern, or the dynamic patterns of the parts of a composition; () if there are none."""
+    if isinstance(pattern, Composition):
+        return _flatten(pattern)[0]
+    return (pattern,) if isinstance(pattern, DynamicPattern) else ()
 
 
 class ComposedTensor(SparseTensor):
@@ -333,3 +379,43 @@ def _unflatten_tensor(static: Composition, children: Iterable[Any]) -> ComposedT
 
 
 jax.tree_util.register_pytree_with_keys(ComposedTensor, _flatten_tensor_with_keys, _unflatten_tensor, _flatten_tensor)
+add_to_flax(ComposedTensor)
+
+
+def _bytes(static: Composition) -> bytes:
+    """Convert a composition, with the types of dynamic patterns, to bytes."""
+    parts = []
+    for part in static.parts:
+        pattern = part.pattern
+        is_static = isinstance(pattern, Pattern)
+        data = pattern_bytes(pattern) if isinstance(pattern, Pattern) else type_bytes(pattern)  # type: ignore[arg-type]
+        own = {"static": is_static, "pattern": b64encode(data).decode(), "slots": part.slots}
+        parts.append({**format_values(part.format), **own})
+    return json.dumps({"shape": static.shape, "parts": parts}).encode()
+
+
+def _read(data: bytes) -> Composition:
+    """Read a composition from bytes that `_bytes` wrote. Raises PatternError if they are damaged."""
+    header = json.loads(data)
+    shape, parts = sizes_of(header["shape"]), list[Part]()
+    for own in header["parts"]:
+        read = read_pattern if own["static"] else read_type
+        pattern = read(b64decode(own["pattern"]))
+        parts.append(Part.of(read_format(own, len(shape)), pattern, int(own["slots"]), shape))
+    return Composition(shape, tuple(parts))
+
+
+jax.export.register_pytree_node_serialization(
+    ComposedTensor,
+    serialized_name="jsparse.ComposedTensor",
+    serialize_auxdata=_bytes,
+    deserialize_auxdata=_read,
+    from_children=lambda static, children: _unflatten_tensor(static, children),
+)
+jax.export.register_pytree_node_serialization(
+    Composition,
+    serialized_name="jsparse.Composition",
+    serialize_auxdata=_bytes,
+    deserialize_auxdata=_read,
+    from_children=lambda static, children: _unflatten(static, children),
+)

@@ -147,12 +147,19 @@ def check_pattern(tensor: Patterned, name: Name, tangents: bool = False) -> None
 
 def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents: bool = False) -> None:
     pattern: object = tensor.pattern
-    if isinstance(pattern, Pattern):
-        return
     if hasattr(pattern, "parts"):  # a composition, whose module imports this one
-        for part in pattern.parts:
-            if not isinstance(part.pattern, Pattern):
-                _check_arrays(part, lambda: f"a part of {_text(name)}", lead, tangents)
+        for number, part in enumerate(pattern.parts):
+            of_part = f" of part {number}" if len(pattern.parts) > 1 else ""
+            _check_index(part.pattern, of_part, tensor, name, lead, tangents)
+        return
+    _check_index(pattern, "", tensor, name, lead, tangents)
+
+
+def _check_index(
+    pattern: object, of_part: str, tensor: Patterned, name: Name, lead: tuple[int, ...], tangents: bool
+) -> None:
+    """Check the leaves of the pattern of a tensor, or of one of its parts."""
+    if isinstance(pattern, Pattern):
         return
     if not isinstance(pattern, DynamicPattern):
         advice = f"{_MAPPED} Map over A.values only."
@@ -170,11 +177,11 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents
     derived = [other.type for other in pattern.derived]
     for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
         if is_deleted(array):
-            check_alive(array, _leaf(tensor, name, what))
+            check_alive(array, _leaf(tensor, name, what + of_part))
         if not (_is_array(array) and array.shape == (*lead, length) and array.dtype == dtype):
             if tangents and pattern.is_tangent:
                 return
-            raise LeafError(_misfit(tensor, name, what, array, (*lead, length), dtype.name))
+            raise LeafError(_misfit(tensor, name, what + of_part, array, (*lead, length), dtype.name))
 
 
 def check_values(tensor: Valued, name: Name) -> None:

@@ -31,17 +31,32 @@ def register(cls: type[Valued]) -> None:
 
     jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, unflatten, _flatten)
     register_for_export(cls)
-    register_with_flax(cls)
+    add_to_flax(cls)
 
 
-def register_with_flax(cls: type[Valued]) -> None:
-    """Register SparseTensors with the modules of Flax that are imported so far. Repeated calls are cheap."""
+def add_to_flax(cls: type[Valued]) -> None:
+    """Let Flax know a class of tensors, also in modules that are imported later."""
+    _classes.append(cls)
+    for found, introduce in _introduced:
+        introduce(found, cls)
+    register_with_flax()
+
+
+def register_with_flax() -> None:
+    """Register tensors with the modules of Flax that are imported so far. Repeated calls are cheap."""
     for name in tuple(_flax_modules):
         attribute, introduce = _flax_modules[name]
         found = getattr(sys.modules.get(name), attribute, None)  # None also while the module is being imported
         if found is not None:
             del _flax_modules[name]
-            introduce(found, cls)
+            _introduced.append((found, introduce))
+            for cls in _classes:
+                introduce(found, cls)
+
+
+_classes: list[type[Valued]] = []
+_introduced: list[tuple[Any, Callable[[Any, type[Valued]], object]]] = []
+"""The attributes of modules that know all classes, and the functions by which they learn of a class."""
 
 
 _flax_modules: dict[str, tuple[str, Callable[[Any, type[Valued]], object]]] = {
@@ -55,12 +70,12 @@ _flax_modules: dict[str, tuple[str, Callable[[Any, type[Valued]], object]]] = {
     # tables of Linen modules: the leaves of a pytree are texts there, and PyYAML writes the tree
     "flax.linen.summary": ("yaml", lambda yaml, cls: yaml.SafeDumper.add_representer(cls, _as_yaml)),
 }
-"""Module → the name of its attribute, and a function that is called once, with the attribute and the class."""
+"""Module → the name of its attribute, and a function that is called once for each class, with both."""
 
 
 def _as_yaml(dumper: Any, tensor: Valued) -> Any:
     text = f"{tensor.values} on {'x'.join(map(str, tensor.shape)) or '()'} {tensor.format.name}"
-    return dumper.represent_str(text + (", dynamic" if isinstance(tensor.pattern, DynamicPattern) else ""))
+    return dumper.represent_str(text + ("" if isinstance(tensor.pattern, Pattern) else ", dynamic"))
 
 
 def _flatten_with_keys(tensor: Valued) -> tuple[tuple[tuple[Any, Any], ...], Pattern | None]:
@@ -153,6 +168,6 @@ def from_state(target: Valued, state: Any) -> Valued:
 
 def _ordinary(tensor: Valued) -> Valued:
     """Return the tensor without the mark of a gradient, since states contain no marks."""
-    if not isinstance(tensor.pattern, DynamicPattern):
+    if isinstance(tensor.pattern, Pattern):
         return tensor
     return tensor._unchecked(tensor.values, tensor.pattern.ordinary())

@@ -69,7 +69,7 @@ class SparseTensor(Valued, UnsupportedOperations):
     __array_ufunc__ = None  # numpy arrays leave `x @ A` and `x * A` to us
 
     def __init__(self, values: ArrayLike, pattern: Pattern | DynamicPattern) -> None:
-        register_with_flax(SparseTensor)
+        register_with_flax()
         if not isinstance(pattern, Pattern | DynamicPattern):
             raise PatternError(
                 f"Expected a Pattern, static or dynamic, but got a {type(pattern).__name__}. Pass another tensor's "
