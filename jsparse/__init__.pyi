@@ -16,6 +16,7 @@ from jsparse import optax as optax
 from jsparse import pattern as pattern
 from jsparse.adapters.accelerate_jax_sparse.register import accelerate_jax_sparse as accelerate_jax_sparse
 from jsparse.compiler.schedule import Schedule as Schedule
+from jsparse.convert.choice import choose_format as choose_format
 from jsparse.convert.creation import asarray as asarray
 from jsparse.convert.decompose import block_fill as block_fill
 from jsparse.convert.decompose import decompose as decompose
@@ -638,6 +639,7 @@ __all__ = [
     "cbrt",
     "ceil",
     "celu",
+    "choose_format",
     "clear_cache",
     "clip",
     "concat",

@@ -25,6 +25,7 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "Making tensors": {
         "convert.creation": "asarray",
+        "convert.choice": "choose_format",
         "convert.decompose": "block_fill decompose row_length",
         "ops.building.diagonals": "diag diagonal trace tril triu",
         "ops.building.filled": "eye full full_like ones ones_like zeros zeros_like",

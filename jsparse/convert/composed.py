@@ -85,13 +85,16 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
     tensor = ComposedTensor(values, self.pattern)
     if self.is_dynamic:
         return ComposedTensor._unchecked(with_zero_padding(tensor.values, self.pattern), self.pattern)
-    parts = self.pattern.parts
-    if not any(part.has_slots or part.format.blocks.is_ragged(self.shape) for part in parts):
+    is_whole = [not (part.has_slots or part.format.blocks.is_ragged(self.shape)) for part in self.pattern.parts]
+    if all(is_whole):
         return tensor
     moved = []
-    for part, own in zip(parts, self.pattern.split(tensor.values), strict=True):
+    for part, own in zip(self.pattern.parts, self.pattern.split(tensor.values), strict=True):
         alone = Composition(self.shape, (part,))
-        moved.append(onto_slots(alone).move(from_slots(alone).move(own)))
+        if part.has_slots:
+            moved.append(onto_slots(alone).move(from_slots(alone).move(own)))
+        else:
+            moved.append(without_padding(own, part, self.shape))
     return ComposedTensor._unchecked(moved[0] if len(moved) == 1 else jnp.concatenate(moved), self.pattern)
 
 

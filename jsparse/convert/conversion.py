@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jsparse.base.limits import check_bytes, checked_nse
+from jsparse.convert.choice import AUTO, choose_format
 from jsparse.convert.composed import to_composed, to_plain
 from jsparse.convert.dynamic_creation import converted, with_derived
 from jsparse.errors import PatternError
@@ -23,6 +24,7 @@ def asformat(self: SparseTensor, format: Format | ComposedFormat | str, *, nse: 
 
     Args:
         format: a format, or its name or notation, such as "csc" or "(i, j) -> (j : compressed, i : compressed)".
+            "auto" chooses one for static entries (see `jsparse.choose_format`).
         nse: for a dynamic tensor, the capacity of the result; by default enough for as many entries as the present
             capacity allows. For a static tensor, `nse` is an upper bound, which is checked.
 
@@ -33,6 +35,8 @@ def asformat(self: SparseTensor, format: Format | ComposedFormat | str, *, nse: 
     Shape and dtype stay the same. Raises FormatError or SubscriptError for an invalid format, PatternError if the
     entries exceed `nse`.
     """
+    if isinstance(format, str) and format == AUTO:
+        return choose_format(self).convert(self)
     target = Format.of(format, self.ndim)
     if isinstance(self, ComposedTensor):
         return self if target == self.format else to_plain(self).asformat(target, nse=nse)

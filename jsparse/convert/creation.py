@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from math import prod
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
@@ -17,6 +17,7 @@ from jsparse.base import _native
 from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert import dynamic_creation
+from jsparse.convert.choice import AUTO, DEFAULT_USES, choose_format
 from jsparse.convert.composed import to_plain
 from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
 from jsparse.convert.scipy_sparse import blocks_from_scipy, from_scipy
@@ -45,6 +46,7 @@ def asarray(
     dtype: DTypeLike | None = None,
     dynamic: bool = False,
     nse: int | None = None,
+    uses: Sequence[int] = DEFAULT_USES,
 ) -> SparseTensor:
     """Make a sparse tensor from a dense array, any scipy.sparse array or matrix, a BCOO, a BCSR or a SparseTensor.
 
@@ -58,7 +60,7 @@ def asarray(
         x: the array; a dense one may be a numpy or jax array or nested lists.
         format: a format, or its name or notation. The default is csr for matrices, and all levels compressed for other
             ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a SparseTensor keeps
-            its format.
+            its format. "auto" chooses one by the entries (see `jsparse.choose_format`).
         dtype: the dtype of the values; by default the dtype of `x`. Duplicates are summed in it. Numbers of `x` and
             sums are rounded once, directly to this dtype, and bool is `x != 0`. Integers of numpy arrays wrap as in
             jnp. Integers of Python must fit.
@@ -68,11 +70,17 @@ def asarray(
             are all dense is never dynamic, because it has no index arrays.
         nse: the capacity of a dynamic pattern, by default the number of stored entries; a traced dense array requires
             it. For a static pattern, `nse` is an upper bound, which is checked.
+        uses: for format="auto", how the tensor is used: for each use the number of columns of X in A @ X, 1 for a
+            vector.
 
     Raises PatternError (more than `nse` entries; a traced array without `dynamic=True` and `nse=`), FormatError and
     SubscriptError (format), DTypeError (no numbers, a masked array; int64 indices are needed, but x64 is off),
     IntegerRangeError (integers of Python beyond `dtype`, or of 64 bits that int32 does not hold while x64 is off).
     """
+    if isinstance(format, str) and format == AUTO:
+        tensor = asarray(x, dtype=dtype, nse=nse)
+        chosen = choose_format(tensor, uses).convert(tensor)
+        return chosen.dynamic() if dynamic else chosen
     if format is not None and not isinstance(x, SparseTensor) and is_composed(format):
         is_kept = is_scipy(x) and not dynamic and nse is None
         in_blocks = _blocked(cast("sparray", x), format, dtype) if is_kept else None

@@ -97,7 +97,7 @@ def explain(
         return _explained_calls(subscripts, tensors, {"shape": shape, "out_format": out_format, "nse": nse, **options})
     if tensors:
         planned = planned_sum(subscripts, tensors, shape, out_format, nse, preferred, semiring, schedules)
-        return explained(subscripts, planned)
+        return explained(subscripts, planned, tensors)
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
     ring = semiring_named(semiring, subscripts)

@@ -54,6 +54,11 @@ class ProgramExplanation:
         return sum(k.traffic.nbytes * runs_of(k) for k in self.kernels if k.traffic is not None)
 
     @property
+    def indirect(self) -> None:
+        """None: a program is no single product (see `Explanation.indirect`)."""
+        return None
+
+    @property
     def summary(self) -> str:
         """The explanation as text, with a few lines for each kernel."""
         return self._shown(map(_brief, self.kernels))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,17 @@ from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
+from jsparse.ops.explanation.indirect import IndirectStatement, indirect_statement
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel
 from jsparse.planning.plan import (
     AssembledPattern,
     Compose,
     Convert,
+    DenseOutput,
     EntryCoordinates,
     Instruction,
+    JoinAxes,
     MoveValues,
     OnLevels,
     OnPattern,
@@ -46,10 +50,14 @@ class Explanation:
     Attributes:
         subscripts: the subscripts, or the statement's text.
         kernels: the kernels.
+        planned: the plan and the operands; None if there are no kernels.
+        given: the tensors of a statement, as the caller passed them.
     """
 
     subscripts: str
     kernels: tuple[ExplainedKernel, ...]
+    planned: Planned | None = field(default=None, repr=False, compare=False)
+    given: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def parts(self) -> tuple[ExplainedKernel, ...]:
@@ -86,6 +94,26 @@ class Explanation:
         """The last kernel's LLVM IR for this machine, after all passes."""
         return self.kernels[-1].llvm if self.kernels else ""
 
+    @cached_property
+    def indirect(self) -> IndirectStatement | None:
+        """The indirect Einsum of Insum (Won et al., 2026): the text of a statement over arrays alone, and its operands.
+
+            >>> A = jsparse.asarray(np.eye(8, dtype=np.float32), format="group_coo(2)")
+            >>> text, operands = jsparse.explain("ij,jk->ik", A, np.ones((8, 3), np.float32)).indirect
+            >>> text
+            'C[rows[p], k] += V[p, q] * B[cols[p, q], k]'
+            >>> C = jsparse.evaluate(text, shape=(8, 3), **operands)
+
+        `shape` is the result's shape, and `preferred_element_type` is passed on if it was given. The statement has the
+        same result. V has the slots, and the tables have the coordinates of each, or -1.
+
+        There is one for a product (a single term by plus_times) with a dense result, of arrays and one static tensor in
+        `ell`, `group_coo`, `block_group_coo` or `hyb`. None for anything else.
+        """
+        if self.planned is None or not _has_dense_result(self.planned):
+            return None
+        return indirect_statement(self.planned, self.given)
+
     @property
     def summary(self) -> str:
         """The plans and loop nests of all kernels as text."""
@@ -112,9 +140,14 @@ class Explanation:
         return html.block([html.heading(self._title), *(kernel._repr_html_() for kernel in self.kernels)])
 
 
-def explained(text: str, planned: Planned) -> Explanation:
-    """Explain a plan. `text` is the subscripts or the statement."""
-    return Explanation(text, tuple(_kernels(planned)))
+def explained(text: str, planned: Planned, given: Mapping[str, object] | None = None) -> Explanation:
+    """Explain a plan. `text` is the subscripts or the statement, whose tensors are `given`."""
+    return Explanation(text, tuple(_kernels(planned)), planned, given or {})
+
+
+def _has_dense_result(planned: Planned) -> bool:
+    last = planned.plan.instructions[-1]
+    return isinstance(last, JoinAxes) or (isinstance(last, SumOfProducts) and isinstance(last.output, DenseOutput))
 
 
 def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
