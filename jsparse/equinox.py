@@ -16,7 +16,7 @@ from jsparse.base.arrays import PyTree
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError, shortened
 from jsparse.ops.trees import is_tensor
-from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.composed import dynamic_patterns
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 try:
@@ -43,7 +43,8 @@ def tree_serialise_leaves(
 
     The only leaf of a static tensor is its values. The digest identifies the pattern to which the values belong, so
     that they are not read into a tensor on a different pattern of equal size. For a dynamic pattern, the digest
-    covers shape, format and capacity, since the index arrays are leaves in the file.
+    covers shape, format and capacity, since the index arrays are leaves in the file. For a composed tensor it covers
+    the formats and the patterns of all parts.
 
     Args:
         path_or_file: a path, to which ".eqx" is added if it has no suffix, or a binary file.
@@ -114,10 +115,12 @@ def _marked(tree: Any) -> Any:
 
 
 def _digest(tensor: SparseTensor) -> str:
-    """The digest of a static pattern, or the digests of the types of a dynamic pattern and its transposed indices."""
-    pattern = tensor.pattern
-    derived = [other.type.digest for other in pattern.derived] if isinstance(pattern, DynamicPattern) else []
-    return "-".join([pattern.digest, *derived])
+    """The digest of a static pattern, or the digests of the types of a dynamic pattern and its transposed indices.
+
+    The digest of a composition includes the static patterns, and the types of the dynamic patterns, of its parts.
+    """
+    derived = (other.type.digest for own in dynamic_patterns(tensor.pattern) for other in own.derived)
+    return "-".join([tensor.pattern.digest, *derived])
 
 
 def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:

@@ -141,9 +141,10 @@ def _entries(part: Part, values: jax.Array, shape: tuple[int, ...]) -> tuple[jax
 
 
 def dynamic_core(part: Part) -> DynamicPattern:
-    """The dynamic outer pattern of a part, without the numbers of slots."""
+    """The dynamic outer pattern of a part, without slots. Raises NotYetSupportedError if the pattern is static."""
     core = part.core
-    assert isinstance(core, DynamicPattern)
+    if not isinstance(core, DynamicPattern):
+        raise NotYetSupportedError(f"Expected parts that are all dynamic, but the one in {part.format.name} is static.")
     return core
 
 

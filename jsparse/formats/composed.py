@@ -185,10 +185,19 @@ class ComposedFormat:
     Attributes:
         blocks: the levels.
         rule: the rule of slots. None if the slots are the entries of the outer pattern in their order.
+
+    Raises FormatError if all levels are dense.
     """
 
     blocks: Blocks
     rule: SlotRule | None = None
+
+    def __post_init__(self) -> None:
+        if not self.blocks.outer:
+            raise FormatError(
+                f"Expected a level that stores coordinates, but all levels of {self.blocks.notation} are dense. Write "
+                "compressed for one of them, or store the array as 'dense'."
+            )
 
     @property
     def ndim(self) -> int:

@@ -18,7 +18,6 @@ from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels,
 PlainName: TypeAlias = Literal["csr", "csc", "coo", "dcsr", "dcsc", "csf", "dense"]
 """The names of plain formats."""
 
-_LATER = {"auto"}
 _KNOWN = f"{', '.join((*NAMES, *FORMS))}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
 
 
@@ -298,8 +297,11 @@ def default_format(ndim: int) -> Format:
 
 @functools.lru_cache(maxsize=256)
 def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFormat:
-    if name in _LATER:
-        raise NotYetSupportedError(f"The format {name} is not supported yet. Use one of {_KNOWN}.")
+    if name == "auto":
+        raise FormatError(
+            "Expected a format, but got auto, which is chosen by the entries of a tensor. Write A.asformat('auto'), or "
+            "jsparse.asarray(x, format='auto')."
+        )
     composed = named(name, arguments, ndim)
     if composed is not None:
         return composed

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from jsparse.errors import FormatError, JsparseError, PatternError, shortened
-from jsparse.formats.composed import RULES, ComposedFormat
+from jsparse.formats.composed import RULES, Buckets, ComposedFormat
 from jsparse.formats.digits import Blocks
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format
@@ -85,7 +85,8 @@ def read_format(values: Mapping[str, object], ndim: int) -> ComposedFormat:
         if name is None:
             return ComposedFormat(blocks)
         rule = {known: class_ for class_, known in RULES.items()}[str(name)]
-        if not isinstance(numbers, list) or not all(n is None or (type(n) is int and n > 0) for n in numbers):
+        is_read = isinstance(numbers, list) and all(n is None or (type(n) is int and n > 0) for n in numbers)
+        if not isinstance(numbers, list) or not is_read or (rule is Buckets and numbers[0] is None):
             raise FormatError(f"Expected numbers of at least 1 for the rule {name}, but got {shortened(numbers)}.")
         return ComposedFormat(blocks, rule(*numbers))
     except _FAULTS as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jax.typing import DTypeLike
@@ -13,8 +12,10 @@ from jax.typing import DTypeLike
 from jsparse.base.arrays import given_dtype
 from jsparse.errors import DTypeError, FileFormatError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, default_format
+from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.levels import MOST_DIMENSIONS
 from jsparse.formats.validate import LARGEST_SIZE, sizes_of
+from jsparse.io.conversion import in_format, plain_format
 from jsparse.io.limit import Limit
 from jsparse.io.matrix_market import read_matrix_market, write_matrix_market
 from jsparse.io.npz import read_npz, write_npz
@@ -50,7 +51,7 @@ def save(path: str | os.PathLike[str], tensor: SparseTensor) -> None:
 
 def load(
     path: str | os.PathLike[str],
-    format: Format | str | None = None,
+    format: Format | ComposedFormat | str | None = None,
     *,
     dtype: DTypeLike | None = None,
     shape: Sequence[int] | None = None,
@@ -68,8 +69,8 @@ def load(
 
     Args:
         path: the file.
-        format: a format, or its name or notation. The default is the saved one for .npz, csr for matrices, and all
-            levels compressed for other ranks.
+        format: a format, or its name or notation, plain or composed. The default is the saved one for .npz, csr for
+            matrices, and all levels compressed for other ranks.
         dtype: the dtype of the values, by default the file's dtype, which becomes 32 bits wide if JAX has 64 bits
             switched off. Numbers in text are float64, int64, uint64 or complex128.
         shape: the shape. A .tns file has none; by default it is the largest coordinate of each dimension.
@@ -78,7 +79,8 @@ def load(
 
     Raises FileFormatError if the file is damaged (the message names the line of a text file), has another suffix, or
     takes more than `max_bytes`; ShapeError if `shape` is not the file's shape, DTypeError if numbers are out of the
-    dtype's range, FormatError for an unsuitable format, OSError if the file cannot be read.
+    dtype's range, FormatError for an unsuitable format, NotYetSupportedError for one that a dynamic tensor cannot have,
+    OSError if the file cannot be read.
     """
     file, suffix = _file(path)
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of load to be a dtype of numbers")
@@ -95,36 +97,33 @@ def load(
         ) from error
 
 
-def _from_archive(limit: Limit, format: Format | str | None, dtype: Any, sizes: tuple[int, ...] | None) -> SparseTensor:
+def _from_archive(
+    limit: Limit,
+    format: Format | ComposedFormat | str | None,
+    dtype: np.dtype | None,
+    sizes: tuple[int, ...] | None,
+) -> SparseTensor:
     tensor = read_npz(limit, dtype)
     _check_shape(limit.path, tensor.shape, sizes)
-    if format is None:
-        return tensor
-    layout = Format.plain(format, tensor.ndim)
-    if layout == tensor.format:
-        return tensor
-    rows = None if tensor.is_dynamic else lambda: list(np.asarray(tensor.to_coords()[0]))
-    limit.check_tensor(tensor.shape, layout, tensor.dtype, tensor.nse, rows)
-    try:
-        return tensor.asformat(layout)
-    except PatternError as error:  # gaps that the format stores are more than the capacity
-        raise FileFormatError(
-            f"Expected the entries of {shortened(str(limit.path), 200)} to fit {shortened(layout)} in the capacity "
-            f"nse={tensor.nse:,}, but they do not. Load it without format=, and use A.asformat(format, nse=)."
-        ) from error
+    return tensor if format is None else in_format(limit, tensor, Format.of(format, tensor.ndim))
 
 
 def _from_text(
-    limit: Limit, suffix: str, format: Format | str | None, dtype: Any, sizes: tuple[int, ...] | None
+    limit: Limit,
+    suffix: str,
+    format: Format | ComposedFormat | str | None,
+    dtype: np.dtype | None,
+    sizes: tuple[int, ...] | None,
 ) -> SparseTensor:
     coords, values, shape = read_frostt(limit, sizes) if suffix == ".tns" else read_matrix_market(limit)
     _check_shape(limit.path, shape, sizes)
-    layout = default_format(len(shape)) if format is None else Format.plain(format, len(shape))
+    layout = default_format(len(shape)) if format is None else Format.of(format, len(shape))
+    plain = plain_format(layout)
     target = target_dtype(values.dtype, dtype)
     rows, held = list(coords), coords.nbytes + values.nbytes
-    limit.check_tensor(shape, layout, values.dtype, len(values), lambda: rows, held)
-    pattern, sums = summed(limit.path, rows, values, shape, layout, target)
-    return SparseTensor(converted(limit.path, sums, target), pattern)
+    limit.check_tensor(shape, plain, values.dtype, len(values), lambda: rows, held)
+    pattern, sums = summed(limit.path, rows, values, shape, plain, target)
+    return in_format(limit, SparseTensor(converted(limit.path, sums, target), pattern), layout, held)
 
 
 def _file(path: str | os.PathLike[str]) -> tuple[Path, str]:

@@ -14,6 +14,9 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import FileFormatError, ShapeError, represented, shortened
 from jsparse.formats import Format
 from jsparse.formats.build import build, index_dtype
+from jsparse.formats.composed import ComposedFormat
+from jsparse.formats.digits import Blocks
+from jsparse.formats.format import digit_format
 from jsparse.formats.levels import Level, array_length
 
 LEAST = 1 << 28  # the limit for an empty file, 256 MiB
@@ -64,29 +67,38 @@ class Limit:
             )
 
     def check_tensor(
-        self, shape: Sequence[int], layout: Format, dtype: Any, count: int, rows: Rows | None, held: int = 0
+        self,
+        shape: Sequence[int],
+        layout: Format | ComposedFormat,
+        dtype: Any,
+        count: int,
+        rows: Rows | None,
+        held: int = 0,
     ) -> None:
         """Raise FileFormatError if a tensor of `count` entries in the format `layout` takes too many bytes.
 
         If `rows` is None, the worst case is assumed. This is for a dynamic tensor, whose entries may be anywhere.
-        `held` bytes are allocated already. The message names a format that fits the limit, if there is one.
+        `held` bytes are allocated already. The message names a format that fits the limit, if there is one. The slots
+        that the rule of a composed format leaves free are not counted (see `conversion.check_slots`).
         """
         size = np.dtype(dtype).itemsize
-        taken = held + _most_bytes(shape, layout, size, count)
+        blocks = layout.blocks if isinstance(layout, ComposedFormat) else Blocks.of_levels(layout.levels)
+        sizes, levels = blocks.sizes(shape), digit_format(blocks.levels)
+        taken = held + most_bytes(sizes, levels, size, count)
         if taken <= self.most:
             return
         advice = ""
         if shape:
             smaller = Format.of("dcsr" if len(shape) == 2 else "csf", len(shape))
-            if held + _most_bytes(shape, smaller, size, count) <= self.most:
+            if held + most_bytes(shape, smaller, size, count) <= self.most:
                 advice = f'Pass format="{smaller.name}", which takes memory for entries only. '
         if rows is not None:
-            taken = held + _bytes(shape, layout, size, rows(), self.most)
+            taken = held + _bytes(sizes, levels, size, blocks.split(rows()), self.most)
         tensor = f"a tensor of shape {shortened(tuple(shape))} with {count:,} entries in {shortened(layout)}"
         self.check(taken, f"{tensor} takes", advice)
 
 
-def _most_bytes(shape: Sequence[int], layout: Format, itemsize: int, count: int) -> int:
+def most_bytes(shape: Sequence[int], layout: Format, itemsize: int, count: int) -> int:
     """Return an upper bound of the bytes of a tensor of `count` entries, wherever the entries are."""
     positions, lengths = 1, [0]
     for level in layout.levels:
@@ -94,6 +106,14 @@ def _most_bytes(shape: Sequence[int], layout: Format, itemsize: int, count: int)
         positions = level.kind.capacity(parents, shape[level.dim], count, last=False)
         lengths += [array_length(role, parents, positions) for role in level.kind.arrays]
     return sum(lengths) * index_dtype(shape, lengths).itemsize + positions * itemsize
+
+
+def most_positions(shape: Sequence[int], layout: Format, count: int) -> int:
+    """Return an upper bound of the positions in the last level of `count` entries, wherever the entries are."""
+    positions = 1
+    for level in layout.levels:
+        positions = level.kind.capacity(positions, shape[level.dim], count, last=False)
+    return positions
 
 
 def _bytes(shape: Sequence[int], layout: Format, itemsize: int, rows: Sequence[np.ndarray], most: int) -> int:

@@ -8,24 +8,26 @@ import zipfile
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import is_number, native, raw_bytes
+from jsparse.base.arrays import Array, is_number, native, raw_bytes
 from jsparse.errors import DTypeError, FileFormatError, JsparseError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.pattern import hash_arrays
 from jsparse.formats.validate import sizes_of
+from jsparse.io.entries import number, text
 from jsparse.io.limit import Limit
+from jsparse.io.parts import part_entries, read_parts
 from jsparse.io.values import converted, target_dtype
+from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 VERSION = 1
-KINDS = ("static", "dynamic", "transposed")
+KINDS = ("static", "dynamic", "transposed", "composed")
 WORK = 3  # the bytes in use at the peak of reading for each byte of the arrays
 
 
@@ -34,25 +36,37 @@ def write_npz(path: Path, tensor: SparseTensor) -> None:
 
     Raises DTypeError if a leaf is traced.
     """
-    pattern = tensor.pattern
-    kind = ("transposed" if pattern.derived else "dynamic") if isinstance(pattern, DynamicPattern) else "static"
-    leaves = [tensor.values, *pattern.arrays]
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+    kind, format, index = _described(tensor)
+    leaves = {"values": tensor.values, **index}
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves.values()):
         raise DTypeError(f"Expected a tensor that is known, but {tensor!r} is traced. Save it outside jit.")
-    values, *arrays = map(np.asarray, leaves)
+    arrays = {name: np.asarray(leaf) for name, leaf in leaves.items()}
+    values = arrays.pop("values")
     entries: dict[str, np.ndarray] = {
         "version": np.array(VERSION),
-        "format": np.array(tensor.format.notation),
+        "format": np.array(format),
         "shape": np.array(tensor.shape, np.int64),
         "nse": np.array(tensor.nse, np.int64),
         "pattern": np.array(kind),
         "dtype": np.array(values.dtype.name),
         "values": values.view(_stored_dtype(values.dtype)),
-        **{f"index_{n}": array for n, array in enumerate(arrays)},
+        **arrays,
     }
     entries["digest"] = np.array(_digest(entries))
     with path.open("wb") as file:
         np.savez_compressed(file, **entries)  # type: ignore[arg-type]  # its stub has another keyword argument
+
+
+def _described(tensor: SparseTensor) -> tuple[str, str, dict[str, Array]]:
+    """Return the kind of a tensor's pattern, its format, and the entries that have its index arrays.
+
+    The format of a composed tensor is for readers of the file: `read_npz` reads those of the parts.
+    """
+    pattern = tensor.pattern
+    if isinstance(tensor, ComposedTensor):
+        return "composed", tensor.pattern.format.name, part_entries(tensor.pattern)
+    kind = ("transposed" if pattern.derived else "dynamic") if isinstance(pattern, DynamicPattern) else "static"
+    return kind, tensor.format.notation, {f"index_{n}": array for n, array in enumerate(pattern.arrays)}
 
 
 def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
@@ -89,10 +103,10 @@ def _entries(limit: Limit) -> dict[str, np.ndarray]:
                 entries[file.filename.removesuffix(".npy")] = _array(opened.read(file.file_size))
     if len(entries) < len(files):
         raise FileFormatError("It holds several arrays of one name.")
-    version = _item(entries, "version", "iu")
+    version = number(entries, "version")
     if version != VERSION:
         raise FileFormatError(f"Its version is {version}, but this jsparse reads version {VERSION}.")
-    digest = _item(entries, "digest", "U")
+    digest = text(entries, "digest")
     if digest != _digest({name: x for name, x in entries.items() if name != "digest"}):
         raise FileFormatError("Its digest is that of other contents: the file was changed or damaged.")
     return {name: native(array) for name, array in entries.items()}
@@ -114,22 +128,16 @@ def _array(data: bytes) -> np.ndarray:
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order="F" if columns_first else "C")
 
 
-def _item(entries: Mapping[str, np.ndarray], name: str, kinds: str) -> Any:
-    """Return the only element of an entry. Raises FileFormatError if the dtype of the entry is not of these `kinds`."""
-    array = entries[name]
-    if array.shape or array.dtype.kind not in kinds:
-        raise FileFormatError(f"Its {name} is {array.dtype} of shape {shortened(array.shape)}, not one item.")
-    return array.item()
-
-
 def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | None) -> SparseTensor:
     if entries["shape"].dtype.kind not in "iu":
         raise FileFormatError(f"Its shape is {entries['shape'].dtype}, but no integers.")
     shape = sizes_of(entries["shape"].tolist())
-    layout = Format.plain(_item(entries, "format", "U"), len(shape))
-    nse, kind = _item(entries, "nse", "iu"), _item(entries, "pattern", "U")
+    kind = text(entries, "pattern")
     if kind not in KINDS:
         raise FileFormatError(f"Its pattern is {shortened(kind)!r}, but this jsparse reads {', '.join(KINDS)}.")
+    if kind == "composed":
+        return _composed(limit, shape, entries, wanted)
+    layout, nse = Format.plain(text(entries, "format"), len(shape)), number(entries, "nse")
     arrays = [entries[f"index_{n}"] for n in range(len(layout.arrays))]
     values = _values(entries)
     type_ = None if kind == "static" else dynamic_type(shape, layout, nse)
@@ -150,9 +158,18 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
     return tensor.with_transpose() if kind == "transposed" else tensor
 
 
+def _composed(
+    limit: Limit, shape: tuple[int, ...], entries: Mapping[str, np.ndarray], wanted: np.dtype | None
+) -> ComposedTensor:
+    composition, nse, values = read_parts(shape, entries), number(entries, "nse"), _values(entries)
+    if composition.nse != nse:
+        raise FileFormatError(f"Its {composition!r} takes nse={composition.nse}, but it has nse={nse}.")
+    return ComposedTensor(converted(limit.path, values, target_dtype(values.dtype, wanted)), composition)
+
+
 def _values(entries: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the values in their dtype. Values of dtypes that NumPy's files cannot hold are stored as bits."""
-    values, name = entries["values"], _item(entries, "dtype", "U")
+    values, name = entries["values"], text(entries, "dtype")
     dtype = jnp.dtype(name)
     if not is_number(dtype) or dtype.name != name or values.dtype != _stored_dtype(dtype):
         raise FileFormatError(f"Its values are {values.dtype}, which cannot be {shortened(name)}.")

@@ -104,6 +104,20 @@ def test_a_stored_zero_multiplies(format, transposed):
     np.testing.assert_array_equal(np.isnan(sampled.values), cols < 3)
 
 
+@pytest.mark.parametrize("rows", [6, 3000])  # one chunk, and several with sums of their own
+@pytest.mark.parametrize("subscripts", ["ij,ik->k", "ij,ik->jk", "ij,i->", "ij,ik->", "ij,ik->ik"])
+def test_rows_that_store_nothing_are_not_read(subscripts, rows):
+    rng = np.random.default_rng(0)
+    x = (rng.random((rows, 20)) < 0.3) * rng.integers(1, 5, (rows, 20)).astype(np.float32)
+    x[::3] = 0
+    dense = rng.integers(-3, 4, (rows, 5) if "k" in subscripts else rows).astype(np.float32)
+    wild = dense.copy()
+    wild[::3] = np.nan
+    expected = np.einsum(subscripts, x, dense)
+    for format in ("csr", "csc", "coo", "dcsr"):
+        np.testing.assert_array_equal(jsparse.einsum(subscripts, jsparse.asarray(x, format), wild), expected)
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_stored_nan_and_inf_propagate(format):
     A = SparseTensor.from_coords([[0, 2, 4], [1, 1, 6]], np.array([np.nan, np.inf, 1], np.float32), (5, 7), format)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jsparse.errors import FormatError, PatternError
+from jsparse.formats import Format
 from jsparse.formats.composed import Buckets, Groups, Width, named
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import COMPRESSED, DENSE
@@ -156,3 +157,8 @@ def test_buckets_fill_up_to_powers_of_two():
 def test_a_row_that_does_not_fit_is_named():
     with pytest.raises(PatternError, match=r"row 2 has 9\. Use ell\(9\), or hyb or group_coo"):
         Width(4).starts(np.array([0, 4, 9, 1]))
+
+
+def test_a_level_has_to_store_coordinates():
+    with pytest.raises(FormatError, match=r"all levels of \(i, j\) -> \(i floordiv 4 : dense, .* are dense"):
+        Format.of("(i, j) -> (i floordiv 4 : dense, j : dense, i mod 4 : dense)", 2)

@@ -23,6 +23,7 @@ import numpy as np
 
 import jsparse
 from jsparse.io.npz import _digest
+from jsparse.tensor.composed import dynamic_patterns
 
 LIMIT = 1 << 23  # max_bytes= of each file
 ROOM = 1 << 29  # the memory that the process may take beyond what it has, most of it for XLA's programs
@@ -30,6 +31,7 @@ NUMBERS = [0, 1, 3, -1, 2**31 - 1, 2**31, 2**32 + 1, 300_000_000, 2**40, 2**53, 
 NUMBERS += [2**64 - 1, 2**64, 10**30, "1e400", "nan", "-inf", "1_0", "x", "", "\r", "\0", "%", "#", "1 " * 70]
 SIZE = 1 << 25  # the bytes that small files unpack to
 FORMATS = (None, "csr", "csc", "coo", "dcsr", "(i, j) -> (i : dense, j : range)", "(i, j) -> (i : dense, j : dense)")
+COMPOSED = ("bsr(2, 3)", "dbsr(2, 2)", "ell", "group_coo(2)", "block_group_coo(2, 2, 3)", "hyb(2)")
 HEADER = "%%MatrixMarket matrix "
 TEXTS = {
     "general.mtx": HEADER + "coordinate real general\n% no more\n4 5 3\n1 2 1.5\n4 5 -2e3\n4 5 3\n",
@@ -76,6 +78,9 @@ def archives(folder: Path, rng: random.Random) -> Iterator[tuple[str, bytes]]:
     A = jsparse.asarray(np.arange(30, dtype=np.float32).reshape(5, 6) % 4)
     kinds = [A, A.asformat("coo").dynamic(25).with_transpose(), A.dynamic(25), A.asformat(FORMATS[5]), A.astype("int8")]
     kinds += [A.astype("bfloat16"), A.asformat("dcsr").dynamic(30).with_transpose(), A.asformat(FORMATS[6])]
+    blocks = jsparse.decompose(A, [(jsparse.block_fill(2, 3, 0.8), "bsr(2, 3)"), (None, "hyb(2)")])
+    in_slots = [*map(A.asformat, COMPOSED), blocks, blocks.T]
+    kinds += [*in_slots, *(kind.dynamic() for kind in in_slots), A.asformat("bsr(2, 3)").dynamic(60)]
     saved = []
     for kind in kinds:
         jsparse.save(folder / "made.npz", kind)
@@ -112,7 +117,20 @@ def change(entries: dict[str, np.ndarray], rng: random.Random) -> None:
         case "length":
             array = np.resize(array, rng.choice([0, 1, 25, 1000]))
         case "text":
-            array = np.array(rng.choice(["dynamic", "transposed", "static", "float64", "bool", "csf", FORMATS[5], "x"]))
+            words = [
+                "dynamic",
+                "transposed",
+                "static",
+                "composed",
+                "float64",
+                "bool",
+                "csf",
+                FORMATS[5],
+                "x",
+                "ell",
+                "hyb",
+            ]
+            array = np.array(rng.choice(words))
         case "shape":
             entries["shape"] = np.array([rng.choice(numbers), rng.choice(numbers)])
             return
@@ -159,7 +177,7 @@ def read(path: Path, format: str | None) -> bool:
     """Read a file. The result says whether it holds a tensor, which is valid."""
     try:
         A = jsparse.load(path, format, max_bytes=LIMIT)
-    except jsparse.FormatError:  # the file has another number of dimensions than the format
+    except (jsparse.FormatError, jsparse.NotYetSupportedError):  # such as another number of dimensions than the file's
         assert format is not None
         return False
     except (jsparse.FileFormatError, jsparse.DTypeError) as error:
@@ -169,8 +187,9 @@ def read(path: Path, format: str | None) -> bool:
         return False
     if not A.is_dynamic:
         A.validate()
-    elif not bool(A.overflowed):
-        A.pattern.validate()
+    for pattern in dynamic_patterns(A.pattern):
+        if not pattern.has_overflowed:
+            pattern.validate()
     return True
 
 
@@ -193,7 +212,7 @@ def main(folder: Path, count: int, seed: int) -> None:
         confine(ROOM)
     found = 0
     for name, data in files:
-        format = rng.choice(FORMATS) if "cube" not in name else None
+        format = rng.choice(FORMATS + COMPOSED) if "cube" not in name else None
         (folder / name).write_bytes(data)
         try:
             found += read(folder / name, format)

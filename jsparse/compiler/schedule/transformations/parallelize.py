@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, cast, get_args
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
-from jsparse.compiler.loops.nest import LoopNest, Parallel, Stmt, Where, Workspace, with_children
+from jsparse.compiler.loops.nest import Forall, LoopNest, Parallel, Stmt, Where, Workspace, with_children
 from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.races import bins_reason, copies_reason, split_reason
 from jsparse.compiler.schedule.summary import Summary, Transformation
@@ -109,7 +109,12 @@ class Parallelize(Transformation):
 
 
 def _unchecked(stmt: Stmt) -> Stmt:
-    """Clear the flag `checked` of all workspaces, so that a sum is used even if this chunk has added no term to it."""
+    """Clear the flag `checked` of workspaces around the divided loop: a sum is used even if no chunk has added to it.
+
+    A sum inside of the loop belongs to one iteration, which still leaves it out if it has no terms.
+    """
+    if isinstance(stmt, Forall) and stmt.parallel is not None:
+        return stmt
     if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
         stmt = replace(stmt, workspace=replace(stmt.workspace, checked=False))
     return with_children(stmt, _unchecked)
