@@ -57,6 +57,7 @@ from jsparse.planning.term import Term, subscripts_of
 from jsparse.primitives.einsum import einsum_p, with_checkpoint_name
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
+from jsparse.primitives.host import is_on_host, on_device
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.entrywise import compiled
@@ -111,14 +112,22 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
         case SplitAxes(value, padded, shape):
             x = values[value]
             more = [(0, size - own) for size, own in zip(padded, x.shape, strict=True)]
-            return jax.lax.reshape(jnp.pad(x, more) if padded != x.shape else x, shape)
+            return _reshaped(jnp.pad(x, more) if padded != x.shape else x, shape)
         case JoinAxes(value, padded, shape):
-            x = jax.lax.reshape(values[value], padded)
+            x = _reshaped(values[value], padded)
             return x[tuple(slice(size) for size in shape)] if padded != shape else x
         case MoveValues(value, conversion):
             return _moved(values[value], conversion)
         case Compose():
             return _composed(instruction, values, out_format)
+
+
+def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """Reshape an array. A call of XLA takes longer than a small product, so known arrays are reshaped on the host."""
+    if not is_on_host(x):
+        return jax.lax.reshape(x, shape)
+    view = np.asarray(x).reshape(shape)
+    return view if type(x) is np.ndarray else on_device([view], [x])[0]
 
 
 def _part_values(instruction: PartValues, x: ComposedTensor) -> SparseTensor | jax.Array:
