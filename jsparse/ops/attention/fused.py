@@ -18,6 +18,7 @@ from jsparse.ops.evaluate import evaluate
 from jsparse.ops.fuse import fuse
 from jsparse.ops.reductions.softmax import softmax
 from jsparse.planning.dtypes import wide_float
+from jsparse.tensor.composed import Composition, Part
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 _EXACT = 2**24  # float32 counts up to here
@@ -102,7 +103,7 @@ def attended(
     q: jax.Array,
     k: jax.Array,
     v: jax.Array,
-    pattern: Pattern | DynamicPattern,
+    pattern: Pattern | DynamicPattern | Composition,
     scale: float | None,
     added: Sequence[Extra] = (),
     kept: Extra | None = None,
@@ -113,10 +114,11 @@ def attended(
 
     Args:
         q, k, v: (..., heads, length, dim), or the same without heads; (..., length, heads, dim) if `lengths_first`.
+        pattern: the pattern; a composition only if it `has_blocks`, and nothing is added or kept.
         added: the arrays that are added to the scores.
         kept: the array by which the weights are multiplied.
     """
-    static = pattern if isinstance(pattern, Pattern) else None
+    static = pattern if isinstance(pattern, Pattern | Composition) else None
     heads, shared = (None, None) if q.ndim == 2 else tuple(x.shape[-2 if lengths_first else -3] for x in (q, k))
     kinds, by_head = tuple(extra.kind for extra in added), pattern.ndim == 2
     batch = max(q.ndim - 3, 0)
@@ -128,7 +130,7 @@ def attended(
 
 
 @remembered(maxsize=256)
-def _attention(pattern: Pattern | None, plan: _Plan) -> Callable[..., Any]:
+def _attention(pattern: Pattern | Composition | None, plan: _Plan) -> Callable[..., Any]:
     """Return attention as a function of (q, k, v, dynamic pattern, added, kept, scale), which `jsparse.fuse` compiles.
 
     The function closes over a static pattern.
@@ -195,6 +197,8 @@ def _attend(
 ) -> Any:
     """Compute attention on a pattern (heads, n, m) for all heads, or on a pattern (n, m) for one head."""
     h, dtype = "" if plan.by_head else "h", wide_float(q.dtype)
+    if isinstance(mask, Composition):
+        return _attend_in_blocks(q, k, v, mask.parts[0], scale, dtype)
     scores: Any = einsum(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
     logits = scores * scale
     for kind, array in zip(plan.added, added, strict=True):
@@ -214,6 +218,27 @@ def _attend(
     if kept is not None:
         weights = weights.with_values(weights.values * kept.astype(dtype))
     return einsum(f"{h}ij,{h}jd->{h}id", weights, v, preferred_element_type=dtype)
+
+
+def has_blocks(mask: Composition) -> bool:
+    """Whether a mask is a static matrix of blocks, in the order of rows, that fill its shape."""
+    if mask.is_dynamic or len(mask.parts) > 1:
+        return False
+    blocks = mask.parts[0].format.blocks
+    of_matrix = [level.dim for level in blocks.levels] == [0, 1, 0, 1] and len(blocks.inner) == 2
+    return of_matrix and not mask.parts[0].has_slots and not blocks.is_ragged(mask.shape)
+
+
+def _attend_in_blocks(q: jax.Array, k: jax.Array, v: jax.Array, part: Part, scale: jax.Array, dtype: np.dtype) -> Any:
+    """Compute attention on a pattern of blocks for one head. Queries and keys get an axis for the rows of a block."""
+    b, c = part.inner
+    assert isinstance(part.core, Pattern)
+    entries = part.core.extended(part.inner)
+    q, k, v = q.reshape(-1, b, q.shape[-1]), k.reshape(-1, c, k.shape[-1]), v.reshape(-1, c, v.shape[-1])
+    scores: Any = einsum("iad,jed->ijae", q, k, out_format=entries, preferred_element_type=dtype)
+    weights = softmax(scores * scale, axis=(1, 3))
+    out: Any = einsum("ijae,jed->iad", weights, v, preferred_element_type=dtype)
+    return out.reshape(-1, v.shape[-1])
 
 
 def _at_entries(kind: _Kind, array: jax.Array, h: str, mask: Pattern | DynamicPattern) -> jax.Array:

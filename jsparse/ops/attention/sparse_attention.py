@@ -8,11 +8,14 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from jsparse.convert.composed import to_plain
+from jsparse.convert.slots import plain_pattern
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.ops.attention.dropout import dropout_factors
-from jsparse.ops.attention.fused import Extra, attended
+from jsparse.ops.attention.fused import Extra, attended, has_blocks
 from jsparse.planning.signature import pattern_of
+from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
@@ -43,7 +46,8 @@ def sparse_attention(
             heads of queries then share a head of keys (grouped queries; Ainslie et al., 2023).
         v: values, (..., kv_heads, m, dim of values).
         mask: a Pattern or a SparseTensor, whose values play no part, of shape (n, m), or (heads, n, m) with a pattern
-            for each head; static or dynamic.
+            for each head; static or dynamic. The fill of blocks, as in bsr(16, 16), is seen; if blocks fill the shape,
+            and there is neither bias nor dropout, the kernel runs over blocks.
         bias: added to the scores: a SparseTensor on the mask's pattern, or an array of its values, (nse,) or
             (heads, nse), or an array (n, m), (heads, n, m) or (..., heads, n, m) that is read at the mask's entries.
             If (n, m) and (heads, nse) are one shape, the array is of values; (1, n, m) is not.
@@ -63,6 +67,11 @@ def sparse_attention(
     q, k, v = map(jnp.asarray, (q, k, v))
     pattern = pattern_of(mask)
     _check(q, k, v, mask, pattern)
+    if isinstance(pattern, Composition):
+        bias = to_plain(bias) if isinstance(bias, ComposedTensor) else bias
+        if bias is None and dropout_rate == 0 and has_blocks(pattern):
+            return attended(q, k, v, pattern, scale)
+        pattern = plain_pattern(pattern)
     assert pattern is not None
     if pattern.ndim == 3 and k.shape[-3] != q.shape[-3]:  # heads that share keys have different entries
         k, v = (jnp.repeat(x, q.shape[-3] // k.shape[-3], axis=-3) for x in (k, v))
