@@ -215,3 +215,14 @@ def test_short_rows_that_lie_side_by_side_are_read_in_one_pass(heads, channels, 
     scale = np.einsum("ijh,jhc->ihc", abs(weights.astype(np.float64)), abs(x.astype(np.float64)))
     found = jax.jit(lambda A, x: jsparse.einsum("ijh,jhc->ihc", A, x))(A, x)
     assert (abs(found - exact) <= 4e-6 * scale).all()
+
+
+@pytest.mark.parametrize("block", [(32, 32), (8, 8), (8, 1)])
+def test_rows_of_blocks_read_one_tile_of_the_rows_of_a_segment(block):
+    """The loop over tiles stands around the rows of a block, so that a near cache holds what they all read."""
+    A = jsparse.asarray(np.kron(np.eye(64), np.ones(block)).astype(np.float32), f"bsr({block[0]}, {block[1]})")
+    explained = jsparse.explain("ij,jk->ik", A, np.ones((A.shape[1], 256), np.float32))
+    loops = explained.schedule.found("reorder").loops
+    assert loops[:3] == ("i.0", "k", "i.1")
+    assert explained.schedule.found("split").size == 16
+    assert explained.schedule.found("unroll_and_jam").copies == 8

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jsparse.base.memo import remembered
+from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.machine import LAST_CACHE_BYTES, LINE_BYTES, gather_cost
@@ -106,11 +107,12 @@ class GatheredRows(NamedTuple):
         leaf = entries[-1]
         bound = min(entries[last], leaf)
         line = line_cost(nest, self.columns, self.item, self.rows * self.beside)
-        turns = -(-self.turns // nest.passes_saved) if nest.tiles_around_dense else self.turns
+        is_tiled = self.turns != 1 and _tiles_around_dense(nest)
+        turns = -(-self.turns // nest.passes_saved) if is_tiled else self.turns
         if turns != 1:
             segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
             segment = min(segment, nest.position_panel or segment)
-            near = nest.lanes if nest.tiles_around_dense else self.columns
+            near = nest.lanes if is_tiled else self.columns
             line += (turns - 1) * line_cost(nest, near, self.item, self.block, segment)
         lines = bound * line
         if nest.tiles_outermost and self.columns > nest.lanes:  # and each tile of a row for the first time
@@ -131,6 +133,13 @@ class GatheredRows(NamedTuple):
         tiles = -(-self.columns // nest.lanes) if nest.tiles_first else 1
         lines = tiles * lines_of(self.block, self.item)
         return lines * min(entries[last], entries[-1]) * gather_cost(self.elements * self.item)
+
+
+def _tiles_around_dense(nest: Summary) -> bool:
+    """Whether the loop over register tiles is outside of the innermost dense loop over the target."""
+    tiles = outer_name(nest.problem, str(nest.vector))
+    dense = [name for name in nest.loops if name in nest.free_dense_vars]
+    return tiles in nest.loops and bool(dense) and nest.loops.index(tiles) < nest.loops.index(dense[-1])
 
 
 def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:

@@ -337,13 +337,6 @@ class LoopFacts(OrderFacts):
         return self.vector is not None and self.loops[:1] == (outer_name(self.problem, self.vector),)
 
     @lazy
-    def tiles_around_dense(self) -> bool:
-        """Whether the loop over register tiles is outside of the innermost dense loop over the target."""
-        tiles = None if self.vector is None else outer_name(self.problem, self.vector)
-        dense = [name for name in self.loops if name in self.free_dense_vars]
-        return tiles in self.loops and bool(dense) and self.loops.index(str(tiles)) < self.loops.index(dense[-1])
-
-    @lazy
     def sums_tail_first(self) -> bool:
         """Whether all loops of `tail` are summed first, and outside of lanes. Then no dense loop goes around them."""
         return bool(self.summed) and self.summed == self.tail and not self.sums_in_lanes
