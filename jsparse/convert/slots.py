@@ -144,7 +144,8 @@ def _joined(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]:
     """
     blocks, core = part.format.blocks, part.core
     assert isinstance(core, Pattern)
-    if blocks.is_plain and core.shape == shape and core.format == plain_format_of(blocks):
+    in_order = [level.dim for level in blocks.levels] == list(range(len(shape)))
+    if blocks.is_plain and in_order and core.shape == shape and core.format == plain_format_of(blocks):
         return core, Relayout(core, core)
     ordered, outer, format = _by_coordinate(blocks), len(blocks.outer), plain_format_of(blocks)
     is_ragged, last = blocks.is_ragged(shape), len(blocks.levels) - 1
@@ -162,7 +163,7 @@ def _joined(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]:
         inside = np.flatnonzero(np.logical_and.reduce([row < size for row, size in zip(rows, shape, strict=True)]))
         rows, runs = [row[inside] for row in rows], runs[inside]
     target = _of_runs(rows, run, shape, format)
-    digits = None if [level.dim for level in blocks.levels] == list(range(len(shape))) else blocks
+    digits = None if in_order else blocks
     return target, Relayout(target, core.extended(part.inner), digits, runs=(frozen(runs), run))
 
 

@@ -70,15 +70,19 @@ def _added_rows(format: Format, shape: Sequence[int], strides: Sequence[Strides]
     Returns None if there is no pattern of the same entries: other levels may add no positions, and the outermost may
     not if each position has an entry, or a value.
     """
-    added = 0
+    added, is_stored = 0, False
     for n, level in enumerate(format.levels):
         own, size = strides[level.dim], shape[level.dim]
         if not level.kind.is_full:
-            return None if added and level.kind.is_branchless else added
-        if own and size % own[0] and n > 0:
+            if added and level.kind.is_branchless and not is_stored:
+                return None
+            is_stored = True
+            continue
+        if own and size % own[0] and n > 0:  # also below a stored level: each position would get more values
             return None
-        added = prod(digit_sizes(size, own)) - size if n == 0 else added * size
-    return None if added else 0
+        if not is_stored:
+            added = prod(digit_sizes(size, own)) - size if n == 0 else added * size
+    return added if is_stored or not added else None
 
 
 @remembered(maxsize=256)

@@ -58,7 +58,7 @@ from jsparse.primitives.einsum import einsum_p, with_checkpoint_name
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.host import is_on_host, on_device
-from jsparse.tensor.composed import ComposedTensor, Composition
+from jsparse.tensor.composed import ComposedTensor, Composition, dynamic_patterns
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array, dense_levels
@@ -182,7 +182,7 @@ def _composed(work: Compose, values: Values, out_format: object) -> ComposedTens
     on = work.composition
     if on.is_dynamic:
         given = pattern_of(out_format if work.source is None else values[work.source])
-        on = given if isinstance(given, Composition) else _on_outer(on, given)
+        on = on.with_patterns(dynamic_patterns(given)) if isinstance(given, Composition) else _on_outer(on, given)
     taken = [values[n].values if isinstance(values[n], SparseTensor) else values[n].reshape(-1) for n in work.values]
     kept = [without_padding(x, part, on.shape) for x, part in zip(taken, on.parts, strict=True)]
     return ComposedTensor._unchecked(kept[0] if len(kept) == 1 else jnp.concatenate(kept), on)

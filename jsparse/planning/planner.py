@@ -78,7 +78,7 @@ def plan(
     try:
         made = _planned(text, programs_on_digits(text, statement, operands, request, semiring), semiring)
     except NoFormError as error:
-        made = _planned(text, programs_on_converted(statement, operands, request, str(error)), semiring)
+        made = _planned(text, programs_on_converted(statement, operands, request, semiring, str(error)), semiring)
     return scheduled(made, request.schedules) if request.schedules else made
 
 

@@ -177,6 +177,10 @@ class Composition(Owning):
         patterns, static = _flatten(self)
         return _unflatten(static, map(change, patterns))
 
+    def with_patterns(self, patterns: Iterable[DynamicPattern]) -> Composition:
+        """Put dynamic patterns in the places of their types."""
+        return _unflatten(self, patterns)
+
     def static_part(self) -> Composition:
         """The composition with the types of dynamic patterns in their places, as pytrees hold it."""
         return _flatten(self)[1]

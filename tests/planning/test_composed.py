@@ -289,3 +289,48 @@ def test_programs_do_not_depend_on_the_process():
     names = {v for term in sum_.terms for indices in term.indices for v in indices}
     assert names == {"i", "j", "k", "A.slot0"}
     assert not any(isinstance(x, MoveValues) for x in plan.instructions)
+
+
+@pytest.mark.parametrize("format", ["ell", "group_coo(2)", "hyb", "bsr(2, 2)", "dbsr(2, 2)"])
+def test_transposed_results_and_conversions_of_square_matrices(format):
+    x = np.array([[0, 5, 1, 0], [0, 0, 2, 0], [0, 0, 0, 0], [3, 0, 0, 0]], np.float32)
+    for A in (jsparse.asarray(x, format=format), jsparse.asarray(x, format=format).dynamic()):
+        np.testing.assert_array_equal(A.T.asformat("csr").todense(), x.T)
+        np.testing.assert_array_equal(A.T.max(axis=1), x.T.max(1))
+        for text in ("ij->ji", "ij,j->ji"):
+            operands = (A, np.arange(1, 5, dtype=np.float32))[: text.count(",") + 1]
+            expected = np.einsum(text, x, *operands[1:])
+            np.testing.assert_array_equal(jsparse.einsum(text, *operands).todense(), expected)
+            found = jax.jit(lambda *given, text=text: jsparse.einsum(text, *given))(*operands)
+            np.testing.assert_array_equal(found.todense(), expected)
+    wide = jsparse.asarray(x[:3], format=format).dynamic()
+    assert jsparse.einsum("ij->ji", wide).shape == (4, 3)
+
+
+def test_dense_levels_below_stored_ones_beside_blocks_that_exceed_them():
+    C = jsparse.asarray(np.ones((8, 2), np.float32), format="(i, j) -> (j : compressed, i : dense)")
+    x = np.arange(16, dtype=np.float32).reshape(2, 8)
+    B = jsparse.asarray(x, format="bsr(2, 3)")
+    np.testing.assert_array_equal(jsparse.einsum("ch->hc", B, out_format=C).todense(), x.T)
+    y = np.arange(96, dtype=np.float32).reshape(4, 8, 3)
+    P = jsparse.asarray(y, format="(i, j, k) -> (i : compressed, j : dense, k : dense)")
+    found = jsparse.asarray(jsparse.einsum("ahb,ch->acb", P, B)).todense()
+    np.testing.assert_array_equal(found, np.einsum("ahb,ch->acb", y, x))
+
+
+def test_new_blocks_by_other_semirings_are_refused():
+    A = jsparse.asarray(np.array([[0, 5, 0, 0], [0, 0, 0, 0]], np.float32))
+    with pytest.raises(jsparse.NotYetSupportedError, match="whose zero is not the 0 that fills blocks"):
+        jsparse.einsum("ij->ij", A, out_format="bsr(2, 2)", semiring="min_plus")
+    found = jsparse.einsum("ij->ij", A, out_format="ell", semiring="min_plus")
+    np.testing.assert_array_equal(found.asformat("csr").values, [5])
+
+
+def test_results_on_tensors_of_dense_levels():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for notation in ("(i, j) -> (i : dense, j : dense)", "(i, j) -> (j : dense, i : dense)"):
+        on = jsparse.asarray(np.ones((2, 3), np.float32), format=notation)
+        found = jsparse.einsum("ij->ij", jsparse.asarray(x), out_format=on)
+        assert found.values.shape == (6,)
+        np.testing.assert_array_equal(found.todense(), x)
+        np.testing.assert_array_equal(found.asformat("csr").todense(), x)

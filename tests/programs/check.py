@@ -13,6 +13,7 @@ import pytest
 from fusion.chains import RandomChain
 from programs.assembly_runs import assemblies, columns_of
 from programs.case import Case
+from programs.compositions import has_composed
 from programs.dynamic import run_dynamic
 from programs.evaluation import Evaluation
 from programs.listing import Column, ListRun
@@ -80,7 +81,9 @@ def check_program(program: Program | Evaluation, through_jax: bool = False, effo
     """Raise WrongResultError unless every stage agrees with numpy. `through_jax`: check `einsum` or `evaluate`, too."""
     stages = _Stages(program, effort)
     try:
-        if isinstance(program, Evaluation):
+        if has_composed(program):
+            stages.check_composed(program)
+        elif isinstance(program, Evaluation):
             stages.check_evaluation(program, through_jax)
         else:
             stages.check(program, through_jax)
@@ -106,6 +109,12 @@ class _Stages:
     def __init__(self, program: Program | Evaluation, effort: Effort) -> None:
         self.program, self.stage, self.effort = program, "", effort
         self.rng = np.random.default_rng((*program.seed, 2))
+
+    def check_composed(self, program: Program | Evaluation) -> None:
+        """Check the result alone: the stages see plain operands, as those of other programs."""
+        self.stage = "einsum" if isinstance(program, Program) else "evaluate"
+        with unoptimised(), jax.enable_x64(program.needs_x64):  # the check converts the result
+            check_result(program, program.run())
 
     def check_evaluation(self, program: Evaluation, through_jax: bool) -> None:
         self.stage = "plan of the program"

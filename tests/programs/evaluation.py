@@ -188,6 +188,6 @@ class Evaluation:
 
 def result_source(out_format: SparseOperand | str | None) -> list[str]:
     """Source lines that compare `got` with `want`."""
-    on_pattern = "want, got = want[tuple(got.to_coords()[0])], got.values"
+    on_pattern = "coords, got = got.to_coords(); want = want[tuple(coords)]"
     dense = on_pattern if isinstance(out_format, SparseOperand) else "got = got.todense()"
     return ["if isinstance(got, jsparse.SparseTensor):", f"    {dense}", "np.testing.assert_array_equal(got, want)"]

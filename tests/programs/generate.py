@@ -7,12 +7,13 @@ from dataclasses import replace
 from string import ascii_lowercase
 
 import numpy as np
+from programs.compositions import with_compositions
 from programs.draw import Draw
 from programs.program import DenseOperand, Program, SparseOperand
 
 from jsparse.compiler.semiring import Semiring
 
-__all__ = ["random_program"]
+__all__ = ["random_plain", "random_program"]
 
 SPACE = 40_000  # the most points of the iteration space: the reference visits all of them
 LARGEST = (4, 4, 4, 4, 4, 3, 2)  # the largest value for a number of operands: float32 represents all sums
@@ -23,7 +24,12 @@ FAMILY_WEIGHTS = (0.3, 0.06, 0.09, 0.07, 0.48)
 
 
 def random_program(*seed: int) -> Program:
-    """The program of a seed, which is the same in every process."""
+    """The program of a seed, which is the same in every process. Some of its operands may be composed."""
+    return with_compositions(random_plain(*seed))
+
+
+def random_plain(*seed: int) -> Program:
+    """The program of a seed, before any operand is composed."""
     draw = _Product(seed)
     family = draw.choice(FAMILIES, FAMILY_WEIGHTS)
     return draw.several() if family == "several" else draw.on_one_pattern(family)

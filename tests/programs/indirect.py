@@ -8,6 +8,7 @@ from itertools import count
 from math import prod
 
 import numpy as np
+from programs.compositions import with_compositions
 from programs.draw import SIZE_WEIGHTS, SIZES
 from programs.evaluation import Leaf, Product, Sum
 from programs.indirection import Indirect, nested, variables
@@ -30,7 +31,7 @@ KIND_WEIGHTS = (0.3, 0.3, 0.15, 0.25)
 def random_indirect(*seed: int) -> Indirect:
     """The statement of a seed, which is the same in every process."""
     drawn = (_IndirectDraw((*seed, 11, attempt)).statement() for attempt in count())
-    return next(program for program in drawn if program.space <= WITH_TABLES and program.bound < EXACT)
+    return with_compositions(next(x for x in drawn if x.space <= WITH_TABLES and x.bound < EXACT))
 
 
 class _IndirectDraw(SumDraw):

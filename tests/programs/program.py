@@ -178,6 +178,15 @@ class Program:
         masks = [(term, x.stored) for term, x in named if isinstance(x, SparseOperand)]
         return reached_by(masks, self.kept, sizes)
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the result is sparse by default. It is if a sparse operand has no summed index, or if the result has
+        two indices or more, all of them in sparse operands."""
+        named = zip(self.terms, self.operands, strict=True)
+        kept, stored = set(self.kept), [set(term) for term, x in named if isinstance(x, SparseOperand)]
+        carried = len(kept) >= 2 and kept <= set().union(*stored)
+        return carried or any(indices <= kept for indices in stored)
+
     def arguments(self, array=np.asarray) -> tuple[list[object], object]:
         """The operands and `out_format`; `array` makes the dense ones."""
         out = self.out_format.tensor() if isinstance(self.out_format, SparseOperand) else self.out_format
@@ -207,7 +216,9 @@ class Program:
         )
         lines.append(f"want = np.asarray(np.einsum('{self.subscripts}', {dense})).astype(got.dtype)")
         lines.append("if isinstance(got, jsparse.SparseTensor):")
-        lines += ["    want, got = want[tuple(got.to_coords()[0])], got.values"] if not self.has_new_pattern else []
+        lines += (
+            ["    coords, got = got.to_coords()", "    want = want[tuple(coords)]"] if not self.has_new_pattern else []
+        )
         lines += ["    got = got.todense()"] if self.has_new_pattern else []
         lines.append("np.testing.assert_array_equal(got, want)")
         return "\n".join(lines)

@@ -8,6 +8,7 @@ from keyword import iskeyword
 from string import ascii_letters, digits
 
 import numpy as np
+from programs.compositions import with_compositions
 from programs.draw import Draw
 from programs.evaluation import Evaluation, Leaf, Product, Sum
 from programs.program import DenseOperand, SparseOperand
@@ -35,7 +36,7 @@ TAKEN = {
 def random_sum(*seed: int) -> Evaluation:
     """The sum of a seed, which is the same in every process."""
     draw = _ReducedDraw if np.random.default_rng((*seed, 8)).random() < REDUCED else SumDraw
-    return draw((*seed, 7)).evaluation()
+    return with_compositions(draw((*seed, 7)).evaluation())
 
 
 class SumDraw(Draw):

@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 from programs.amount import amount
 from programs.check import check_dynamic, check_program
+from programs.composed import ComposedOperand, stored_in
+from programs.compositions import FORMATS, PARTS, has_composed
 from programs.draw import Draw
-from programs.generate import random_program
+from programs.generate import random_plain, random_program
 from programs.indirect import random_indirect
-from programs.program import SparseOperand
+from programs.program import Program, SparseOperand
 from programs.results import check_assembled
 from programs.sums import random_sum
 
 import jsparse
 from jsparse import Format, Pattern
+from jsparse.formats.composed import is_composed
 from jsparse.formats.levels import SINGLETON
 
 COUNT, BATCH = amount(10, 1000), 10
@@ -62,12 +65,12 @@ def test_an_index_that_is_dense_in_one_term_and_sparse_in_another():
 
 
 def test_nse_is_not_less_than_that_of_the_operand_whose_pattern_the_result_has():
-    assert check_dynamic(random_program(55, 212), batched=True)
+    assert check_dynamic(random_plain(55, 212), batched=True)
 
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_gaps_of_a_requested_range_level_need_a_capacity_for_them(batched):
-    assert check_dynamic(random_program(11, 848), batched=batched)
+    assert check_dynamic(random_plain(11, 848), batched=batched)
 
 
 def test_a_program_is_the_same_in_every_process():
@@ -92,9 +95,32 @@ def test_programs_are_of_all_kinds():
     assert {size for p in programs for x in p.operands for size in x.shape} >= {0, 1, 2, 3, 5, 7, 8, 9, 17}
     assert any(len(set(term)) < len(term) for p in programs for term in p.terms)
     kinds = {"dense" if p.out_format == "dense" else type(p.out_format) for p in programs}
-    assert kinds == {"dense", SparseOperand, type(None), str}
+    assert kinds == {"dense", SparseOperand, ComposedOperand, type(None), str}
     assert {"min_plus", "max_plus", "max_times", "or_and"} < {str(p.ring) for p in programs}
     assert sum(p.has_new_pattern for p in programs) > len(programs) / 10
+
+
+def test_operands_are_in_all_composed_formats():
+    programs = [draw(2, n) for draw in (random_program, random_sum) for n in range(500)]
+    operands = [x for p in programs for x in (p.operands if isinstance(p, Program) else [x for _, x in p.tensors])]
+    composed = [x for x in operands if isinstance(x, ComposedOperand)]
+    able = [x for x in operands if isinstance(x, SparseOperand) and len(x.shape) in FORMATS]
+    assert len(able) / 8 < len(composed) < len(able) / 5
+    assert {x.composed for x in composed} == {PARTS, *FORMATS[2], *FORMATS[3]}
+    assert any(x.is_spoiled for x in composed)
+    assert any(x.axes != tuple(sorted(x.axes)) for x in composed)
+    assert any(isinstance(p.out_format, str) and is_composed(p.out_format) for p in programs)
+    assert sum(map(has_composed, programs)) < len(programs) / 2
+
+
+def test_blocks_are_stored_whole():
+    mask = np.zeros((3, 4), bool)
+    mask[0, 1] = mask[2, 2] = True
+    blocks = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]], bool)
+    for name, want in {"bsr(2, 2)": blocks, "dbsr(2, 2)": blocks, "ell": mask, "hyb(2)": mask}.items():
+        np.testing.assert_array_equal(stored_in(mask, Format.of(name, 2)), want)
+    rows = "(i, j) -> (i floordiv 2 : dense, j : compressed, i mod 2 : dense)"
+    np.testing.assert_array_equal(stored_in(mask, Format.of(rows, 2)), [[0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]])
 
 
 def test_formats_for_any_entries_can_store_them():

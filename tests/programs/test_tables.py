@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from evaluate import indirect_reference
+from programs.composed import ComposedOperand
 from programs.indirect import random_indirect
 from programs.indirection import nested
 from programs.program import SparseOperand
@@ -58,7 +59,7 @@ def test_indirect_einsums_are_of_all_kinds():
         ("+=", False, False), ("+=", True, False), ("+=", True, True), ("+=", False, True),
     }  # fmt: skip
     kinds = {"dense" if p.out_format == "dense" else type(p.out_format) for p in programs}
-    assert kinds == {"dense", SparseOperand, type(None), str}
+    assert kinds == {"dense", SparseOperand, ComposedOperand, type(None), str}
     assert sum(isinstance(x, SparseOperand) for p in programs for _, x in p.tensors) > len(programs)
     assert any("(" in p.text for p in programs)
     assert any(not product for p in programs for _, product in p.expression.expanded())  # a term that is a number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -229,7 +229,9 @@ def has_blocks(mask: Composition) -> bool:
     return of_matrix and not mask.parts[0].has_slots and not blocks.is_ragged(mask.shape)
 
 
-def _attend_in_blocks(q: jax.Array, k: jax.Array, v: jax.Array, part: Part, scale: jax.Array, dtype: np.dtype) -> Any:
+def _attend_in_blocks(
+    q: jax.Array, k: jax.Array, v: jax.Array, part: Part, scale: jax.Array, dtype: np.dtype
+) -> jax.Array:
     """Compute attention on a pattern of blocks for one head. Queries and keys get an axis for the rows of a block."""
     b, c = part.inner
     assert isinstance(part.core, Pattern)
@@ -237,7 +239,7 @@ def _attend_in_blocks(q: jax.Array, k: jax.Array, v: jax.Array, part: Part, scal
     q, k, v = q.reshape(-1, b, q.shape[-1]), k.reshape(-1, c, k.shape[-1]), v.reshape(-1, c, v.shape[-1])
     scores: Any = einsum("iad,jed->ijae", q, k, out_format=entries, preferred_element_type=dtype)
     weights = softmax(scores * scale, axis=(1, 3))
-    out: Any = einsum("ijae,jed->iad", weights, v, preferred_element_type=dtype)
+    out = cast(jax.Array, einsum("ijae,jed->iad", weights, v, preferred_element_type=dtype))
     return out.reshape(-1, v.shape[-1])
 
 

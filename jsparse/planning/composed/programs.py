@@ -191,9 +191,12 @@ def _programs(
 
 
 def programs_on_converted(
-    statement: Statement, operands: Sequence[Signature], request: Request, reason: str
+    statement: Statement, operands: Sequence[Signature], request: Request, semiring: Semiring, reason: str
 ) -> PlainPrograms:
-    """Convert composed operands to plain ones, and the result to its composed format, for a reason."""
+    """Convert composed operands to plain ones, and the result to its composed format, for a reason.
+
+    Raises NotYetSupportedError for a result in new blocks by a semiring whose zero is not 0, since their fill is 0.
+    """
     values, instructions, numbers = list(operands), list[Instruction](), list(range(len(operands)))
     for n, x in enumerate(operands):
         if x.composed is None:
@@ -209,6 +212,11 @@ def programs_on_converted(
     elif isinstance(output, str | ComposedFormat) and is_composed(output):
         format = Format.of(output, len(statement.target.indices))
         assert isinstance(format, ComposedFormat)
+        if format.blocks.inner and semiring.zero("float32") != 0:
+            raise NotYetSupportedError(
+                f"Expected out_format without new blocks by {semiring}, whose zero is not the 0 that fills blocks, but "
+                f"got {format.name}. Leave it out, or pass a tensor or a composition with the entries."
+            )
         request, finish = replace(request, output=default_format(format.ndim)), partial(_put_in, format, reason)
     return PlainPrograms(tuple(values), tuple(instructions), (Program(statement, tuple(numbers), request),), finish)
 

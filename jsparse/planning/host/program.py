@@ -20,7 +20,7 @@ from jsparse.planning.output import NEW, assembled, fused, resolve_output
 from jsparse.planning.plan import DenseOutput, ProgramPlan
 from jsparse.planning.signature import BarePattern, PatternRef, Request
 from jsparse.primitives.host import host_arrays, on_device
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ class HostProgram:
                 cores[RESULT] = core_of(pattern)
             out = reduce(add, (term.run(arrays, cores) for term in self.terms))
         values = on_device([out.astype(self.dtype, copy=False)], values_of(operands))[0]
+        if pattern is not None and pattern.format.is_dense:
+            return dense_levels(values, pattern.format)
         return values if pattern is None else SparseTensor._unchecked(values, pattern)
 
 
