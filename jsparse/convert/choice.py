@@ -8,8 +8,7 @@ plan for A X. Formats of fixed length are never chosen, since they gain nothing 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,30 +16,26 @@ from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.compiler.schedule import plan
-from jsparse.convert.decompose import block_fill, decompose
-from jsparse.convert.slots import plain_pattern
+from jsparse.convert.decompose import Parts, as_composed, block_fill, decompose, to_parts
+from jsparse.convert.slots import plain_pattern, to_slots
 from jsparse.errors import DTypeError, ShapeError, represented
-from jsparse.formats import Format, Pattern, default_format
-from jsparse.formats.composed import ComposedFormat
-from jsparse.formats.pattern import core_of
+from jsparse.formats import Pattern, default_format
 from jsparse.formats.relayout import relayout_to
 from jsparse.formats.set_operators import check_static
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec, problem_of
-from jsparse.tensor.composed import ComposedTensor
+from jsparse.tensor.composed import ComposedTensor, Composition, Part
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 AUTO = "auto"
 SIDES = (32, 16, 8, 4, 3)  # of square blocks, the larger first: they have fewer coordinates
 STRIP, STRIPS = 96, 24  # rows of a strip, a multiple of all sides, and the number of strips
-FILLED = 0.8  # the least fill of all blocks, or of those of the first part of a decomposition
-MOST_IN_PARTS, LEAST_IN_PARTS = 0.95, 0.4  # the shares of entries in filled blocks between which a decomposition pays
+FILLED = 0.8  # the least share of entries in a block that is filled well
+MOST_IN_PARTS, LEAST_IN_PARTS = 0.95, 0.4  # the shares of entries in such blocks between which a decomposition pays
 GAIN = 0.7  # the most that blocks may cost, relative to csr: prices of unlike loops are right to about a third
 GAIN_IN_PARTS = 0.5  # the same for a decomposition, whose parts are computed one after the other and added
 LEAST_SIDE = 8  # of blocks beside other entries
 EMPTY = 0.5  # the least share of empty rows for dcsr
 DEFAULT_USES = (64,)
-
-Parts: TypeAlias = tuple[tuple[Callable[[np.ndarray], np.ndarray] | None, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +78,8 @@ class FormatChoice:
     """The format that `format="auto"` chooses for a tensor, and why. Its text is a table.
 
     Attributes:
-        shape, nse: those of the tensor.
+        shape: the shape of the tensor.
+        nse: the number of its stored entries.
         uses: for each use the number of columns of X in A X.
         empty_rows: the share of rows without entries.
         fills: what square blocks of each side that divides the shape would hold.
@@ -132,17 +128,17 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
 
     Raises ShapeError unless `uses` holds integers of at least 1, NotYetSupportedError for a dynamic pattern.
     """
-    columns = _columns(uses)
+    columns = _check_uses(uses)
     if not isinstance(A, SparseTensor):
         raise DTypeError(f"Expected a SparseTensor for choose_format, but got a {type(A).__name__}.")
     pattern = plain_pattern(A.pattern) if isinstance(A, ComposedTensor) else A.pattern
     check_static("choose_format", pattern, Pattern)
     assert isinstance(pattern, Pattern)
     pattern = relayout_to(pattern, default_format(A.ndim)).target
-    return _choice(pattern, columns, np.dtype(A.dtype).itemsize)
+    return _choose(pattern, columns, np.dtype(A.dtype).itemsize)
 
 
-def _columns(uses: Sequence[int]) -> tuple[int, ...]:
+def _check_uses(uses: Sequence[int]) -> tuple[int, ...]:
     try:
         columns = tuple(map(operator.index, uses))
     except TypeError:
@@ -153,100 +149,83 @@ def _columns(uses: Sequence[int]) -> tuple[int, ...]:
 
 
 @remembered(maxsize=64)
-def _choice(pattern: Pattern, uses: tuple[int, ...], item: int) -> FormatChoice:
+def _choose(pattern: Pattern, uses: tuple[int, ...], item: int) -> FormatChoice:
     """Choose a format for a pattern in its default format, with values of `item` bytes."""
-    name = pattern.format.name
     if pattern.ndim != 2 or not pattern.nse:
-        plain = Considered(name, (0.0,) * len(uses), pattern.nbytes() + item * pattern.nse)
+        plain = Considered(pattern.format.name, (0.0,) * len(uses), pattern.nbytes() + item * pattern.nse)
         return FormatChoice(pattern.shape, pattern.nse, uses, 0.0, (), (plain,), plain)
-    considered = [_priced(name, pattern, (), uses, item)]
-    empty = float(np.mean(np.diff(pattern.arrays[0]) == 0))
-    if empty >= EMPTY:
-        considered.append(_priced("dcsr", relayout_to(pattern, "dcsr").target, (), uses, item))
-    fills = _fills(pattern)
-    filled = [fill.side for fill in fills if fill.share >= FILLED]
-    considered += [_in_blocks(pattern, side, uses, item) for side in filled[:2]]
-    first = considered[0]
-    chosen = min(considered, key=lambda one: _ratio(one, first))
-    chosen = chosen if _ratio(chosen, first) <= GAIN else first
+
+    def consider(format: str, parts: Parts = ()) -> Considered:
+        conversion = to_parts(pattern, parts) if parts else to_slots(pattern, as_composed(format, 2))
+        composition = conversion.place
+        assert isinstance(composition, Composition)
+        prices = (sum(_price(part, columns) for part in composition.parts) for columns in uses)
+        return Considered(format, tuple(prices), composition.nbytes() + item * composition.nse, tuple(parts))
+
+    csr, empty, fills = consider("csr"), float(np.mean(np.diff(pattern.arrays[0]) == 0)), _measure_fills(pattern)
+    filled = [fill.side for fill in fills if fill.share >= FILLED][:2]
+    considered = [csr, *map(consider, ["dcsr"] * (empty >= EMPTY)), *(consider(_bsr(side)) for side in filled)]
+    cheapest = min(considered, key=lambda other: _ratio(other, csr))
+    chosen = cheapest if _ratio(cheapest, csr) <= GAIN else csr
     apart = [x.side for x in fills if x.side >= LEAST_SIDE and LEAST_IN_PARTS <= x.inside <= MOST_IN_PARTS]
     if apart and not filled:
-        considered.append(_with_rest(pattern, apart[0], uses, item))
-        chosen = considered[-1] if _ratio(considered[-1], first) <= GAIN_IN_PARTS else chosen
+        side = apart[0]
+        in_parts = consider(f"{_bsr(side)} + csr", ((block_fill(side, side, FILLED), _bsr(side)), (None, "csr")))
+        considered.append(in_parts)
+        chosen = in_parts if _ratio(in_parts, csr) <= GAIN_IN_PARTS else chosen
     return FormatChoice(pattern.shape, pattern.nse, uses, empty, fills, tuple(considered), chosen)
 
 
-def _ratio(one: Considered, first: Considered) -> float:
+def _bsr(side: int) -> str:
+    return f"bsr({side}, {side})"
+
+
+def _ratio(considered: Considered, csr: Considered) -> float:
     """The largest price of a format relative to csr, over all uses."""
-    return max(price / other for price, other in zip(one.prices, first.prices, strict=True))
+    return max(price / of_csr for price, of_csr in zip(considered.prices, csr.prices, strict=True))
 
 
-def _fills(pattern: Pattern) -> tuple[Fill, ...]:
+def _measure_fills(pattern: Pattern) -> tuple[Fill, ...]:
     """Measure how well square blocks are filled, in strips of rows that are spread over the matrix."""
     rows, columns = pattern.shape
     if columns > 4 * pattern.nse + 64:  # a mark for each column of blocks would be a dense array
         return ()
     pointers, coordinates = pattern.arrays
-    pointers, coordinates = _strips(pointers, coordinates, rows)
-    found = []
+    pointers, coordinates = _select_strips(pointers, coordinates, rows)
+    fills = []
     for side in (side for side in SIDES if rows % side == columns % side == 0):
         slots, size = _native.block(pointers, coordinates, columns, side, side)[2], side * side
         counts = np.bincount(slots // size)
         inside = counts[counts >= FILLED * size].sum()
-        found.append(Fill(side, len(slots) / max(len(counts) * size, 1), float(inside / max(len(slots), 1))))
-    return tuple(found)
+        fills.append(Fill(side, len(slots) / max(len(counts) * size, 1), float(inside / max(len(slots), 1))))
+    return tuple(fills)
 
 
-def _strips(pointers: np.ndarray, coordinates: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+def _select_strips(pointers: np.ndarray, coordinates: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pointers and coordinates of some strips of rows, one below the other."""
     count = rows // STRIP
     if count <= STRIPS:
         return pointers, coordinates
-    chosen = np.unique(np.linspace(0, count - 1, STRIPS).astype(np.int64)) * STRIP
-    lengths = np.concatenate([np.diff(pointers[first : first + STRIP + 1]) for first in chosen])
-    own = np.concatenate([coordinates[pointers[first] : pointers[first + STRIP]] for first in chosen])
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(pointers.dtype), own
+    first_rows = np.unique(np.linspace(0, count - 1, STRIPS).astype(np.int64)) * STRIP
+    lengths = np.concatenate([np.diff(pointers[first : first + STRIP + 1]) for first in first_rows])
+    selected = [coordinates[pointers[first] : pointers[first + STRIP]] for first in first_rows]
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(pointers.dtype), np.concatenate(selected)
 
 
-def _in_blocks(pattern: Pattern, side: int, uses: tuple[int, ...], item: int) -> Considered:
-    name = f"bsr({side}, {side})"
-    format = Format.of(name, 2)
-    assert isinstance(format, ComposedFormat)
-    levels = relayout_to(pattern, format.blocks).target
-    return _priced(name, core_of(levels), (side, side), uses, item)
-
-
-def _with_rest(pattern: Pattern, side: int, uses: tuple[int, ...], item: int) -> Considered:
-    """Consider the blocks that are filled well, beside csr for the other entries."""
-    which, coords = block_fill(side, side, FILLED), pattern.to_coords()
-    inside = which(coords)
-    own, rest = (
-        Pattern.from_rows([row[at] for row in coords], pattern.shape, pattern.format, pattern.format.order)[0]
-        for at in (inside, ~inside)
-    )
-    blocks, left = _in_blocks(own, side, uses, item), _priced("csr", rest, (), uses, item)
-    prices = tuple(map(operator.add, blocks.prices, left.prices))
-    parts: Parts = ((which, blocks.name), (None, "csr"))
-    return Considered(f"{blocks.name} + csr", prices, blocks.nbytes + left.nbytes, parts)
-
-
-def _priced(name: str, pattern: Pattern, block: tuple[int, ...], uses: tuple[int, ...], item: int) -> Considered:
-    """Price a format whose outer pattern is `pattern`, with blocks of this shape, or () for a plain format."""
-    nbytes = pattern.nbytes() + item * pattern.nse * int(np.prod(block, dtype=np.int64))
-    return Considered(name, tuple(_price(pattern, block, columns) for columns in uses), nbytes)
-
-
-def _price(pattern: Pattern, block: tuple[int, ...], columns: int) -> float:
-    """The cost of the cheapest plan for A X in float32."""
-    inner, behind = ("a", "e")[: len(block)], ("k",) if columns > 1 else ()
+def _price(part: Part, columns: int) -> float:
+    """The cost of the cheapest plan for A X in float32, where A is a part in csr, dcsr or blocks."""
+    outer, block, behind = part.core, part.inner, ("k",) if columns > 1 else ()
+    assert isinstance(outer, Pattern)
+    inner = ("a", "e")[: len(block)]
     sizes = (
-        *zip(("i", "j"), pattern.shape, strict=True),
+        *zip(("i", "j"), outer.shape, strict=True),
         *zip(inner, block, strict=True),
         *((v, columns) for v in behind),
     )
     spec = Spec(
         factors=(ArrayAccess((), 0, inner), ArrayAccess(("j", *inner[1:], *behind))),
         result=ArrayAccess(("i", *inner[:1], *behind)),
-        walks=(PatternAccess(("i", "j"), pattern),),
+        walks=(PatternAccess(("i", "j"), outer),),
         sizes=sizes,
     )
     return plan(problem_of(spec, ("float32",) * 3), spec.stored).cost.total

@@ -83,7 +83,7 @@ def asarray(
         return chosen.dynamic() if dynamic else chosen
     if format is not None and not isinstance(x, SparseTensor) and is_composed(format):
         is_kept = is_scipy(x) and not dynamic and nse is None
-        in_blocks = _blocked(cast("sparray", x), format, dtype) if is_kept else None
+        in_blocks = _convert_blocks(cast("sparray", x), format, dtype) if is_kept else None
         return asarray(x, dtype=dtype, dynamic=dynamic, nse=nse).asformat(format) if in_blocks is None else in_blocks
     nse = checked_nse(nse, "asarray")
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
@@ -248,11 +248,16 @@ def _from_scipy(x: Any, format: Format | str | None, dtype: np.dtype | None) -> 
     return _make(values, pattern, dtype, fresh)
 
 
-def _blocked(x: sparray, format: Format | ComposedFormat | str, dtype: DTypeLike | None) -> ComposedTensor | None:
+def _convert_blocks(
+    x: sparray, format: Format | ComposedFormat | str, dtype: DTypeLike | None
+) -> ComposedTensor | None:
     """Convert a bsr array of SciPy block by block; None if that is not possible."""
-    found = blocks_from_scipy(x, cast("ComposedFormat", Format.of(format, len(x.shape))))
+    converted = blocks_from_scipy(x, cast("ComposedFormat", Format.of(format, len(x.shape))))
+    if converted is None:
+        return None
+    composition, values = converted
     wanted = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
-    return None if found is None else ComposedTensor(device_array(found[1], NUMBERS, wanted, False), found[0])
+    return ComposedTensor(device_array(values, NUMBERS, wanted, False), composition)
 
 
 def _make(values: np.ndarray, pattern: Pattern, dtype: np.dtype | None, fresh: bool = False) -> SparseTensor:

@@ -14,7 +14,7 @@ from jsparse.convert.slots import Conversion, Steps, into_slots, plain_pattern, 
 from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.formats import Format, Level, Pattern, Relayout
 from jsparse.formats.composed import ComposedFormat
-from jsparse.formats.digits import Blocks
+from jsparse.formats.format import blocks_of
 from jsparse.formats.levels import COMPRESSED
 from jsparse.formats.set_operators import check_static
 from jsparse.tensor.composed import ComposedTensor, Composition, Part
@@ -24,8 +24,11 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 Which: TypeAlias = Callable[[np.ndarray], np.ndarray]
 """Chooses entries: from coordinates (ndim, n), in storage order, to bools (n,)."""
 
+Parts: TypeAlias = Sequence[tuple[Which | None, Format | ComposedFormat | str]]
+"""For each part a function that chooses its entries, None for the rest, and the format."""
 
-def decompose(A: SparseTensor, parts: Sequence[tuple[Which | None, Format | ComposedFormat | str]]) -> ComposedTensor:
+
+def decompose(A: SparseTensor, parts: Parts) -> ComposedTensor:
     """Store a tensor as a sum of parts, each in its own format.
 
         >>> x = np.kron(np.eye(4), np.ones((4, 4)))
@@ -49,49 +52,53 @@ def decompose(A: SparseTensor, parts: Sequence[tuple[Which | None, Format | Comp
     and DTypeError if `which` does not return n bools, FormatError for a format that the tensor cannot have,
     NotYetSupportedError for a dynamic pattern.
 
-    The idea is that of composable formats in Ye et al., "SparseTIR: Composable abstractions for sparse compilation in
-    deep learning", ASPLOS 2023.
+    Decompositions are from Ye et al., "SparseTIR: Composable abstractions for sparse compilation in deep learning",
+    ASPLOS 2023.
     """
     if not isinstance(A, SparseTensor):
         raise DTypeError(f"Expected a SparseTensor for decompose, but got a {type(A).__name__}.")
     check_leaves(A, "A in decompose")
     plain = to_plain(A) if isinstance(A, ComposedTensor) else A
     check_static("decompose", plain.pattern, Pattern)
-    pattern = plain.pattern
-    assert isinstance(pattern, Pattern)
-    left, taken, found, steps = pattern, list[Pattern](), list[Part](), list[Steps]()
+    assert isinstance(plain.pattern, Pattern)
+    conversion = to_parts(plain.pattern, parts)
+    assert isinstance(conversion.place, Composition)
+    return ComposedTensor._unchecked(conversion.move(plain.values), conversion.place)
+
+
+def to_parts(pattern: Pattern, parts: Parts) -> Conversion:
+    """How values move from a plain pattern to the parts of `decompose`. Raises the errors that it documents."""
+    left, earlier, of_parts, steps = pattern, list[Pattern](), list[Part](), list[Steps]()
     for which, format in parts:
-        composition, _ = _in_slots(_chosen(left, which), _as_composed(format, A.ndim))
+        composition, _ = _in_slots(_choose(left, which), as_composed(format, pattern.ndim))
         covered = plain_pattern(composition)
         own, left = left & covered, left - covered
         if covered.nse > own.nse:
-            _check_fill(covered, taken, composition)
-        taken.append(covered)
+            _check_fill(covered, earlier, composition)
+        earlier.append(covered)
         composition, to_own_slots = _in_slots(own, composition.parts[0].format)
-        found += composition.parts
+        of_parts += composition.parts
         steps.append((_drop_others(own, pattern), *to_own_slots))
-    if left.nse or not found:
+    if left.nse or not of_parts:
         at = f", the first at {tuple(int(row[0]) for row in left.rows())}" if left.nse else ""
         raise PatternError(
             f"Expected parts that take all {pattern.nse:,} entries of {pattern!r}, but {len(parts)} parts leave "
             f"{left.nse:,} of them{at}. Pass None in place of the last function, to take the rest."
         )
-    composition = Composition(A.shape, tuple(found))
-    moved = Conversion(composition, tuple(steps)).move(plain.values)
-    return ComposedTensor._unchecked(moved, composition)
+    return Conversion(Composition(pattern.shape, tuple(of_parts)), tuple(steps))
 
 
-def _as_composed(format: Format | ComposedFormat | str, ndim: int) -> ComposedFormat:
+def as_composed(format: Format | ComposedFormat | str, ndim: int) -> ComposedFormat:
+    """Read a format. The slots of a plain one are its entries."""
     read = Format.of(format, ndim)
-    return read if isinstance(read, ComposedFormat) else ComposedFormat(Blocks.of_levels(read.levels))
+    return read if isinstance(read, ComposedFormat) else ComposedFormat(blocks_of(read))
 
 
-def _chosen(left: Pattern, which: Which | None) -> Pattern:
-    """Return the entries that a part chooses. Raises ShapeError and DTypeError if the function returns no bools."""
+def _choose(left: Pattern, which: Which | None) -> Pattern:
+    """Return the entries that a function chooses. Raises ShapeError and DTypeError if the function returns no bools."""
     if which is None:
         return left
-    given = which(left.to_coords())
-    chosen = np.asarray(given)
+    chosen = np.asarray(which(left.to_coords()))
     if chosen.dtype != np.bool_:
         raise DTypeError(f"Expected bools from {which!r} in decompose, but got {chosen.dtype}.")
     if chosen.shape != (left.nse,):
@@ -99,12 +106,8 @@ def _chosen(left: Pattern, which: Which | None) -> Pattern:
             f"Expected bools of shape ({left.nse},), one for each entry, from {which!r} in decompose, but got shape "
             f"{chosen.shape}."
         )
-    return _selected(left, chosen)
-
-
-def _selected(pattern: Pattern, chosen: np.ndarray) -> Pattern:
-    rows = [row[chosen] for row in pattern.rows()]
-    return Pattern.from_rows(rows, pattern.shape, pattern.format, pattern.format.order)[0]
+    rows = [row[chosen] for row in left.rows()]
+    return Pattern.from_rows(rows, left.shape, left.format, left.format.order)[0]
 
 
 def _in_slots(pattern: Pattern, format: ComposedFormat) -> tuple[Composition, Steps]:
@@ -113,14 +116,14 @@ def _in_slots(pattern: Pattern, format: ComposedFormat) -> tuple[Composition, St
     return conversion.place, conversion.steps[0]
 
 
-def _check_fill(covered: Pattern, taken: Sequence[Pattern], composition: Composition) -> None:
+def _check_fill(covered: Pattern, earlier: Sequence[Pattern], composition: Composition) -> None:
     """Raise PatternError if the blocks of a part overlap an earlier part: an element would be stored twice."""
-    for n, earlier in enumerate(taken):
-        both = covered & earlier
+    for n, other in enumerate(earlier):
+        both = covered & other
         if both.nse:
             at = tuple(int(row[0]) for row in both.rows())
             raise PatternError(
-                f"Expected parts that do not overlap, but {composition.format.name} of part {len(taken)} has a block "
+                f"Expected parts that do not overlap, but {composition.format.name} of part {len(earlier)} has a block "
                 f"around {at}, which part {n} stores. Put the part with larger blocks first."
             )
 

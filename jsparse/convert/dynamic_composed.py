@@ -75,8 +75,7 @@ def _split(coords: jax.Array, blocks: Blocks, shape: Sequence[int], sizes: Seque
 
 def _in_range(rows: jax.Array, sizes: Sequence[int]) -> jax.Array:
     """Whether all coordinates of each slot, a column of `rows`, lie within these sizes."""
-    whole = jnp.asarray(sizes, rows.dtype)[:, None]
-    return ((rows >= 0) & (rows < whole)).all(0)
+    return ((rows >= 0) & (rows < jnp.asarray(sizes, rows.dtype)[:, None])).all(0)
 
 
 def _row_count(core: DynamicType) -> int:
@@ -115,17 +114,17 @@ def _in_slots(core: DynamicPattern, format: ComposedFormat, slots: int) -> tuple
 
 def dynamic_to_plain(tensor: ComposedTensor) -> SparseTensor:
     """Convert a dynamic composed tensor to csr or csf. Padding is dropped."""
-    own = zip(tensor.pattern.parts, tensor.pattern.split(tensor.values), strict=True)
-    coords, values, patterns = zip(*(_entries(part, values, tensor.shape) for part, values in own), strict=True)
+    parts = zip(tensor.pattern.parts, tensor.pattern.split(tensor.values), strict=True)
+    coords, values, patterns = zip(*(_entries(part, values, tensor.shape) for part, values in parts), strict=True)
     formats = [plain_format_of(part.format.blocks) for part in tensor.pattern.parts]
     format = next((x for x in formats if not x.levels[0].kind.is_full), formats[0])
     type_ = dynamic_type(tensor.shape, format, sum(pattern.nse for pattern in patterns))
     if len(patterns) == 1:
         return assembled(coords[0], values[0], type_, patterns[0])
-    found = assembled(jnp.concatenate(coords, axis=1), jnp.concatenate(values), type_, patterns[0])
-    assert isinstance(found.pattern, DynamicPattern)
-    pattern = reduce(DynamicPattern.overflowed_with, patterns[1:], found.pattern)
-    return SparseTensor._unchecked(found.values, pattern)
+    plain = assembled(jnp.concatenate(coords, axis=1), jnp.concatenate(values), type_, patterns[0])
+    assert isinstance(plain.pattern, DynamicPattern)
+    pattern = reduce(DynamicPattern.overflowed_with, patterns[1:], plain.pattern)
+    return SparseTensor._unchecked(plain.values, pattern)
 
 
 def _entries(part: Part, values: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array, DynamicPattern]:

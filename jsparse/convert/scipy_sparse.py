@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -59,7 +58,7 @@ def blocks_from_scipy(x: sparray, format: ComposedFormat) -> tuple[Composition, 
 
     None unless the array has these blocks, each of them once. Raises PatternError as `from_scipy` does.
     """
-    if x.format != "bsr" or format.name != "bsr({}, {})".format(*np.shape(x.data)[1:]):
+    if x.format != "bsr" or format != _bsr(np.shape(x.data)[1:]):
         return None
     shape = checked_shape(x.shape, Format.plain("csr", 2))
     try:
@@ -129,6 +128,10 @@ def to_scipy(tensor: SparseTensor) -> sparray:
 
 def _is_bsr(tensor: ComposedTensor) -> bool:
     """Whether SciPy has the tensor's format. Its blocks never exceed the shape."""
-    (format, *others) = [part.format for part in tensor.pattern.parts]
-    is_named = not others and re.match(r"bsr\(", format.name) is not None
-    return is_named and not format.blocks.is_ragged(tensor.shape)
+    part, *others = tensor.pattern.parts
+    is_named = not others and len(part.inner) == 2 and part.format == _bsr(part.inner)
+    return is_named and not part.format.blocks.is_ragged(tensor.shape)
+
+
+def _bsr(block: Sequence[int]) -> Format | ComposedFormat:
+    return Format.of("bsr({}, {})".format(*block), 2)

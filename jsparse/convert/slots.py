@@ -58,13 +58,13 @@ class Conversion:
     def move(self, values: jax.Array) -> jax.Array:
         """Move the values."""
         if self.source is None:
-            moved = [_moved(values, steps) for steps in self.steps]
+            moved = [_move(values, steps) for steps in self.steps]
             return moved[0] if len(moved) == 1 else jnp.concatenate(moved)
         parts = self.source.split(values)
-        return reduce(add, [_moved(part, steps) for part, steps in zip(parts, self.steps, strict=True)])
+        return reduce(add, [_move(part, steps) for part, steps in zip(parts, self.steps, strict=True)])
 
 
-def _moved(values: jax.Array, steps: Steps) -> jax.Array:
+def _move(values: jax.Array, steps: Steps) -> jax.Array:
     for relayout, inverse in steps:
         values = permute_values(values, relayout, inverse)
     return values
@@ -85,7 +85,7 @@ def plain_pattern(composition: Composition) -> Pattern:
 @remembered(maxsize=256)
 def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion:
     """How values move from a plain pattern to a composed format."""
-    to_levels = relayout_to(pattern, _levels_of(format.blocks))
+    to_levels = relayout_to(pattern, format.blocks)
     core, inner = core_of(to_levels.target), to_levels.target.shape[len(format.blocks.outer) :]
     if format.rule is None:
         place = Composition(pattern.shape, (Part(format, core, inner, core.nse),))
@@ -103,29 +103,25 @@ def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion:
     return Conversion(Composition(pattern.shape, (part,)), (steps,))
 
 
-def _levels_of(blocks: Blocks) -> Blocks | Format:
-    """The levels as `relayout_to` takes them: a plain format if no coordinate is split."""
-    return Format(tuple(Level(x.kind, x.dim, x.unique) for x in blocks.levels)) if blocks.is_plain else blocks
-
-
 @remembered(maxsize=256)
 def from_slots(composition: Composition) -> Conversion:
     """How values move from a composition to csr, dcsr or csf. Padding is dropped."""
-    found = [_from_part(part, composition.shape) for part in composition.parts]
-    if len(found) == 1:
-        ((place, steps),) = found
-        return Conversion(place, (steps,), composition)
-    formats = [place.format for place, _ in found]
+    plain_parts = [_from_part(part, composition.shape) for part in composition.parts]
+    if len(plain_parts) == 1:
+        ((pattern, steps),) = plain_parts
+        return Conversion(pattern, (steps,), composition)
+    formats = [pattern.format for pattern, _ in plain_parts]
     format = next((x for x in formats if not x.levels[0].kind.is_full), formats[0])
-    ordered = [relayout_to(place, format) for place, _ in found]
-    union = reduce(or_, (x.target for x in ordered))
-    to_union = [[(x, False), into_slots(Relayout(x.target, union).scatter, union.nse)] for x in ordered]
-    whole = ((*own, *_without_identities(last)) for (_, own), last in zip(found, to_union, strict=True))
+    in_format = [relayout_to(pattern, format) for pattern, _ in plain_parts]
+    union = reduce(or_, (relayout.target for relayout in in_format))
+    to_union = [[(x, False), into_slots(Relayout(x.target, union).scatter, union.nse)] for x in in_format]
+    whole = ((*first, *_without_identities(last)) for (_, first), last in zip(plain_parts, to_union, strict=True))
     return Conversion(union, tuple(whole), composition)
 
 
 def _from_part(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Steps]:
-    target, to_levels = _joined(part, shape)
+    """The plain pattern of the entries of a part, and how its values move there."""
+    target, to_levels = _join_digits(part, shape)
     back = [(relayout, not inverse) for relayout, inverse in reversed(_to_their_slots(part))] if part.has_slots else []
     return target, _without_identities([*back, (to_levels, True)])
 
@@ -136,7 +132,7 @@ def onto_slots(composition: Composition) -> Conversion:
     return Conversion(composition, tuple(tuple((relayout, not inverse) for relayout, inverse in own) for own in steps))
 
 
-def _joined(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]:
+def _join_digits(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]:
     """Make the plain pattern of the values of a part, and its relayout to the part's levels.
 
     Values move in runs, as long as the innermost axis of blocks if coordinates end with its digit. If blocks exceed the
@@ -152,7 +148,7 @@ def _joined(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]:
     run = part.inner[-1] if part.inner and part.inner[-1] and ordered[-1] == last and not is_ragged else 1
     axes = (*part.inner[:-1], part.inner[-1] // run) if part.inner else ()
     by_coordinate = relayout_to(core, _coo([n for n in ordered if n < outer]))
-    numbers = _numbers_in(ordered, by_coordinate.target.rows(), outer, axes)  # of runs, by entry and axes
+    numbers = _number_values(ordered, by_coordinate.target.rows(), outer, axes)  # of runs, by entry and axes
     runs = _native.invert(numbers, numbers.size)
     entries, *inner = np.unravel_index(runs, (core.nse, *axes)) if runs.size else (runs,) * (1 + len(axes))
     if not by_coordinate.is_identity:
@@ -162,12 +158,12 @@ def _joined(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]:
     if is_ragged:
         inside = np.flatnonzero(np.logical_and.reduce([row < size for row, size in zip(rows, shape, strict=True)]))
         rows, runs = [row[inside] for row in rows], runs[inside]
-    target = _of_runs(rows, run, shape, format)
+    target = _make_pattern(rows, run, shape, format)
     digits = None if in_order else blocks
     return target, Relayout(target, core.extended(part.inner), digits, runs=(frozen(runs), run))
 
 
-def _numbers_in(ordered: Sequence[int], rows: Sequence[np.ndarray], outer: int, axes: Sequence[int]) -> np.ndarray:
+def _number_values(ordered: Sequence[int], rows: Sequence[np.ndarray], outer: int, axes: Sequence[int]) -> np.ndarray:
     """Return the number that each value has if values are sorted by the digits of `ordered`: an array (entries, *axes).
 
     `rows` are the digits of the outer levels, sorted in that order. The entries that agree in the digits before an axis
@@ -175,13 +171,14 @@ def _numbers_in(ordered: Sequence[int], rows: Sequence[np.ndarray], outer: int, 
     """
     count, inside = rows[0].size, prod(axes)
     dtype = index_dtype([], [count * inside])
-    numbers, first, depth = np.zeros((count, *[1] * len(axes)), dtype), np.zeros(count, dtype), 0
-    spread = (count, *[1] * len(axes))
+    spread = (count, *[1] * len(axes))  # the shape of an array with one number for each entry
+    numbers, first, depth = np.zeros(spread, dtype), np.zeros(count, dtype), 0
     for n in ordered:
         if n < outer:
             depth += 1
             continue
-        firsts, lengths = _groups([rows[m] for m in [m for m in ordered if m < outer][:depth]], count, dtype)
+        before = [m for m in ordered if m < outer][:depth]
+        firsts, lengths = _find_groups([rows[m] for m in before], count, dtype)
         numbers = numbers + ((firsts - first) * dtype.type(inside)).reshape(spread)
         size = axes[n - outer]
         inside, first = inside // max(size, 1), firsts
@@ -190,7 +187,7 @@ def _numbers_in(ordered: Sequence[int], rows: Sequence[np.ndarray], outer: int, 
     return np.ascontiguousarray(numbers + (np.arange(count, dtype=dtype) - first).reshape(spread)).reshape(-1)
 
 
-def _groups(rows: Sequence[np.ndarray], count: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+def _find_groups(rows: Sequence[np.ndarray], count: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """For each of `count` entries, sorted by these digits, return the first that agrees in all, and how many do."""
     begins = np.zeros(count, bool)
     begins[:1] = True
@@ -201,7 +198,7 @@ def _groups(rows: Sequence[np.ndarray], count: int, dtype: np.dtype) -> tuple[np
     return np.repeat(starts, lengths), np.repeat(lengths, lengths)
 
 
-def _of_runs(rows: Sequence[np.ndarray], run: int, shape: tuple[int, ...], format: Format) -> Pattern:
+def _make_pattern(rows: Sequence[np.ndarray], run: int, shape: tuple[int, ...], format: Format) -> Pattern:
     """Make the pattern of `run` entries from each of these on in the last dimension. They are sorted and distinct."""
     *others, last = rows
     columns = (last[:, None] + np.arange(run, dtype=last.dtype)).reshape(-1)

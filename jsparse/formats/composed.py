@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, log2, sqrt
-from typing import Self
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, PatternError, represented, shortened
 from jsparse.formats.digits import Blocks, DigitLevel
-from jsparse.formats.levels import COMPRESSED, DENSE, Level
+from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels
 
 __all__ = ["FORMS", "RULES", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "is_composed", "named"]
@@ -42,6 +42,9 @@ class SlotRule(ABC):
     Attributes:
         column_parts: into how many ranges the innermost dimension is divided. Each part of a row is a row of its own.
     """
+
+    name: ClassVar[str]
+    """The name of the format with this rule on csr."""
 
     column_parts: int = 1
 
@@ -67,6 +70,7 @@ class SlotRule(ABC):
 class Width(SlotRule):
     """The same number of slots for each parent: the format ell. By default, as many as the longest needs."""
 
+    name = "ell"
     width: int | None = None
 
     @property
@@ -101,6 +105,7 @@ class Groups(SlotRule):
     are filled up against the number of groups (Won et al., 2026).
     """
 
+    name = "group_coo"
     size: int | None = None
 
     @property
@@ -130,6 +135,7 @@ class Buckets(SlotRule):
         last: the slots of the last bucket.
     """
 
+    name = "hyb"
     column_parts: int = 1
     last: int | None = None
 
@@ -278,8 +284,8 @@ def _name(format: ComposedFormat) -> str:
         case Buckets(parts):
             texts = ["hyb" if parts == 1 else f"hyb({parts})"]
     if rule is None and blocks.is_plain:
-        levels = tuple(Level(level.kind, level.dim, level.unique) for level in blocks.levels)
-        plain = (name for name in NAMES if has_name(name, format.ndim) and named_levels(name, format.ndim) == levels)
+        levels, ndim = blocks.plain_levels, format.ndim
+        plain = (name for name in NAMES if has_name(name, ndim) and named_levels(name, ndim) == levels)
         return next(plain, blocks.notation)
     for text in texts:
         name, _, arguments = text.partition("(")
@@ -294,16 +300,8 @@ FORMS = ("bsr(b, c)", "dbsr(b, c)", "ell", "ell(w)", "group_coo", "group_coo(g)"
 """The composed formats that have names. Letters are integers of at least 1."""
 
 _COUNTS = {"bsr": (2,), "dbsr": (2,), "ell": (0, 1), "group_coo": (0, 1), "block_group_coo": (3,), "hyb": (0, 1)}
-_RULES: dict[str, Callable[..., SlotRule]] = {
-    "ell": Width,
-    "group_coo": Groups,
-    "block_group_coo": Groups,
-    "hyb": Buckets,
-}
-
-
-RULES: dict[type[SlotRule], str] = {Width: "ell", Groups: "group_coo", Buckets: "hyb"}
-"""The name of each rule of slots: that of the format with this rule on csr."""
+RULES: dict[str, Callable[..., SlotRule]] = {rule.name: rule for rule in (Width, Groups, Buckets)}
+"""The rules of slots by name."""
 
 
 def is_composed(spec: object) -> bool:
@@ -323,7 +321,7 @@ def named(name: str, arguments: str | None, ndim: int) -> ComposedFormat | None:
     if name not in _COUNTS:
         return None
     numbers = _numbers(name, arguments)
-    rule, blocks = _RULES.get(name), name in ("bsr", "dbsr", "block_group_coo")
+    rule, blocks = RULES.get(name.removeprefix("block_")), name in ("bsr", "dbsr", "block_group_coo")
     if blocks and ndim != 2:
         raise FormatError(
             f"Expected a matrix for the format {name}, but the tensor has {ndim} dimensions. Write its digits, such as "

@@ -118,6 +118,11 @@ class Blocks:
         return all(level.is_whole for level in self.levels)
 
     @property
+    def plain_levels(self) -> tuple[Level, ...]:
+        """The levels without their digits: those of the plain format, if `is_plain`."""
+        return tuple(Level(level.kind, level.dim, level.unique) for level in self.levels)
+
+    @property
     def inner(self) -> tuple[DigitLevel, ...]:
         """The dense levels at the end, which are the axes of a block."""
         count = next((n for n, level in enumerate(reversed(self.levels)) if not level.kind.is_full), len(self.levels))

@@ -313,10 +313,8 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFo
 
 
 def _of_notation(text: str) -> Format | ComposedFormat:
-    levels = read_levels(text)
-    if not all(level.is_whole for level in levels):
-        return ComposedFormat(Blocks(levels))
-    return Format(tuple(Level(level.kind, level.dim, level.unique) for level in levels))
+    blocks = Blocks(read_levels(text))
+    return Format(blocks.plain_levels) if blocks.is_plain else ComposedFormat(blocks)
 
 
 def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFormat:
@@ -334,6 +332,11 @@ def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFor
 def digit_format(levels: Sequence[DigitLevel]) -> Format:
     """The plain format of the space of levels, whose dimension n has the digits of level n."""
     return Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
+
+
+def blocks_of(format: Format | ComposedFormat) -> Blocks:
+    """The levels of a format with the digits that they store. In a plain format every digit is a whole coordinate."""
+    return format.blocks if isinstance(format, ComposedFormat) else Blocks.of_levels(format.levels)
 
 
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:

@@ -168,16 +168,16 @@ class Relayout(Owning):
 
 def relayout_to(pattern: Pattern, format: Format | Blocks | str) -> Relayout:
     """Return the relayout of a pattern to another format, or to levels of digits. It is computed once for each."""
-    if isinstance(format, Blocks):
-        found: Relayout | None = pattern._relayouts.get(format)
-        return pattern._relayouts.setdefault(format, _in_digits(pattern, format)) if found is None else found
-    if format != pattern.format:  # `Format.of` refuses formats that only tables of integers have
-        format = Format.plain(format, pattern.ndim)
-    assert isinstance(format, Format)
-    found = pattern._relayouts.get(format)
-    if found is None:
-        found = pattern._relayouts.setdefault(format, _made(pattern, format))
-    return found
+    if isinstance(format, Blocks) and format.is_plain:
+        format = Format(format.plain_levels)
+    if not isinstance(format, Blocks) and format != pattern.format:
+        format = Format.plain(format, pattern.ndim)  # `Format.of` refuses formats that only tables of integers have
+    assert isinstance(format, Format | Blocks)
+    relayout: Relayout | None = pattern._relayouts.get(format)
+    if relayout is None:
+        new = _in_digits(pattern, format) if isinstance(format, Blocks) else _made(pattern, format)
+        relayout = pattern._relayouts.setdefault(format, new)
+    return relayout
 
 
 def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:

@@ -11,9 +11,8 @@ import numpy as np
 
 from jsparse.errors import FormatError, JsparseError, PatternError, shortened
 from jsparse.formats.composed import RULES, Buckets, ComposedFormat
-from jsparse.formats.digits import Blocks
 from jsparse.formats.dynamic import DynamicType
-from jsparse.formats.format import Format
+from jsparse.formats.format import Format, blocks_of
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.validate import sizes_of
 
@@ -73,18 +72,17 @@ def format_values(format: ComposedFormat) -> dict[str, str | list[int | None] | 
     """Convert a composed format to JSON values: the notation of its levels, and the name and numbers of its rule."""
     rule = format.rule
     numbers = None if rule is None else list(rule.numbers)
-    return {"levels": format.blocks.notation, "rule": None if rule is None else RULES[type(rule)], "numbers": numbers}
+    return {"levels": format.blocks.notation, "rule": None if rule is None else rule.name, "numbers": numbers}
 
 
 def read_format(values: Mapping[str, object], ndim: int) -> ComposedFormat:
     """Read a composed format from values that `format_values` made. Raises PatternError if they are damaged."""
     try:
-        read = Format.of(str(values["levels"]), ndim)
-        blocks = read.blocks if isinstance(read, ComposedFormat) else Blocks.of_levels(read.levels)
+        blocks = blocks_of(Format.of(str(values["levels"]), ndim))
         name, numbers = values["rule"], values["numbers"]
         if name is None:
             return ComposedFormat(blocks)
-        rule = {known: class_ for class_, known in RULES.items()}[str(name)]
+        rule = RULES[str(name)]
         is_read = isinstance(numbers, list) and all(n is None or (type(n) is int and n > 0) for n in numbers)
         if not isinstance(numbers, list) or not is_read or (rule is Buckets and numbers[0] is None):
             raise FormatError(f"Expected numbers of at least 1 for the rule {name}, but got {shortened(numbers)}.")

@@ -15,8 +15,7 @@ from jsparse.errors import FileFormatError, ShapeError, represented, shortened
 from jsparse.formats import Format
 from jsparse.formats.build import build, index_dtype
 from jsparse.formats.composed import ComposedFormat
-from jsparse.formats.digits import Blocks
-from jsparse.formats.format import digit_format
+from jsparse.formats.format import blocks_of, digit_format
 from jsparse.formats.levels import Level, array_length
 
 LEAST = 1 << 28  # the limit for an empty file, 256 MiB
@@ -82,7 +81,7 @@ class Limit:
         that the rule of a composed format leaves free are not counted (see `conversion.check_slots`).
         """
         size = np.dtype(dtype).itemsize
-        blocks = layout.blocks if isinstance(layout, ComposedFormat) else Blocks.of_levels(layout.levels)
+        blocks = blocks_of(layout)
         sizes, levels = blocks.sizes(shape), digit_format(blocks.levels)
         taken = held + most_bytes(sizes, levels, size, count)
         if taken <= self.most:

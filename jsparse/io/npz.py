@@ -60,7 +60,7 @@ def write_npz(path: Path, tensor: SparseTensor) -> None:
 def _described(tensor: SparseTensor) -> tuple[str, str, dict[str, Array]]:
     """Return the kind of a tensor's pattern, its format, and the entries that have its index arrays.
 
-    The format of a composed tensor is for readers of the file: `read_npz` reads those of the parts.
+    The format of a composed tensor only tells people what the file holds: `read_npz` reads the formats of the parts.
     """
     pattern = tensor.pattern
     if isinstance(tensor, ComposedTensor):

@@ -17,8 +17,7 @@ from jsparse.base.arrays import Array
 from jsparse.errors import FileFormatError, shortened
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.composed import RULES, ComposedFormat, SlotRule
-from jsparse.formats.digits import Blocks
-from jsparse.formats.format import digit_format
+from jsparse.formats.format import blocks_of, digit_format
 from jsparse.formats.levels import SINGLETON
 from jsparse.formats.validate import checked_shape
 from jsparse.io.entries import number, text
@@ -46,7 +45,7 @@ def _entries_of(part: Part) -> dict[str, Array]:
         "nse": np.array(outer.nse, np.int64),
     }
     if rule is not None:
-        own["rule"] = np.array(RULES[type(rule)])
+        own["rule"] = np.array(rule.name)
         own["numbers"] = np.array([n or 0 for n in rule.numbers], np.int64)
     return own | {f"index_{n}": array for n, array in enumerate(outer.arrays)}
 
@@ -92,18 +91,15 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
 
 
 def _format(entries: Mapping[str, np.ndarray], at: str, ndim: int) -> ComposedFormat:
-    read = Format.of(text(entries, f"{at}levels"), ndim)
-    blocks = read.blocks if isinstance(read, ComposedFormat) else Blocks.of_levels(read.levels)
+    blocks = blocks_of(Format.of(text(entries, f"{at}levels"), ndim))
     return ComposedFormat(blocks, _rule(entries, at) if f"{at}rule" in entries else None)
 
 
 def _rule(entries: Mapping[str, np.ndarray], at: str) -> SlotRule:
     name, given = text(entries, f"{at}rule"), entries[f"{at}numbers"]
-    rule = next((known for known, own in RULES.items() if own == name), None)
+    rule = RULES.get(name)
     if rule is None:
-        raise FileFormatError(
-            f"Its {at}rule is {shortened(name)!r}, but this jsparse reads {', '.join(RULES.values())}."
-        )
+        raise FileFormatError(f"Its {at}rule is {shortened(name)!r}, but this jsparse reads {', '.join(RULES)}.")
     count = len(rule().numbers)
     if given.dtype.kind not in "iu" or given.shape != (count,) or (given < 0).any():
         raise FileFormatError(

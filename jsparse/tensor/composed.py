@@ -159,7 +159,7 @@ class Composition(Owning):
         )
 
     def split(self, values: A) -> list[A]:
-        """Split the values of all slots into those of each part."""
+        """Split the values into one array for each part."""
         if len(self.parts) == 1:
             return [values]
         ends = accumulate(part.nse for part in self.parts)
@@ -170,7 +170,7 @@ class Composition(Owning):
         return self._with(lambda pattern: pattern.ordinary())
 
     def of_gradient(self) -> Composition:
-        """Mark the dynamic patterns as those of a gradient (see `DynamicPattern.of_gradient`)."""
+        """Mark the dynamic patterns as patterns of a gradient (see `DynamicPattern.of_gradient`)."""
         return self._with(lambda pattern: pattern.of_gradient())
 
     def _with(self, change: Callable[[DynamicPattern], DynamicPattern]) -> Composition:
@@ -331,8 +331,7 @@ def _of_part(values: Array, part: Part, shape: tuple[int, ...]) -> SparseTensor:
     blocks = part.format.blocks
     if not blocks.is_plain or part.has_slots or not isinstance(part.pattern, Pattern):
         return ComposedTensor._unchecked(values, Composition(shape, (part,)))
-    levels = tuple(Level(x.kind, x.dim, x.unique) for x in blocks.levels)
-    return SparseTensor._unchecked(values, Pattern._trusted(shape, Format(levels), part.pattern.arrays))
+    return SparseTensor._unchecked(values, Pattern._trusted(shape, Format(blocks.plain_levels), part.pattern.arrays))
 
 
 def _restored(values: Any, pattern: Composition) -> ComposedTensor:
@@ -409,17 +408,15 @@ def _read(data: bytes) -> Composition:
     return Composition(shape, tuple(parts))
 
 
-jax.export.register_pytree_node_serialization(
-    ComposedTensor,
-    serialized_name="jsparse.ComposedTensor",
-    serialize_auxdata=_bytes,
-    deserialize_auxdata=_read,
-    from_children=lambda static, children: _unflatten_tensor(static, children),
-)
-jax.export.register_pytree_node_serialization(
-    Composition,
-    serialized_name="jsparse.Composition",
-    serialize_auxdata=_bytes,
-    deserialize_auxdata=_read,
-    from_children=lambda static, children: _unflatten(static, children),
-)
+def _register_for_export(cls: type[ComposedTensor | Composition], unflatten: Callable[..., Any]) -> None:
+    jax.export.register_pytree_node_serialization(
+        cls,
+        serialized_name=f"jsparse.{cls.__name__}",
+        serialize_auxdata=_bytes,
+        deserialize_auxdata=_read,
+        from_children=lambda static, children: unflatten(static, children),
+    )
+
+
+_register_for_export(ComposedTensor, _unflatten_tensor)
+_register_for_export(Composition, _unflatten)

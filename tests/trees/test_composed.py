@@ -69,17 +69,16 @@ def test_optimizers_take_the_steps_of_dense_ones(format, dynamic, name):
 
 @formats
 def test_moments_belong_to_their_entries(format):
-    A, B = (tensor(dense(), format, dynamic=False).dynamic() for _ in range(2))
+    A = tensor(dense(), format, dynamic=True)
+    B = jax.tree.map(lambda x: x.at[-1].set(0) if x.size and x.dtype == jnp.int32 else x, A)  # other entries
     optimizer = jsparse.optax.values_only(optax.adam(0.1))
     state = optimizer.init(A)
-    same = jax.tree.structure(A) == jax.tree.structure(B)
-    with pytest.raises((jsparse.PatternError, ValueError), match="moments belong to other|shape|broadcast"):
+    with pytest.raises(jsparse.PatternError, match="moments belong to other"):
         optimizer.update(jsparse.grad(lambda B: (B @ X).sum())(B), state, B)
     average = jsparse.optax.incremental_update(A.with_values(A.values * 3), A, 0.5)
     np.testing.assert_array_equal(average.todense(), 2 * np.asarray(A.todense()))
-    if same:
-        with pytest.raises(jsparse.PatternError, match="one pattern"):
-            jsparse.optax.incremental_update(A, B, 0.5)
+    with pytest.raises(jsparse.PatternError, match="one pattern"):
+        jsparse.optax.incremental_update(A, B, 0.5)
 
 
 @every

@@ -34,7 +34,7 @@ from jsparse.compiler.problem import PatternType, Problem
 from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.row_blocks import in_row_blocks
 from jsparse.errors import PatternError, represented
-from jsparse.formats import Format, Level, Pattern
+from jsparse.formats import Format, Pattern
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import KINDS
 from jsparse.formats.pattern import find_pattern
@@ -128,12 +128,8 @@ def _find(name: str) -> tuple[Relayout, str]:
     pattern = _found(parts["digest"])
     if parts["rows"] is not None:
         pattern = in_row_blocks(pattern, _found(parts["rows"]), int(parts["size"]))
-    levels = None if parts["format"] is None else _read_levels(parts["format"])
-    if levels is None:
-        return relayout_to(pattern, pattern.format), parts["role"]
-    if all(level.is_whole for level in levels):
-        return relayout_to(pattern, _plain(levels)), parts["role"]
-    return relayout_to(pattern, Blocks(levels)), parts["role"]
+    target = pattern.format if parts["format"] is None else _read_blocks(parts["format"])
+    return relayout_to(pattern, target), parts["role"]
 
 
 def pattern_named(name: str) -> Pattern | None:
@@ -205,7 +201,7 @@ def _found(digest: str) -> Pattern:
 
 
 def _write_format(format: Format) -> str:
-    return _write_levels([DigitLevel(level.kind, level.dim, unique=level.unique) for level in format.levels])
+    return _write_levels(Blocks.of_levels(format.levels).levels)
 
 
 def _write_levels(levels: Sequence[DigitLevel]) -> str:
@@ -222,16 +218,13 @@ def _read_shape(text: str) -> tuple[int, ...]:
 
 
 def _read_format(text: str) -> Format:
-    return _plain(_read_levels(text))
+    return Format(_read_blocks(text).plain_levels)
 
 
-def _read_levels(text: str) -> tuple[DigitLevel, ...]:
+def _read_blocks(text: str) -> Blocks:
     read = ((*_KINDS[letter], *numbers) for letter, *numbers in re.findall(_LEVEL, text))
-    return tuple(
+    levels = (
         DigitLevel(kind, int(dim), int(stride or 1), int(size) if size else None, unique)
         for kind, unique, dim, stride, size in read
     )
-
-
-def _plain(levels: Sequence[DigitLevel]) -> Format:
-    return Format(tuple(Level(level.kind, level.dim, level.unique) for level in levels))
+    return Blocks(tuple(levels))

@@ -15,7 +15,7 @@ from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.gathers import extent, stored_beside
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
-from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, LAST_CACHE_BYTES, REGISTER_BYTES
+from jsparse.compiler.schedule.machine import BLOCK_TILE_BYTES, JAM_TILE_BYTES, LAST_CACHE_BYTES, REGISTER_BYTES
 from jsparse.compiler.schedule.races import copies_reason
 from jsparse.compiler.schedule.summary import StatementFacts, Summary, Transformation
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
@@ -37,7 +37,6 @@ MOST_PANELS = 64  # the most panels that a float32 sum may be cut into: the pane
 LEAST_TILES = 4  # tiles to divide among threads, at least, if the walk or its panels stand inside the loop over tiles
 JAM_BYTES = 768  # the tiles of all jammed iterations; CPUs with fewer registers run fewer iterations at a time
 MOST_COPIES = 8  # the most iterations at a time
-BLOCK_TILE_BYTES = 64  # one register tile of rows of blocks: eight of them fill AVX2's registers
 
 Names = tuple[str, ...]
 Steps = tuple[Transformation, ...]

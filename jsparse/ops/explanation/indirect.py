@@ -112,7 +112,7 @@ def _in_slots(
 
 
 def _axes(part: Part, variables: Sequence[IndexVar], taken: set[str]) -> tuple[tuple[IndexVar, ...], tuple[int, ...]]:
-    """Return the index variables of V's axes in front of those of blocks, and their sizes."""
+    """Return the index variables and the sizes of V's leading axes, which come before the axes of a block."""
     blocks, slots = part.format.blocks, part.slots
     match part.format.rule:
         case Width(int(width)) if blocks.ndim == 2:
