@@ -49,7 +49,7 @@ def cases() -> list[Case]:
 
 
 def _product(blocks: Blocks) -> Case:
-    name = f"{blocks[0]}x{blocks[1]}"
+    name = _name(blocks)
     return Case(
         name=f"blocks_{name}",
         description=f"A X, {SIZE:,}², 10 % of blocks of {name}, {WIDTH} columns, f32",
@@ -71,7 +71,7 @@ def _product(blocks: Blocks) -> Case:
 
 
 def _by_x(blocks: Blocks) -> Case:
-    name = f"{blocks[0]}x{blocks[1]}"
+    name = _name(blocks)
 
     def gradient(make: Callable[[Blocks], Any]) -> Step:
         a, weights = make(blocks), jnp.asarray(_operand())
@@ -90,7 +90,7 @@ def _by_x(blocks: Blocks) -> Case:
 
 
 def _by_a(blocks: Blocks) -> Case:
-    name = f"{blocks[0]}x{blocks[1]}"
+    name = _name(blocks)
 
     def gradient() -> Step:
         a, x = _tensor(blocks), jnp.asarray(_operand())
@@ -108,7 +108,7 @@ def _by_a(blocks: Blocks) -> Case:
 
 
 def _sampled(blocks: Blocks) -> Case:
-    name = f"{blocks[0]}x{blocks[1]}"
+    name = _name(blocks)
     x = _operand()
 
     def run() -> Step:
@@ -142,6 +142,10 @@ def _narrow(b: int, width: int) -> Case:
         },
         expected=lambda: _matrix((b, b)) @ _operand(rows, width),
     )
+
+
+def _name(blocks: Blocks) -> str:
+    return f"{blocks[0]}x{blocks[1]}"
 
 
 def _times(a: Any, x: Any) -> Any:

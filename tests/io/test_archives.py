@@ -28,6 +28,11 @@ def tensors():
     yield "empty", jsparse.asarray(np.zeros((0, 4), np.int8))
     yield "dynamic", jsparse.asarray(DENSE).dynamic(25)
     yield "transposed", jsparse.asarray(DENSE, "coo").dynamic(25).with_transpose()
+    yield (
+        "parts",
+        jsparse.decompose(jsparse.asarray(DENSE), [(jsparse.block_fill(1, 2, 1), "bsr(1, 2)"), (None, "csr")]),
+    )
+    yield "dynamic groups", jsparse.asarray(DENSE, "group_coo(4)").dynamic()
     yield "huge", jsparse.SparseTensor.from_coords([[5, 10**9 - 1]] * 2, np.ones(2, np.float32), (10**9,) * 2, "dcsr")
 
 
@@ -89,7 +94,7 @@ def test_arguments(tmp_path):
         jsparse.save(tmp_path / "B.npz", jax.tree.map(lambda v: v[:2], A))
 
 
-@pytest.mark.parametrize("name", ["csr", "transposed"])
+@pytest.mark.parametrize("name", ["csr", "transposed", "parts", "dynamic groups"])
 def test_damaged_bytes(tmp_path, name):
     """Any changed or missing byte gives an error, or the same tensor (a byte of no meaning to zipfile)."""
     jsparse.save(tmp_path / "A.npz", TENSORS[name])
@@ -106,8 +111,9 @@ def test_damaged_bytes(tmp_path, name):
             found = jsparse.load(tmp_path / "B.npz")
         except jsparse.FileFormatError:
             continue
+        assert jax.tree.structure(found) == jax.tree.structure(TENSORS[name])
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(TENSORS[name]), strict=True):
-            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, b, strict=True)
 
 
 def entries_of(A, path):
