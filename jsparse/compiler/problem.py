@@ -8,7 +8,8 @@
       i < 40, k < 16, j < 30
 
 Most problems have one statement. Statements of a longer program run one after the other, and a statement may read the
-targets of earlier statements. A target that is no result of the program is a temporary.
+targets of earlier statements. A target that is no result of the program is a temporary. The target of a later term of a
+sum is a *view* of the first term's target: the same memory, to which the statement adds, perhaps in another shape.
 
 A value array is an ordinary dense array in which one axis may run over the *positions* of a pattern. A tensor's storage
 is a tuple of storage axes, outermost first:
@@ -212,14 +213,19 @@ class TensorType:
     """The storage of a tensor: the dtype of its elements and its storage axes.
 
     Axes name dimensions by number: dimension n stands for the index `indices[n]` of an access to the tensor.
+
+    Attributes:
+        view_of: the name of the result whose memory the tensor is; "" if it has memory of its own.
     """
 
     name: str
     dtype: str
     axes: tuple[Axis, ...]
+    view_of: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}{''.join(f'[{axis}]' for axis in self.axes)}"
+        viewed = f", a view of {self.view_of}" if self.view_of else ""
+        return f"{self.name}: {self.dtype}{''.join(f'[{axis}]' for axis in self.axes)}{viewed}"
 
     @lazy
     def positions(self) -> Positions | None:
@@ -256,9 +262,10 @@ class Problem:
         temporaries: the targets that are no results.
 
     Raises ValueError if the variables of a pattern differ from the indices of a tensor on it, if several statements
-    have one target, if a statement reads a target before it is complete, if a statement accesses a tensor on a pattern
-    that the statement does not walk, if a temporary is no target, if an assembly has derived variables, or if a target
-    has a derived variable as an index, and several values of other variables give it the same value.
+    have one target, if a statement reads a target before it is complete, if a tensor is a view but no term of a dense
+    sum, if a statement accesses a tensor on a pattern that the statement does not walk, if a temporary is no target, if
+    an assembly has derived variables, or if a target has a derived variable as an index, and several values of other
+    variables give it the same value.
     """
 
     statements: tuple[Statement, ...]
@@ -280,6 +287,7 @@ class Problem:
         if not self.is_assembly:
             self._check_statements()
         self._check_derived()
+        self._check_views()
 
     def _check_statements(self) -> None:
         complete: set[str] = set()
@@ -294,6 +302,19 @@ class Problem:
                 raise ValueError(f"'{statement}' has tensors on other patterns than it walks, {statement.patterns}")
         if [t.name for t in self.tensors[: len(targets)]] != targets or not complete.issuperset(self.temporaries):
             raise ValueError(f"expected the targets {targets} as the first tensors, and temporaries among them")
+
+    def _check_views(self) -> None:
+        views = {tensor.name: tensor.view_of for tensor in self.tensors if tensor.view_of}
+        added = {s.target.tensor: (s.add, self.type_of[s.target.tensor].dtype) for s in self.statements}
+        named = [s.target.tensor for s in self.statements]
+        for name, whole in views.items():
+            read = any(access.tensor in (name, whole) for s in self.statements for access in s.reads)
+            is_later = name in named and whole in named and named.index(whole) < named.index(name)
+            is_dense = all(t.positions is None for t in self.tensors if t.name in (name, whole))
+            if read or not is_later or not is_dense or whole in views or added[name] != added[whole]:
+                raise ValueError(f"'{self.type_of[name]}' is no later term of a dense sum that is a result")
+            if {name, whole} & set(self.temporaries) or self.is_assembly:
+                raise ValueError(f"'{self.type_of[name]}' is a view, and {whole} is no result")
 
     def _check_derived(self) -> None:
         if self.derived and self.is_assembly:
@@ -312,7 +333,9 @@ class Problem:
 
     def _stated(self) -> list[str]:
         if not self.is_assembly:
-            return [f"{s}{' (temporary)' if s.target.tensor in self.temporaries else ''}" for s in self.statements]
+            return [
+                f"{self.stated(s)}{' (temporary)' * (s.target.tensor in self.temporaries)}" for s in self.statements
+            ]
         return [f"{self.output} of {self.target}", *map(_term_text, self.terms)]
 
     def _types(self) -> list[str]:
@@ -320,6 +343,10 @@ class Problem:
         lines += [f"  P{n}: {pattern}" for n, pattern in enumerate(self.patterns)]
         lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
         return [*lines, *(f"  {var}" for var in self.derived)]
+
+    def stated(self, statement: Statement) -> str:
+        """A statement as text, in which a statement that adds to a view has `+=`."""
+        return str(statement).replace(" = ", " += ", 1) if self.adds(statement) else str(statement)
 
     @lazy
     def target(self) -> Access:
@@ -364,9 +391,10 @@ class Problem:
 
     @lazy
     def results(self) -> tuple[TensorType, ...]:
-        """The types of the targets that are results, in the order of their statements."""
+        """The types of the targets that are results, in the order of their statements. Views are left out."""
         names = dict.fromkeys(s.target.tensor for s in self.statements)
-        return tuple(self.type_of[name] for name in names if name not in self.temporaries)
+        found = (self.type_of[name] for name in names if name not in self.temporaries)
+        return tuple(tensor for tensor in found if not tensor.view_of)
 
     @lazy
     def operands(self) -> tuple[TensorType, ...]:
@@ -438,6 +466,15 @@ class Problem:
     def wants_values(self) -> bool:
         """Whether the factors' values are read."""
         return isinstance(self.output, Compute) or (isinstance(self.output, Write) and self.output.values)
+
+    def adds(self, statement: Statement) -> bool:
+        """Whether a statement adds to what an earlier statement has written: its target is a view."""
+        return bool(self.type_of[statement.target.tensor].view_of)
+
+    @lazy
+    def is_sum(self) -> bool:
+        """Whether there are several statements, and all are terms of one sum."""
+        return len(self.statements) > 1 and all(map(self.adds, self.statements[1:]))
 
     def alone(self, number: int) -> Problem:
         """Make a problem of one statement and the patterns that it walks. The tensors that it reads become operands."""

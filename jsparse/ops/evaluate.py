@@ -90,8 +90,8 @@ def evaluate(
         semiring: a semiring as in `einsum`, for products of tensors without functions and numbers. `+` is its ⊕, so
             that `A[i,j] + B[i,j]` by "min_plus" is the smaller entry where both store one, and the stored one
             elsewhere.
-        schedule: steps that the kernel has to have, as in `einsum`. If the statement has several terms with a kernel
-            each, pass a list with a schedule or None for each term.
+        schedule: steps that the kernel has to have, as in `einsum`. If the statement has several terms, pass a list
+            with a schedule or None for each term.
         preferred_element_type: the dtype of the result, by default the dtype to which tensors and numbers promote; see
             `einsum`.
 

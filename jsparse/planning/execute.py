@@ -58,6 +58,8 @@ from jsparse.primitives.einsum import einsum_p, with_checkpoint_name
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.host import is_on_host, on_device
+from jsparse.primitives.spec import Spec
+from jsparse.primitives.sums import sum_of_einsums
 from jsparse.tensor.composed import ComposedTensor, Composition, dynamic_patterns
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.entrywise import compiled
@@ -112,7 +114,8 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
         case SplitAxes(value, padded, shape):
             x = values[value]
             more = [(0, size - own) for size, own in zip(padded, x.shape, strict=True)]
-            return _reshaped(jnp.pad(x, more) if padded != x.shape else x, shape)
+            # `_factor` reshapes an array that needs no zeros: a sum of products reads it in several shapes.
+            return _reshaped(jnp.pad(x, more), shape) if padded != x.shape else x
         case JoinAxes(value, padded, shape):
             x = _reshaped(values[value], padded)
             return x[tuple(slice(size) for size in shape)] if padded != shape else x
@@ -236,7 +239,21 @@ def _sum(work: SumOfProducts, values: Values, out_format: object) -> Any:
 
 def _total(work: SumOfProducts, values: Values, on: DynamicPattern | None) -> jax.Array:
     """Add all terms. Returns a dense array, or the values on the result's pattern (`on`, if the pattern is dynamic)."""
-    return cast(jax.Array, converted(reduce(add, (_scaled(term, values, on) for term in work.terms)), work.dtype))
+    joint, shape = work.joint, work.terms[0].shape
+    parts = [_scaled(term, values, on) for term in work.terms if term not in joint]
+    if isinstance(work.output, DenseOutput):  # terms may see a dense result in different shapes
+        parts = [x if x.shape == shape else _reshaped(x, shape) for x in parts]
+    if joint:
+        parts.append(with_checkpoint_name(sum_of_einsums([_einsum(x, values) for x in joint], shape, joint[0].dtype)))
+    return cast(jax.Array, converted(reduce(add, parts), work.dtype))
+
+
+def _einsum(term: Term, values: Values) -> tuple[Spec, tuple[Any, ...]]:
+    """A term of a sum that is one kernel: its einsum and the operands. A coefficient is one more factor, of rank 0."""
+    index = (array for pattern in term.dynamic_patterns(values, None) for array in pattern.operands())
+    scale = [] if term.coefficient == 1 else [jnp.asarray(as_dtype(term.coefficient, term.dtype))]
+    assert term.scaled_spec is not None
+    return term.scaled_spec, (*factors_of(term, values, in_digits=False), *scale, *index)
 
 
 def _existing(output: OnPattern, values: Values, out_format: object) -> DynamicPattern | None:
@@ -301,16 +318,22 @@ def _product(work: Term, values: Values, on: DynamicPattern | None) -> jax.Array
     return out
 
 
-def factors_of(work: Term, values: Values) -> list[Any]:
-    """The factors that have values. They are prereduced, and have the dtypes that the primitive expects."""
+def factors_of(work: Term, values: Values, in_digits: bool = True) -> list[Any]:
+    """The factors that have values. They are prereduced, and have the dtypes that the primitive expects.
+
+    Without `in_digits`, arrays whose axes are split into digits may have the shapes of the whole arrays.
+    """
     operands = (values[n] for n in work.values)
-    return [_factor(work, x, n) for n, x in enumerate(operands) if not isinstance(x, BarePattern)]
+    return [_factor(work, x, n, in_digits) for n, x in enumerate(operands) if not isinstance(x, BarePattern)]
 
 
-def _factor(work: Term, x: Any, n: int) -> Any:
-    array = x.values if isinstance(x, SparseTensor) and not x.format.is_dense else dense_array(x)
-    dtype, text = work.operand_dtypes[n], work.prereductions[n]
+def _factor(work: Term, x: Any, n: int, in_digits: bool) -> Any:
+    is_stored = isinstance(x, SparseTensor) and not x.format.is_dense
+    array = x.values if is_stored else dense_array(x)
+    dtype, text, shape = work.operand_dtypes[n], work.prereductions[n], work.operands[n].shape
     assert dtype is not None
+    if not is_stored and array.shape != shape and (in_digits or text is not None):
+        array = _reshaped(array, shape)
     array = converted(array, dtype)
     if text is None:
         return array

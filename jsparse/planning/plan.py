@@ -151,6 +151,14 @@ class SumOfProducts:
     output: Output
     dtype: np.dtype
 
+    @property
+    def joint(self) -> tuple[Term, ...]:
+        """The terms that one kernel adds up: those of a dense result that walk patterns, if there are several."""
+        if not isinstance(self.output, DenseOutput):
+            return ()
+        walking = tuple(term for term in self.terms if term.scaled_spec is not None and term.semiring.is_linear)
+        return walking if len(walking) > 1 else ()
+
 
 @dataclass(frozen=True, slots=True)
 class PartValues:
@@ -357,7 +365,7 @@ def scheduled(plan: ProgramPlan, schedules: Schedules) -> ProgramPlan:
 def _of_kernels(text: str, schedules: Schedules, kernels: int) -> Schedules:
     if len(schedules) == kernels:
         return schedules
-    each = "one kernel computes all of it" if kernels == 1 else f"each of its {kernels} terms has a kernel of its own"
+    each = "one kernel computes all of it" if kernels == 1 else f"each of its {kernels} terms has loops of its own"
     raise ScheduleError(
         f"Expected {kernels} schedule{'s' * (kernels > 1)} for '{text}', since {each}, but got {len(schedules)}. Pass "
         f"{'one Schedule' if kernels == 1 else 'a list with a Schedule or None for each term'}."

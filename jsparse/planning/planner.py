@@ -105,9 +105,14 @@ class _Planner:
 
     def program(self, program: Program, semiring: Semiring) -> int:
         """Append the instructions of a program. Returns the number of its result."""
-        statement, numbers, request = program
-        terms, requested = typed_terms(self.text, statement, [self.values[n] for n in numbers], request, semiring)
-        terms = [replace(term, values=tuple(numbers[n] for n in term.values)) for term in terms]
+        statement, numbers, request, targets = program
+        typed, requested = typed_terms(self.text, statement, [self.values[n] for n in numbers], request, semiring)
+        terms = [
+            replace(
+                term, assignment=replace(term.assignment, target=target), values=tuple(numbers[n] for n in term.values)
+            )
+            for term, target in zip(typed, targets, strict=True)
+        ]
         output = resolve_output(self.text, terms, requested, request.nse)
         return self.compute([self.with_ones(term) for term in terms], output, request.nse)
 

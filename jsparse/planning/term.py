@@ -200,6 +200,20 @@ class Term:
             return None
         return replace(spec.with_dtype(self.dtypes.computed, self.factor_dtypes), schedule=self.schedule)
 
+    @cached_property
+    def scaled_spec(self) -> Spec | None:
+        """The spec with the coefficient as one more factor, of rank 0 and of the result's dtype."""
+        spec = self.spec
+        if spec is None or self.coefficient == 1:
+            return spec
+        scaled = replace(spec, factors=(*spec.factors, ArrayAccess(())))
+        return scaled.with_dtype(self.dtypes.computed, self.scaled_factor_dtypes)
+
+    @property
+    def scaled_factor_dtypes(self) -> tuple[np.dtype, ...]:
+        """The dtypes of the factors of `scaled_spec`."""
+        return self.factor_dtypes if self.coefficient == 1 else (*self.factor_dtypes, self.dtype)
+
     @property
     def _is_walked(self) -> bool:
         """Whether a pattern is walked. If none is, XLA computes the product of promoted operands."""

@@ -8,8 +8,9 @@ the batch axis in the same place as the largest batched factor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, count
 from math import prod
 from string import ascii_letters
@@ -28,6 +29,23 @@ def batched(
     primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec
 ) -> tuple[Any, int]:
     """Compute the results of all members of a batch as one array. Return the array and its batch axis."""
+    found = batched_spec(operands, axes, spec)
+    if found is None:
+        return one_by_one(partial(primitive.bind, spec=spec.unscheduled), operands, axes), 0
+    grown, name, moved = found
+    out = primitive.bind(*_compat.same_varying(moved), spec=grown)
+    if name in grown.result.before:
+        return out, grown.result.before.index(name)
+    return out.reshape(*spec.shape(spec.result), dict(grown.sizes)[name]), out.ndim
+
+
+def batched_spec(
+    operands: Sequence[Any], axes: Sequence[int | None], spec: Spec
+) -> tuple[Spec, IndexVar, Sequence[Any]] | None:
+    """Add the batch axis to a spec. Return the new spec, the name of the batch index variable, and the operands.
+
+    The result is None if loops could walk some patterns only by transposed indices, which batches cannot use.
+    """
     spec = spec.unscheduled
     name = _free_name(spec)
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
@@ -41,7 +59,7 @@ def batched(
             arrays = [_with_batch_axis(x, axis, size) for x, axis in zip(arrays, array_axes, strict=True)]
         moved_index += arrays
     if not has_legal_order([walk.indices for walk in walks], [walk.stored for walk in walks]):
-        return _one_by_one(primitive, operands, axes, spec), 0
+        return None
     grown = replace(spec, walks=tuple(walks), sizes=(*spec.sizes, (name, size)))
     moved, terms = [], []
     for factor, axis, term in zip(factors, factor_axes, spec.factors, strict=True):
@@ -49,11 +67,7 @@ def batched(
         moved.append(x)
         terms.append(of_batch)
     result = _like_a_factor(spec.result, name, replace(grown, factors=tuple(terms)))
-    grown = replace(grown, factors=tuple(terms), result=result)
-    out = primitive.bind(*_compat.same_varying((*moved, *moved_index)), spec=grown)
-    if name in result.before:
-        return out, result.before.index(name)
-    return out.reshape(*spec.shape(spec.result), size), out.ndim
+    return replace(grown, factors=tuple(terms), result=result), name, (*moved, *moved_index)
 
 
 def _free_name(spec: Spec) -> IndexVar:
@@ -97,20 +111,14 @@ def _like_a_factor(result: ArrayAccess, name: IndexVar, grown: Spec) -> ArrayAcc
     return replace(result, before=(*result.before[:at], name, *result.before[at:]))
 
 
-def _one_by_one(
-    primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], spec: Spec
-) -> jax.Array:
-    """Compute the result one batch member at a time.
-
-    This is for einsums in which loops can walk some patterns only by transposed indices, which batches cannot use.
-    """
+def one_by_one(compute: Callable[..., jax.Array], operands: Sequence[Any], axes: Sequence[int | None]) -> jax.Array:
+    """Compute the result one batch member at a time."""
     stacked = [jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True) if axis is not None]
 
     def one(members: Sequence[Any]) -> jax.Array:
         left = iter(members)
         taken = [x if axis is None else next(left) for x, axis in zip(operands, axes, strict=True)]
-        result: jax.Array = primitive.bind(*_compat.same_varying(taken), spec=spec)
-        return result
+        return compute(*_compat.same_varying(taken))
 
     found: jax.Array = jax.lax.map(one, stacked)
     return found

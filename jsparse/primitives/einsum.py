@@ -94,19 +94,30 @@ def transposed(cotangent: Any, *operands: Any, spec: Spec) -> Any:
 
     Raises LinearityError if more than one factor is unknown, or the product is not linear in Xₙ.
     """
-    factors, index = operands[: len(spec.factors)], operands[len(spec.factors) :]
-    unknown = _unknown(factors, index, spec)
     out: list[Any] = [None] * len(operands)
     if type(cotangent) is _compat.Zero:
-        out[unknown] = _compat.Zero(factors[unknown].aval)
+        unknown = _unknown(*_divided(operands, spec), spec)
+        out[unknown] = _compat.Zero(operands[unknown].aval)
         return out
+    unknown, exchanged, taken = exchanged_term(cotangent, operands, spec)
+    out[unknown] = einsum_p.bind(*_compat.same_varying(taken), spec=exchanged)
+    return out
+
+
+def exchanged_term(cotangent: Any, operands: Sequence[Any], spec: Spec) -> tuple[int, Spec, Sequence[Any]]:
+    """Return the number of the only unknown factor Xₙ, and the einsum that computes X̄ₙ, with its operands."""
+    factors, index = _divided(operands, spec)
+    unknown = _unknown(factors, index, spec)
     known = [factor for n, factor in enumerate(factors) if n != unknown]
     own = factors[unknown].aval.dtype
     if own == jax.dtypes.float0:  # the factor is an integer array, and JAX keeps no dtype for its cotangent
         own = cotangent.dtype
     exchanged = spec.exchanged(unknown).with_dtype(own, [x.dtype for x in (*known, cotangent)])
-    out[unknown] = einsum_p.bind(*_compat.same_varying((*known, cotangent, *index)), spec=exchanged)
-    return out
+    return unknown, exchanged, (*known, cotangent, *index)
+
+
+def _divided(operands: Sequence[Any], spec: Spec) -> tuple[Sequence[Any], Sequence[Any]]:
+    return operands[: len(spec.factors)], operands[len(spec.factors) :]
 
 
 def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import product
-from operator import or_
+from itertools import chain, product
+from operator import add, or_
 from typing import Any
 
 import jax
@@ -29,17 +29,25 @@ import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.backends import DEFAULT
-from jsparse.compiler.dtypes import accumulator, is_complex, part
+from jsparse.compiler.dtypes import accumulator, is_complex, part, unrounded
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
-from jsparse.compiler.schedule import Plan
-from jsparse.compiler.schedule.statements import wide_accumulation_plan
+from jsparse.compiler.schedule import Plan, Schedule, plan
+from jsparse.compiler.schedule.statements import sum_of, wide_accumulation_plan
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.primitives.assembly import assemble_with, assembly_order, ordered_assembly, plan_assembly
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.padding import nan_where, overflow
-from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec, problem_of
-from jsparse.primitives.storage_order import bound_names, static_patterns, stored_in, value_permutations
+from jsparse.primitives.spec import PatternAccess, Spec, problem_of
+from jsparse.primitives.storage_order import (
+    ValuePermutation,
+    bound_names,
+    static_patterns,
+    stored_in,
+    value_permutations,
+)
+from jsparse.primitives.sums import Sum, in_own_shapes
 from jsparse.settings import config
 
 SEGMENT = Format.plain("(i) -> (i : compressed(nonunique))", 1)
@@ -61,29 +69,92 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     factors, index = spec.split(operands)
     dtype = spec.dtype_of(factors)
     if is_complex(dtype) or any(is_complex(x.dtype) for x in factors):
-        arrays = operands[len(factors) :]
-        return complex_as_real(
-            factors, dtype, lambda x, real: execute(*x, *arrays, spec=replace(spec, dtype=real.name))
-        )
+        rest = operands[len(factors) :]
+        return complex_as_real(factors, dtype, lambda x, real: execute(*x, *rest, spec=replace(spec, dtype=real.name)))
     chosen, call = make_plan(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)), config.generator)
-    moves = value_permutations(spec.walks, chosen.patterns, index)
-
-    def moved(x: Any, term: ArrayAccess, back: bool) -> Any:
-        return moves[term.on or 0].apply(x, len(term.before), spec.slot_size(term), back)
-
-    result, *tensors = chosen.problem.tensors
-    stored = [
-        stored_in(x, tensor.dense_dims) if term.on is None else moved(x, term, back=False)
-        for x, term, tensor in zip(factors, spec.factors, tensors, strict=True)
-    ]
-    shape = spec.shape(spec.result)
+    stored, arrays, moves = _stored_operands(spec, factors, index, chosen)
+    shape, result = spec.shape(spec.result), chosen.problem.tensors[0]
     order = result.dense_dims if spec.result.on is None else tuple(range(len(shape)))
-    arrays = (*stored, *(array for move in moves for array in move.arrays))
     stored_shape = tuple(shape[n] for n in order)
     keepalive, invalid = static_patterns(spec.walks), overflowed(spec, dtype, index)
-    out = call_kernel(call, arrays, stored_shape, result.dtype, keepalive, invalid).astype(dtype)
-    out = stored_in(out, _inverse(order)) if spec.result.on is None else moved(out, spec.result, back=True)
+    out = call_kernel(call, (*stored, *arrays), stored_shape, result.dtype, keepalive, invalid).astype(dtype)
+    if spec.result.on is None:
+        out = stored_in(out, _inverse(order))
+    else:
+        out = moves[spec.result.on].apply(out, len(spec.result.before), spec.slot_size(spec.result), back=True)
     return poisoned(out, spec, index)
+
+
+def _stored_operands(
+    spec: Spec, factors: Sequence[Any], index: Sequence[Sequence[Any]], chosen: Plan
+) -> tuple[list[Any], list[Any], list[ValuePermutation]]:
+    """Return the factors in the storage orders of a plan, the index arrays of dynamic patterns, and the permutation of
+    the values on each pattern."""
+    moves = value_permutations(spec.walks, chosen.patterns, index)
+    stored = [
+        stored_in(x, tensor.dense_dims)
+        if term.on is None
+        else moves[term.on].apply(x, len(term.before), spec.slot_size(term), back=False)
+        for x, term, tensor in zip(factors, spec.factors, chosen.problem.tensors[1:], strict=True)
+    ]
+    return stored, [array for move in moves for array in move.arrays], moves
+
+
+@remembered(maxsize=256)
+def make_sum_plan(
+    specs: tuple[Spec, ...], factors: tuple[tuple[str, ...], ...], dtype: str, backend: str = DEFAULT
+) -> tuple[tuple[Plan, ...], Problem, tuple[Schedule, ...], KernelCall] | None:
+    """Return the plan of each term of a sum, the problem and the schedules of all of them, and its kernel call.
+
+    Terms are added up in memory, where nothing may be rounded: the target has the dtype of arithmetic.
+
+    Args:
+        factors: the dtypes of the factors of each term.
+        dtype: the dtype of the sum.
+
+    Returns None if the terms need a kernel each, since they store their results in different orders.
+    """
+    wide = accumulator(dtype, *chain.from_iterable(factors))
+    with stage("schedule"):
+        problems = [problem_of(spec, (wide, *own)) for spec, own in zip(specs, factors, strict=True)]
+        plans = tuple(plan(p, spec.stored, schedule=spec.schedule) for p, spec in zip(problems, specs, strict=True))
+        whole = sum_of(plans)
+    if whole is None:
+        return None
+    names = [bound_names(spec.walks, own.patterns, own.blocks) for spec, own in zip(specs, plans, strict=True)]
+    return plans, *whole, call_of(*whole, tuple(chain.from_iterable(names)), backend)
+
+
+def execute_sum(*operands: Any, work: Sum) -> jax.Array:
+    """Add up einsums: by one kernel, whose statements add to one target, or by one for each term."""
+    given = [_flattened_operands(spec, in_own_shapes(spec, own)) for spec, own in work.terms(operands)]
+    specs, split = tuple(spec for spec, _ in given), [spec.split(own) for spec, own in given]
+    dtypes = tuple(tuple(np.dtype(x.dtype).name for x in factors) for factors, _ in split)
+    found = None
+    if not any(map(is_complex, (work.dtype, *chain.from_iterable(dtypes)))):
+        found = make_sum_plan(specs, dtypes, work.dtype, config.generator)
+    if found is None:
+        wide = unrounded(work.dtype)
+        terms = (execute(*own, spec=replace(spec, dtype=wide)).reshape(work.shape) for spec, own in given)
+        return reduce(add, terms).astype(work.dtype)
+    plans, problem, _, call = found
+    stored, arrays, flags = list[Any](), list[Any](), list[Any]()
+    for spec, (factors, index), chosen in zip(specs, split, plans, strict=True):
+        own, more, _ = _stored_operands(spec, factors, index, chosen)
+        stored, arrays = [*stored, *own], [*arrays, *more]
+        flag = overflowed(spec, np.dtype(work.dtype), index)
+        flags += [] if flag is None else [flag]
+    (target, *_), keepalive = (
+        problem.tensors,
+        tuple(pattern for spec in specs for pattern in static_patterns(spec.walks)),
+    )
+    order, shape = target.dense_dims, specs[0].shape(specs[0].result)
+    stored_shape, invalid = tuple(shape[n] for n in order), reduce(or_, flags) if flags else None
+    out = call_kernel(call, (*stored, *arrays), stored_shape, target.dtype, keepalive, invalid).astype(work.dtype)
+    out = stored_in(out, _inverse(order))
+    for spec, (_, index) in zip(specs, split, strict=True):
+        out = poisoned(out.reshape(spec.shape(spec.result)), spec, index)
+    return out.reshape(work.shape)
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ from jsparse.formats import Pattern, Relayout
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
-from jsparse.primitives.execute import execute, execute_entries
+from jsparse.primitives.execute import execute, execute_entries, execute_sum
 from jsparse.primitives.execute_permutation import execute_permutation
 from jsparse.primitives.fused import as_chain, evaluate_fused, execute_fused, fused_p
 from jsparse.primitives.host import host_arrays, is_on_host, is_searched, on_device
@@ -41,6 +41,7 @@ from jsparse.primitives.portable.summed import ACCELERATOR, CPU, GPU, Machine
 from jsparse.primitives.routine import lower_routine, routine_p
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax, logsumexp_p, softmax_p
 from jsparse.primitives.spec import Spec
+from jsparse.primitives.sums import compute_sum, sum_p
 from jsparse.program_settings import PORTABLE
 from jsparse.settings import config
 
@@ -64,6 +65,7 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
         "rocm": lower_as(partial(compute_einsum, machine=GPU)),
         None: lower_as(partial(compute_einsum, machine=ACCELERATOR)),
     },
+    sum_p: {"cpu": lower_as(execute_sum), None: lower_as(compute_sum)},
     entries_p: {
         "cpu": lower_as(execute_entries, multiple_results=True),
         None: lower_as(compute_entries, multiple_results=True),
@@ -209,13 +211,14 @@ def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Ca
 
 ONCE: dict[Primitive, Callable[..., Any]] = {
     einsum_p: _on_host(execute),
+    sum_p: _on_host(execute_sum),
     entries_p: _on_host(execute_entries, multiple_results=True),
 }
 """The functions of the primitives that run without a program at their first call outside jit.
 
 Most calls may have a new pattern, and compiling a program for each pattern would take long."""
 
-IN_PLACE = (einsum_p, fused_p, routine_p)
+IN_PLACE = (einsum_p, sum_p, fused_p, routine_p)
 """The primitives whose lowering asks where their operands come from (`free_transposes.py`)."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -167,6 +167,20 @@ class Spec:
         others = (*self.factors[:operand_index], *self.factors[operand_index + 1 :])
         exchanged = replace(self, factors=(*others, self.result), result=self.factors[operand_index])
         return exchanged.unscheduled
+
+    def renamed(self, names: Mapping[IndexVar, IndexVar]) -> Spec:
+        """Return the spec with other names of index variables. A schedule, whose steps name loops, is left out."""
+
+        def of(variables: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
+            return tuple(names.get(v, v) for v in variables)
+
+        def access(term: ArrayAccess) -> ArrayAccess:
+            return ArrayAccess(of(term.before), term.on, of(term.behind))
+
+        factors = tuple(map(access, self.factors))
+        walks = tuple(replace(walk, indices=of(walk.indices), lead=of(walk.lead)) for walk in self.walks)
+        sizes = tuple((names.get(v, v), size) for v, size in self.sizes)
+        return replace(self.unscheduled, factors=factors, result=access(self.result), walks=walks, sizes=sizes)
 
     def check_operands(self, operands: Sequence[Any]) -> None:
         """Raise LeafError unless the operands have the shapes and dtypes that terms and patterns require.

@@ -27,6 +27,7 @@ from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import routine_p
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax, logsumexp_p, softmax_p
 from jsparse.primitives.spec import Spec
+from jsparse.primitives.sums import compute_sum, sum_p
 
 Series: TypeAlias = Sequence[Sequence[Any]]
 """For each operand, the Taylor coefficients from the first order on."""
@@ -41,6 +42,7 @@ def register() -> None:
     _compat.register_taylor_as(map_p, compute_map)
     _compat.register_taylor_as(fused_p, evaluate_fused)
     _compat.register_taylor_as(softmax_p, compute_softmax)
+    _compat.register_taylor_as(sum_p, compute_sum)
     _compat.register_taylor_as(logsumexp_p, compute_logsumexp)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from jsparse import Pattern
+from jsparse import JsparseError, Pattern, Schedule
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
@@ -194,6 +194,58 @@ R, S, X = (Access(name, ROW) for name in ("R", "S", "x"))
 def test_statements_that_contradict_each_other(first, second, temporaries, message):
     with pytest.raises(ValueError, match=message):
         two(first, second, temporaries)
+
+
+def added(name="S", view_of="R", dtype="float32", add="+", temporaries=(), reads=X, order=(0, 1)):
+    """A sum of two terms, the target of the second is a view of the first one's."""
+    types = (
+        TensorType("R", "float32", VECTOR),
+        TensorType(name, dtype, VECTOR, view_of),
+        TensorType("x", "float32", VECTOR),
+    )
+    statements = (Statement(R, X), Statement(Access(name, ROW), reads, add))
+    chosen = tuple(statements[n] for n in order)
+    types = (*(types[n] for n in order), types[2])
+    return Problem(chosen, types, (), (("i", 3),), temporaries=temporaries)
+
+
+def test_a_view_is_printed_and_has_no_buffer():
+    problem = added()
+    assert str(problem).splitlines()[:4] == [
+        "R[i] = x[i]",
+        "S[i] += x[i]",
+        "  R: float32[d0]",
+        "  S: float32[d0], a view of R",
+    ]
+    assert problem.is_sum
+    assert [tensor.name for tensor in problem.results] == ["R"]
+    assert [buffer.name for buffer in kernel_buffers(problem)] == ["x", "R"]
+    assert read_recipe(write_recipe(problem, (Schedule(), Schedule())))[0] == problem
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"view_of": "x"}, "no later term"),
+        ({"order": (1, 0)}, "no later term"),
+        ({"add": "max"}, "no later term"),
+        ({"dtype": "float64"}, "no later term"),
+        ({"reads": R}, "no later term"),
+        ({"temporaries": ("R",)}, "no result"),
+        ({"temporaries": ("S",)}, "no result"),
+    ],
+)
+def test_views_that_are_no_terms_of_a_sum(options, message):
+    with pytest.raises(ValueError, match=message):
+        added(**options)
+
+
+def test_a_recipe_whose_view_has_another_size():
+    problem = added()
+    larger = Statement(Access("S", ("k",)), Access("x", ("k",)))
+    edited = replace(problem, statements=(problem.statements[0], larger), sizes=(("i", 3), ("k", 4)))
+    with pytest.raises(JsparseError, match="as many elements in 'S: float32"):
+        read_recipe(write_recipe(edited, (Schedule(), Schedule())))
 
 
 def test_scalars_are_printed_with_parentheses_where_they_are_needed():

@@ -172,16 +172,19 @@ def canonical_nest(problem: Problem, number: int = 0) -> LoopNest:
     assert statement.value is not None
     value = as_added(statement.value, monoid, problem.type_of[statement.target.tensor].dtype, dtype)
     leaf = Assign(statement.target, value, dtype, monoid, True, statement.condition)
-    return LoopNest(problem, Sequence((Clear(statement.target, monoid), nested(headers, leaf))))
+    body = nested(headers, leaf)
+    if not problem.adds(statement):
+        body = Sequence((Clear(statement.target, monoid), body))
+    return LoopNest(problem, body)
 
 
 def completed(nest: LoopNest) -> LoopNest:
     """Leave out unnecessary steps of a nest with one statement.
 
     If every element of the target is written at most once, additions become stores. The target is then cleared only if
-    some elements may not be written.
+    some elements may not be written. A later term of a sum has no such steps.
     """
-    if nest.problem.is_assembly or isinstance(nest.body, Widened):
+    if nest.problem.is_assembly or isinstance(nest.body, Widened) or nest.problem.adds(nest.statement):
         return nest
     problem, statement = nest.problem, nest.statement
     assert isinstance(nest.body, Sequence)

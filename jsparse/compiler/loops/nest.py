@@ -183,6 +183,7 @@ class Widened:
     end.
 
     Attributes:
+        adds: whether the copy is added to what the target holds, instead of replacing it.
         block: 0, or the number of terms of an element that are added up in the target itself. Their sum is then added
             to the element of the copy, which is not touched before. So the copy takes no time where sums are short.
     """
@@ -191,6 +192,7 @@ class Widened:
     dtype: str
     body: Stmt
     block: int = 0
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +446,7 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
             of_blocks = f" of blocks of {stmt.block}" if stmt.block else ""
             yield f"{indent}{target} = 0 (float64{of_blocks})"
             yield from _lines(body, indent, problem)
-            yield f"{indent}{target} in {dtype}"
+            yield f"{indent}{target} in {dtype}{', added to it' if stmt.adds else ''}"
         case Pack(body=body) | Scatter(body=body):
             yield indent + str(stmt)
             yield from _lines(body, indent, problem)

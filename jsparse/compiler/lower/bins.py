@@ -48,8 +48,8 @@ class Lowerer(Protocol):
 def lower_bins(loop: Forall, scope: Scope, lowerer: Lowerer) -> ir.Stmt:
     """Lower a loop that scatters sums: serial for few threads, by lists of terms for more."""
     assert loop.parallel is not None
-    target = scope.storage.problem.target.tensor
-    (assign,) = (one for one in assignments(loop) if one.target.tensor == target)
+    targets = {s.target.tensor for s in scope.storage.problem.statements}
+    (assign,) = (one for one in assignments(loop) if one.target.tensor in targets)
 
     def added(address: ir.Expr, value: ir.Expr) -> ir.Stmt:
         return lowerer.stored_at(assign, address, value, scope, rounded=True)

@@ -108,7 +108,8 @@ class _Lowerer:
         self.problem = problem
 
     def widened(self, stmt: Widened, scope: Scope) -> ir.Stmt:
-        """Run the body on a copy of the target in borrowed memory, which is zero at first. Then narrow the copy."""
+        """Run the body on a copy of the target in borrowed memory, which is zero at first. Then store the narrowed copy
+        in the target, or add it there."""
         if stmt.block and stores_alike(stmt):
             return in_blocks(stmt, scope, self.stmt)
         storage, name = scope.storage, stmt.target.tensor
@@ -118,7 +119,7 @@ class _Lowerer:
 
         def narrowed(start: ir.Expr, stop: ir.Expr) -> ir.Stmt:
             n = scope.fresh("n")
-            return ir.For(n, start, stop, ir.Store(target, n, cast(ir.Load(copy, n), target.type.dtype)))
+            return ir.For(n, start, stop, ir.Store(target, n, cast(ir.Load(copy, n), target.type.dtype), stmt.adds))
 
         return ir.Borrow(copy, size, block(body, in_chunks(scope, size, CLEAR_GRAIN, narrowed)))
 

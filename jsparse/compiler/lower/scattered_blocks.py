@@ -69,8 +69,10 @@ def in_blocks(stmt: Widened, scope: Scope, lowered: Callable[[LoopStmt, Scope], 
         done = For(m, const(0), const(grain), Store(target, at, cast(whole, target.type.dtype)))
         return For(n, start, stop, If(_has_total(Load(counts, n)), done, rare=True))
 
+    # What an earlier term of a sum has written counts as the first part of a block.
+    clear = in_chunks(scope, size, CLEAR_GRAIN, lambda lo, hi: cleared_elements(target, scope.fresh("n"), lo, hi))
     body = block(
-        in_chunks(scope, size, CLEAR_GRAIN, lambda lo, hi: cleared_elements(target, scope.fresh("n"), lo, hi)),
+        *([] if stmt.adds else [clear]),
         lowered(stmt.body, replace(scope, blocks=blocks)),
         in_chunks(scope, length, CLEAR_GRAIN, finished),
     )

@@ -73,6 +73,7 @@ class Storage:
         found = {buffer.name: buffer for buffer in self.buffers}
         types = self.problem.type_of
         found |= {name: Buffer(name, Type(types[name].dtype), -1, True) for name in self.problem.temporaries}
+        found |= {t.name: found[t.view_of] for t in self.problem.tensors if t.view_of}
         return found | dict(self.copies)
 
     def with_copies(self, copies: Mapping[str, Buffer]) -> Storage:

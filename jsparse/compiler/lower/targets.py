@@ -80,12 +80,14 @@ class _OwnSum:
         own: the copy of a chunk.
         copies: the finished copies of all chunks, one after the other.
         size: the number of elements of each copy.
+        adds: whether the sum is added to what the target holds, instead of replacing it.
     """
 
     target: Buffer
     own: Buffer
     copies: Buffer
     size: Expr
+    adds: bool
 
 
 def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials], Stmt]) -> Stmt:
@@ -111,27 +113,30 @@ def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials
 
 def _shared(loop: Forall, scope: Scope) -> list[Assign]:
     """Return the assignments by which several iterations of a loop add to the same element of a result."""
-    results = {t.name for t in scope.storage.problem.results}
+    problem = scope.storage.problem
+    results = {s.target.tensor for s in problem.statements if s.target.tensor not in problem.temporaries}
     found = [a for a in assignments(loop) if a.target.tensor in results]
-    return [a for a in found if not scope.storage.problem.with_parts(a.target.variables()).issuperset(loop.variables)]
+    return [a for a in found if not problem.with_parts(a.target.variables()).issuperset(loop.variables)]
 
 
 def _own_sum(assign: Assign, scope: Scope) -> _OwnSum:
     name, copy = assign.target.tensor, scope.storage.copies.get(assign.target.tensor)
     type_ = Type(assign.dtype) if copy is None else copy.type  # a `Widened` target has a copy in float64
     own, copies = (Buffer(scope.fresh(f"{name} {what}").name, type_, -1, True) for what in ("of chunk", "copies"))
-    return _OwnSum(scope.storage.by_name[name], own, copies, scope.storage.size_of(assign.target))
+    adds = copy is None and bool(scope.storage.problem.type_of[name].view_of)
+    return _OwnSum(scope.storage.by_name[name], own, copies, scope.storage.size_of(assign.target), adds)
 
 
 def _added(each: _OwnSum, chunks: Expr, scope: Scope) -> Stmt:
-    """Add the copies of later chunks to the first chunk's copy, and write the sums to the target."""
+    """Add the copies of later chunks to the first chunk's copy, and write the sums to the target, or add them there."""
 
     def body(start: Expr, stop: Expr) -> Stmt:
         n, m, chunk = scope.fresh("n"), scope.fresh("n"), scope.fresh("chunk")
         more = Store(each.copies, n, Load(each.copies, add(mul(chunk, each.size), n)), True)
         total = cast(Load(each.copies, m), each.target.type.dtype)
         return block(
-            For(chunk, const(1), chunks, For(n, start, stop, more)), For(m, start, stop, Store(each.target, m, total))
+            For(chunk, const(1), chunks, For(n, start, stop, more)),
+            For(m, start, stop, Store(each.target, m, total, each.adds)),
         )
 
     return in_chunks(scope, each.size, ADD_GRAIN, body)

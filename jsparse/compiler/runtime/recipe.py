@@ -57,6 +57,7 @@ def write_recipe(problem: Problem, schedules: tuple[Schedule, ...], backend: str
         "version": VERSION,
         "statements": [_write_statement(statement) for statement in problem.statements],
         "tensors": [[t.name, t.dtype, [_write_axis(axis) for axis in t.axes]] for t in problem.tensors],
+        **({"views": views} if (views := {t.name: t.view_of for t in problem.tensors if t.view_of}) else {}),
         "patterns": [_write_pattern(pattern) for pattern in problem.patterns],
         "walks": problem.walks,
         "sizes": problem.sizes,
@@ -104,7 +105,7 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
             )
         problem = Problem(
             tuple(_read_statement(statement) for statement in value["statements"]),
-            tuple(TensorType(n, d, tuple(_read_axis(axis) for axis in axes)) for n, d, axes in value["tensors"]),
+            tuple(_read_tensor(tensor, value.get("views", {})) for tensor in value["tensors"]),
             tuple(_read_pattern(pattern) for pattern in value["patterns"]),
             tuple((str(var), None if size is None else int(size)) for var, size in value["sizes"]),
             tuple(tuple(map(str, walk)) for walk in value["walks"]),
@@ -121,6 +122,11 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
         if isinstance(error, JsparseError):
             raise
         raise JsparseError(f"Expected the recipe of a kernel, but got {text[:80]!r}…: {error}") from error
+
+
+def _read_tensor(value: Any, views: Any) -> TensorType:
+    name, dtype, axes = value
+    return TensorType(name, dtype, tuple(map(_read_axis, axes)), str(views.get(name, "")))
 
 
 def _read_backend(name: Any) -> str:
@@ -287,6 +293,17 @@ def _check_tensor(problem: Problem, tensor: TensorType) -> None:
         _expect(known and len(axis.dims) == len(problem.patterns[axis.pattern].levels), f"a pattern for {tensor}")
     if tensor.name in problem.temporaries:
         _check_temporary(problem, tensor)
+    if tensor.view_of:
+        counts = {_target_elements(problem, name) for name in (tensor.name, tensor.view_of)}
+        _expect(len(counts) == 1 and None not in counts, f"as many elements in '{tensor}' as in what it views")
+
+
+def _target_elements(problem: Problem, name: str) -> int | None:
+    """The number of elements of a dense target; None if a size is unknown, or an index is read from a table."""
+    (target,) = (s.target for s in problem.statements if s.target.tensor == name)
+    sizes = [None if isinstance(v, Access) else problem.size[v] for v in target.indices]
+    known = [size for size in sizes if size is not None]
+    return prod(known) if len(known) == len(sizes) else None
 
 
 def _check_temporary(problem: Problem, tensor: TensorType) -> None:

@@ -151,7 +151,12 @@ def copies_reason(nest: Summary, loop: str) -> str | None:
 def bins_reason(nest: Summary, loop: str) -> str | None:
     """Return why chunks of a loop cannot list the terms that they scatter; None if they can."""
     problem, target = nest.problem, nest.problem.type_of[nest.statement.target.tensor]
-    if len(problem.statements) > 1 or nest.batch or target.positions is not None or problem.derived:
+    if (
+        (len(problem.statements) > 1 and not problem.is_sum)
+        or nest.batch
+        or target.positions is not None
+        or problem.derived
+    ):
         return "terms are listed where one statement adds to a dense target, without batch axes"
     if nest.loops[0] != loop or loop in nest.free_vars or not nest.scatters or not nest.adds_in_memory:
         return f"{loop} is not the outermost loop around sums that are scattered"

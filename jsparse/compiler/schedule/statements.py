@@ -13,14 +13,16 @@ which is narrowed after the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count, islice
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.loops.nest import assignments
-from jsparse.compiler.problem import Problem
+from jsparse.compiler.problem import Problem, TensorType
+from jsparse.compiler.scalar import replaced
 from jsparse.compiler.schedule.blocks import in_blocks, is_dense_sum
 from jsparse.compiler.schedule.cheapest import plan
 from jsparse.compiler.schedule.cost import CHUNK_WORK, grain_of, walked_weight
@@ -36,7 +38,9 @@ from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJa
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import UNKNOWN
-from jsparse.notation.assignment import IndexVar
+from jsparse.compiler.statement import Statement
+from jsparse.notation.assignment import Access, IndexVar
+from jsparse.notation.einsum import operand_name
 
 COPIED = 4
 """The least work of a chunk for each element of its copies, since copies are cleared and added to other copies."""
@@ -164,6 +168,55 @@ def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: S
         return grain_of(size or UNKNOWN, work, least)
     most = max(walked_weight(p, own.index(var), size) for p, own in walked)
     return grain_of(max(p.nse for p, _ in walked), work, least, most)
+
+
+def sum_of(plans: Sequence[Plan]) -> tuple[Problem, tuple[Schedule, ...]] | None:
+    """Join the plans of products to a problem that adds the products up, with the schedule of each.
+
+    Index variables of one name have one size. Results of different shapes have the same number of elements.
+
+    Returns None if the plans do not store all results row by row, or all in one other order, or if they divide an index
+    variable differently.
+    """
+    targets, sizes = [own.problem.tensors[0] for own in plans], dict(plans[0].problem.sizes)
+    in_rows = all(t.dense_dims == tuple(range(len(t.axes))) for t in targets)
+    if not in_rows and len({(t.axes, own.problem.target.indices) for t, own in zip(targets, plans, strict=True)}) > 1:
+        return None
+    if any(sizes.setdefault(v, n) != n for own in plans for v, n in own.problem.sizes):
+        return None
+    target = operand_name(sum(len(own.problem.operands) for own in plans))
+    statements, operands, schedules = list[Statement](), list[TensorType](), list[Schedule]()
+    results, numbers, patterns = list[TensorType](), count(), count()
+    for n, own in enumerate(plans):
+        old, *given = own.problem.tensors
+        new = replace(old, name=f"{target}.{n}" if n else target, view_of=target if n else "")
+        names = {tensor.name: operand_name(next(numbers)) for tensor in given}
+        places = tuple(islice(patterns, len(own.problem.patterns)))
+        results.append(new)
+        operands += [replace(t.renumbered(dict(enumerate(places))), name=names[t.name]) for t in given]
+        statements.append(_renamed(own.problem.statement, new.name, names, places))
+        schedules.append(Schedule(tuple(step.renumbered(places).renamed(names) for step in own.schedule.steps)))
+    problem = Problem(
+        tuple(statements),
+        (*results, *operands),
+        tuple(pattern for own in plans for pattern in own.problem.patterns),
+        tuple(sizes.items()),
+        tuple(walk for own in plans for walk in own.problem.walks),
+        derived=tuple(dict.fromkeys(derived for own in plans for derived in own.problem.derived)),
+    )
+    return problem, tuple(schedules)
+
+
+def _renamed(statement: Statement, target: str, names: Mapping[str, str], patterns: Sequence[int]) -> Statement:
+    """Return a statement with other names of its tensors, and other numbers of its patterns."""
+    accesses = {access: Access(names[access.tensor], access.indices) for access in statement.reads}
+    assert statement.value is not None
+    return replace(
+        statement,
+        target=Access(target, statement.target.indices),
+        value=replaced(statement.value, accesses),
+        patterns=tuple(patterns[n] for n in statement.patterns),
+    )
 
 
 def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored], schedule: Schedule | None = None) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -47,6 +47,10 @@ class Transformation:
 
     def renumbered(self, numbers: Sequence[int]) -> Self:
         """Return the step with pattern n renamed to pattern `numbers[n]`."""
+        return self
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return the step with other names of tensors."""
         return self
 
 

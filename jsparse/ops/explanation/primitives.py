@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -17,7 +18,7 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.routine import TITLES, RoutineName
 from jsparse.formats import DynamicType, Pattern, Relayout
 from jsparse.ops.explanation.kernel import ExplainedKernel, Place
-from jsparse.ops.explanation.traffic import Traffic
+from jsparse.ops.explanation.traffic import Traffic, traffic_of_sum
 from jsparse.primitives.assembly import OutputPattern, assembly_order, plan_assembly
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.execute import planned
@@ -27,13 +28,14 @@ from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.elementwise_function import ElementwiseFunction
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries, entries_plan
-from jsparse.primitives.execute import flattened, make_plan, real_products
+from jsparse.primitives.execute import flattened, make_plan, make_sum_plan, real_products
 from jsparse.primitives.fused import fused_p
 from jsparse.primitives.map_values import map_p
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import routine_p
 from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import PatternAccess, Spec
+from jsparse.primitives.sums import Sum, sum_p
 from jsparse.settings import config
 
 
@@ -43,6 +45,23 @@ def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) ->
     plan, _ = make_plan(spec, dtypes, config.generator)
     given = {"formats": formats_of(plan.given, spec.walks), **more}
     return ExplainedKernel(title, plan, pattern_texts(spec.walks), **given)
+
+
+def sum_kernels(
+    specs: Sequence[Spec], factors: Sequence[tuple[str, ...]], dtype: str, texts: Sequence[str], **more: Any
+) -> Iterator[ExplainedKernel]:
+    """Yield the kernel that adds up einsums, or that of each of them. Dtypes are real, as for `spec_kernel`."""
+    specs = tuple(map(flattened, specs))
+    found = make_sum_plan(specs, tuple(factors), dtype, config.generator)
+    if found is None:
+        for spec, own, text in zip(specs, factors, texts, strict=True):
+            yield spec_kernel(spec, (dtype, *own), f"a term of a sum: {text}", **more)
+        return
+    plans, problem, schedules, _ = found
+    patterns = tuple(text for spec in specs for text in pattern_texts(spec.walks))
+    title = f"{' + '.join(texts)}, a dense result, as one kernel of {len(specs)} statements"
+    given = {"formats": formats_of(problem, [walk for spec in specs for walk in spec.walks]), **more}
+    yield ExplainedKernel(title, None, patterns, moves=traffic_of_sum(plans), fused=(problem, schedules), **given)
 
 
 def entries_kernel(entries: Entries, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
@@ -119,6 +138,20 @@ def _einsum(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
     yield spec_kernel(spec, tuple(dtype.name for dtype in (result, *factors)), title, repeats=repeats)
 
 
+def _sum(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+    work: Sum = equation.params["work"]
+    factors = [spec.split(own)[0] for spec, own in work.terms([var.aval for var in equation.invars])]
+    texts = [_einsum_text(spec) for spec in work.specs]
+    dtypes = [tuple(_dtype(aval) for aval in own) for own in factors]
+    if is_complex(work.dtype) or any(map(is_complex, chain.from_iterable(dtypes))):
+        for spec, own, text in zip(work.specs, dtypes, texts, strict=True):
+            result, parts, repeats = real_products(own, np.dtype(work.dtype))
+            yield spec_kernel(spec, tuple(dtype.name for dtype in (result, *parts)), text, repeats=repeats)
+        return
+    named = [tuple(dtype.name for dtype in own) for own in dtypes]
+    yield from sum_kernels(work.specs, named, work.dtype, texts)
+
+
 def _einsum_text(spec: Spec) -> str:
     by = "" if spec.semiring.is_linear else f" by {spec.semiring}"
     return f"einsum '{spec.subscripts}'{by}"
@@ -188,20 +221,20 @@ def _apart(step: Step, others: Explain) -> Iterator[ExplainedKernel]:
 
 
 def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:
-    chain = translated(closed)
-    if isinstance(chain, ChainError):
-        raise chain
+    found = translated(closed)
+    if isinstance(found, ChainError):
+        raise found
     names = Counter(e.primitive.name.removeprefix("jsparse_") for e in closed.jaxpr.eqns)
     operations = ", ".join(f"{count} {name}" if count > 1 else name for name, count in names.items() if name != "name")
-    count = len(chain.problem.statements)
+    count = len(found.problem.statements)
     title = f"{operations} as one kernel of {count} statement{'s' * (count > 1)}"
     moved = Traffic(
         operands=(("operands", sum(bytes_of(aval) for aval in closed.in_avals)),),
         results=sum(bytes_of(aval) for aval in closed.out_avals),
         computes=False,
     )
-    patterns = tuple(repr(walk.pattern) for walk in chain.walks)
-    return ExplainedKernel(title, None, patterns, moves=moved, fused=planned(chain), cut=cut and f"then {cut}")
+    patterns = tuple(repr(walk.pattern) for walk in found.walks)
+    return ExplainedKernel(title, None, patterns, moves=moved, fused=planned(found), cut=cut and f"then {cut}")
 
 
 def explained_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
@@ -250,6 +283,7 @@ def bytes_of(aval: Any) -> int:
 
 EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
     einsum_p: _einsum,
+    sum_p: _sum,
     entries_p: _entries,
     permute_values_p: _permutation,
     routine_p: _routine,

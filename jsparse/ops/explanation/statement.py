@@ -19,7 +19,7 @@ from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.indirect import IndirectStatement, indirect_statement
 from jsparse.ops.explanation.kernel import ExplainedKernel
-from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel
+from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel, sum_kernels
 from jsparse.planning.plan import (
     AssembledPattern,
     Compose,
@@ -220,9 +220,35 @@ def _of_sum(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) 
             return
         title = f"where {first.assignment.target} is stored"
         yield from assembly_kernels(output.assembly.reached, output.assembly.result, title, work=first)
+    joint = work.joint
     for number, term in enumerate(work.terms):
+        if term in joint:
+            continue
         kernel = _of_term(term, values, _formats(replace(work, terms=(term,)), values, formats))
         yield kernel if one else replace(kernel, title=f"term {number}: {kernel.title}")
+    if joint:
+        yield from _of_joint(replace(work, terms=joint), values, formats)
+
+
+def _of_joint(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) -> Iterator[ExplainedKernel]:
+    """Explain the kernel that adds up all terms, or one for each term if they are complex."""
+    specs = [term.scaled_spec for term in work.terms if term.scaled_spec is not None]
+    written = [_without_relations(term.assignment, [values[n] for n in term.values]) for term in work.terms]
+    texts = [_scaled_text(term, assignment) for term, assignment in zip(work.terms, written, strict=True)]
+    texts[0] = f"{written[0].target} = {texts[0]}"
+    if any(is_complex(dtype) for term in work.terms for dtype in (term.dtypes.computed, *term.factor_dtypes)):
+        for term in work.terms:
+            yield _of_term(term, values, _formats(replace(work, terms=(term,)), values, formats))
+        return
+    factors = [tuple(np.dtype(dtype).name for dtype in term.scaled_factor_dtypes) for term in work.terms]
+    dtype, shown = np.dtype(work.terms[0].dtype).name, _formats(work, values, formats)
+    yield from sum_kernels(specs, factors, dtype, texts, work=work.terms[0], **shown)
+
+
+def _scaled_text(term: Term, written: Assignment) -> str:
+    """The product of a term, with its coefficient."""
+    scale = [] if term.coefficient == 1 else [f"{term.coefficient:g}"]
+    return " * ".join([*scale, *map(str, written.factors)])
 
 
 def _of_term(work: Term, values: Sequence[Any], formats: dict[str, Any]) -> ExplainedKernel:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from math import prod
 
@@ -92,6 +93,23 @@ class Traffic:
             f"at the {bandwidth / 1e9:.2g} GB/s that this machine's memory reaches, that takes at least "
             f"{as_time(self.nbytes / bandwidth)}{reads} (less for arrays that a cache holds)"
         )
+
+
+def traffic_of_sum(plans: Sequence[Plan]) -> Traffic:
+    """Count the operations and the bytes of a kernel that adds up the products of several plans. The result, which each
+    of them adds to, is counted once."""
+    each = [traffic_of(plan) for plan in plans]
+    is_exact = all(one.most is None for one in each)
+    return replace(
+        each[0],
+        operations=sum(one.operations for one in each),
+        most=None if is_exact else sum(one.operations if one.most is None else one.most for one in each),
+        operands=tuple(pair for one in each for pair in one.operands),
+        index=sum(one.index for one in each),
+        moved=sum(one.moved for one in each),
+        by_capacity=any(one.by_capacity for one in each),
+        meets=any(one.meets for one in each),
+    )
 
 
 def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traffic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from itertools import count
 
@@ -44,12 +45,29 @@ class Factors:
             name += "'"
         return name
 
-    def of(self, access: Access) -> list[tuple[Access, ...]]:
-        """The factors that replace an access: one tuple for each part of a composed operand, which are added up."""
+    @property
+    def whole(self) -> Factors:
+        """The factors without digits, of operands and parts that have none."""
+        other = copy(self)
+        other.digits = Digits.of(self.digits.sizes, ())
+        return other
+
+    def parts(self, access: Access) -> range:
+        """The numbers of the parts of an operand, which are added up."""
+        composed = self.operands[access.tensor].composed
+        return range(1 if composed is None else len(composed.parts))
+
+    def has_digits(self, access: Access, n: int) -> bool:
+        """Whether a part of an operand stores digits."""
+        composed = self.operands[access.tensor].composed
+        return composed is not None and not all(x.is_whole for x in composed.static.parts[n].format.blocks.levels)
+
+    def of(self, access: Access, n: int) -> tuple[Access, ...]:
+        """The factors that replace an access to a part of an operand."""
         x, number = self.operands[access.tensor], list(self.operands).index(access.tensor)
         number, x = number if x.same is None else x.same, replace(x, same=None)
         if x.composed is not None:
-            return [self._of_part(access, x, number, n) for n in range(len(x.composed.parts))]
+            return self._of_part(access, x, number, n)
         names, variables = self.digits.variables(access), [str(v) for v in access.indices]
         if names == access.indices:
             made = number
@@ -60,7 +78,7 @@ class Factors:
         else:
             strides = tuple(self.digits.strides[v] for v in variables)
             made = self._split(number, x, strides, access)
-        return [(Access(self.named(access.tensor, made), names),)]
+        return (Access(self.named(access.tensor, made), names),)
 
     def _split(self, number: int, x: Signature, strides: tuple[Strides, ...], access: Access) -> int:
         """Split the levels of a value. Returns the number of the new value."""

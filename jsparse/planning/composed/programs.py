@@ -16,7 +16,7 @@ from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat, is_composed
 from jsparse.formats.format import default_format
 from jsparse.notation import Access
-from jsparse.notation.statement import Statement
+from jsparse.notation.statement import Product, Statement
 from jsparse.planning.composed.digits import Digits, NoFormError
 from jsparse.planning.composed.operands import Factors, extended_part, split_levels
 from jsparse.planning.composed.results import (
@@ -46,11 +46,22 @@ from jsparse.tensor.composed import Composition
 
 
 class Program(NamedTuple):
-    """A sum of products of plain operands. `numbers` has the number of each tensor's value, in order of appearance."""
+    """A sum of products of plain operands.
+
+    Attributes:
+        numbers: the number of each tensor's value, in order of appearance.
+        targets: the target of each term: that of the statement, or a view of a dense result in another shape.
+    """
 
     statement: Statement
     numbers: tuple[int, ...]
     request: Request
+    targets: tuple[Access, ...]
+
+    @staticmethod
+    def of(statement: Statement, numbers: tuple[int, ...], request: Request) -> Program:
+        """Make a program whose terms have the target of the statement."""
+        return Program(statement, numbers, request, (statement.target,) * len(statement.terms))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +95,7 @@ def programs_on_digits(
     output = request.output
     if not any(x.composed for x in operands) and not isinstance(output, CompositionRef) and not is_composed(output):
         numbers = tuple(range(len(operands)))
-        return PlainPrograms(operands, (), (Program(statement, numbers, request),), unfinished)
+        return PlainPrograms(operands, (), (Program.of(statement, numbers, request),), unfinished)
     if is_composed(output):
         raise NoFormError(f"the result is in {output}")
     output, sizes = checked_request(text, statement, operands, request)
@@ -177,17 +188,39 @@ def _on_composition(statement: Statement, factors: Factors, request: Request, ou
 def _programs(
     statement: Statement, factors: Factors, results: Sequence[_Result], finish: Callable[[Results], Finished]
 ) -> PlainPrograms:
-    """Make a program for each result."""
-    terms = []
+    """Make a program for each result.
+
+    A term on parts without digits has none, if the result is dense: a matrix of blocks and of single entries is
+    multiplied as blocks and as entries. Both terms see the result in their own shape.
+    """
+    (target, *_), terms, targets = (result.target for result in results), list[Product](), list[Access]()
+    whole = factors.whole if _has_views(statement, factors.digits, results) else None
     for term in statement.terms:
-        choices = product(*map(factors.of, term.factors))
-        terms += [replace(term, factors=tuple(chain.from_iterable(choice))) for choice in choices]
+        for parts in product(*map(factors.parts, term.factors)):
+            chosen = list(zip(term.factors, parts, strict=True))
+            is_whole = whole is not None and not any(factors.has_digits(*each) for each in chosen)
+            own = whole if is_whole and whole is not None else factors
+            made = chain.from_iterable(own.of(access, n) for access, n in chosen)
+            terms.append(replace(term, factors=tuple(made)))
+            targets.append(statement.target if is_whole else target)
     programs = []
     for target, added, request in results:
-        whole = tuple(replace(term, factors=(*term.factors, *added)) for term in terms)
-        own = replace(statement, target=target, terms=whole)
-        programs.append(Program(own, tuple(factors.numbers[name] for name in factor_names(own)), request))
+        of_result = tuple(replace(term, factors=(*term.factors, *added)) for term in terms)
+        plain = replace(statement, target=target, terms=of_result)
+        numbers = tuple(factors.numbers[name] for name in factor_names(plain))
+        own_targets = tuple(targets) if whole is not None else (target,) * len(terms)
+        programs.append(Program(plain, numbers, request, own_targets))
     return PlainPrograms(tuple(factors.values), tuple(factors.instructions), tuple(programs), finish)
+
+
+def _has_views(statement: Statement, digits: Digits, results: Sequence[_Result]) -> bool:
+    """Whether terms may see a result in digits, or as it is: it is one dense array, filled up nowhere, and its indices
+    are carried by factors of each term."""
+    names = set(statement.target.variables())
+    is_dense = len(results) == 1 and results[0].request.output == "dense" and not results[0].added
+    is_filled = any(digits.sizes[v] % digits.strides[v][0] for v in names)
+    carried = (names <= {v for f in term.factors for v in f.variables()} for term in statement.terms)
+    return is_dense and not is_filled and all(carried)
 
 
 def programs_on_converted(
@@ -218,7 +251,7 @@ def programs_on_converted(
                 f"got {format.name}. Leave it out, or pass a tensor or a composition with the entries."
             )
         request, finish = replace(request, output=default_format(format.ndim)), partial(_put_in, format, reason)
-    return PlainPrograms(tuple(values), tuple(instructions), (Program(statement, tuple(numbers), request),), finish)
+    return PlainPrograms(tuple(values), tuple(instructions), (Program.of(statement, tuple(numbers), request),), finish)
 
 
 def _put_on(composition: Composition, reason: str, results: Results) -> Finished:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -41,6 +42,10 @@ class CacheRead(Transformation):
         """Read the step from the words that follow its keyword in a line."""
         tensor, loop = words
         return CacheRead(tensor, loop)
+
+    def renamed(self, names: Mapping[str, str]) -> CacheRead:
+        """Return the step with other names of tensors."""
+        return CacheRead(names[self.tensor], self.loop)
 
     def check(self, nest: Summary) -> str | None:
         """Why the step is illegal; None if it is legal."""

@@ -53,4 +53,4 @@ class Widen(Transformation):
         """The nest after the step."""
         target = nest.statement.target
         dtype, loops = nest.problem.type_of[target.tensor].dtype, loops_of(nest)
-        return replace(nest, body=Widened(target, dtype, loops, self.block))
+        return replace(nest, body=Widened(target, dtype, loops, self.block, nest.problem.adds(nest.statement)))
