@@ -98,6 +98,19 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
     return ComposedTensor._unchecked(moved[0] if len(moved) == 1 else jnp.concatenate(moved), self.pattern)
 
 
+def in_digits(tensor: ComposedTensor, fill: float) -> SparseTensor | None:
+    """The tensor of the digits, over the same arrays; None unless the values lie on a pattern of the digits.
+
+    The digits of a dimension are neighbouring dimensions, the leading digit first. Values in padding become `fill`.
+    """
+    pattern = tensor.pattern.on_levels
+    if pattern is None:
+        return None
+    (part,) = tensor.pattern.parts
+    values = without_padding(tensor.values, part, tensor.shape, fill)
+    return SparseTensor._unchecked(values, pattern).transpose(part.format.blocks.by_coordinate)
+
+
 def to_coords(self: ComposedTensor) -> tuple[np.ndarray, jax.Array]:
     """The coordinates and the values of the entries and of the fill of blocks, in row-major order."""
     found: tuple[np.ndarray, jax.Array] = to_plain(self).to_coords()
@@ -163,15 +176,15 @@ def static(self: ComposedTensor) -> ComposedTensor:
     return ComposedTensor._unchecked(in_use, replace(self.pattern, parts=tuple(parts)))
 
 
-def without_padding(values: jax.Array, part: Part, shape: tuple[int, ...]) -> jax.Array:
-    """Put 0 wherever blocks at the end of a part exceed the shape. The values have the shape (nse,)."""
+def without_padding(values: jax.Array, part: Part, shape: tuple[int, ...], fill: float = 0) -> jax.Array:
+    """Put `fill` wherever blocks at the end of a part exceed the shape. The values have the shape (nse,)."""
     if not part.format.blocks.is_ragged(shape):
         return values
     if not isinstance(part.pattern, Pattern):
-        return without_dynamic_padding(values, part, shape)
+        return without_dynamic_padding(values, part, shape, fill)
     slots, is_inside = _at_end(part.format, part.pattern, part.inner, shape)
     blocks = jnp.reshape(values, (part.slots, *part.inner))
-    kept = jnp.where(is_inside, blocks[slots], np.zeros((), values.dtype))
+    kept = jnp.where(is_inside, blocks[slots], np.asarray(fill, values.dtype))
     return jnp.reshape(blocks.at[slots].set(kept, unique_indices=True), -1)
 
 

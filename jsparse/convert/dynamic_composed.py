@@ -153,15 +153,15 @@ def plain_format_of(blocks: Blocks) -> Format:
     return default_format(blocks.ndim) if is_dense else Format(tuple(Level(COMPRESSED, n) for n in range(blocks.ndim)))
 
 
-def without_dynamic_padding(values: jax.Array, part: Part, shape: tuple[int, ...]) -> jax.Array:
-    """Put 0 wherever blocks at the end of a dynamic part exceed the shape. The values have the shape (nse,)."""
+def without_dynamic_padding(values: jax.Array, part: Part, shape: tuple[int, ...], fill: float = 0) -> jax.Array:
+    """Put `fill` wherever blocks at the end of a dynamic part exceed the shape. The values have the shape (nse,)."""
     core = dynamic_core(part)
     rows = list(expand(core.arrays, core.type))
     is_inside = jnp.broadcast_to(within(part.format, rows, part.inner, shape), (core.nse, *part.inner))
     if part.has_slots:
         is_inside = _into_slots(is_inside, _slot_numbers(part), part.slots)
     blocks = jnp.reshape(values, (part.slots, *part.inner))
-    return jnp.reshape(jnp.where(is_inside, blocks, np.zeros((), values.dtype)), -1)
+    return jnp.reshape(jnp.where(is_inside, blocks, np.asarray(fill, values.dtype)), -1)
 
 
 def _slot_numbers(part: Part) -> jax.Array:

@@ -25,7 +25,6 @@ from jsparse.errors import FormatError, NotYetSupportedError
 from jsparse.formats import Format, Level, Pattern, Relayout, default_format
 from jsparse.formats.build import frozen, index_dtype
 from jsparse.formats.composed import ComposedFormat
-from jsparse.formats.digits import Blocks
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 from jsparse.formats.pattern import core_of
 from jsparse.formats.relayout import relayout_to
@@ -143,7 +142,7 @@ def _join_digits(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]
     in_order = [level.dim for level in blocks.levels] == list(range(len(shape)))
     if blocks.is_plain and in_order and core.shape == shape and core.format == plain_format_of(blocks):
         return core, Relayout(core, core)
-    ordered, outer, format = _by_coordinate(blocks), len(blocks.outer), plain_format_of(blocks)
+    ordered, outer, format = blocks.by_coordinate, len(blocks.outer), plain_format_of(blocks)
     is_ragged, last = blocks.is_ragged(shape), len(blocks.levels) - 1
     run = part.inner[-1] if part.inner and part.inner[-1] and ordered[-1] == last and not is_ragged else 1
     axes = (*part.inner[:-1], part.inner[-1] // run) if part.inner else ()
@@ -208,12 +207,6 @@ def _make_pattern(rows: Sequence[np.ndarray], run: int, shape: tuple[int, ...], 
         return Pattern._trusted(shape, format, (pointers, columns))
     every = [*(np.repeat(row, run) for row in others), columns]
     return Pattern.from_rows(every, shape, format, tuple(range(len(shape))))[0]
-
-
-def _by_coordinate(blocks: Blocks) -> tuple[int, ...]:
-    """Return the numbers of all levels, so that entries sorted by their digits are sorted by their coordinates."""
-    by_place = sorted(range(len(blocks.levels)), key=lambda n: (-blocks.levels[n].stride, blocks.levels[n].size or 0))
-    return tuple(n for dim in range(blocks.ndim) for n in by_place if blocks.levels[n].dim == dim)
 
 
 def _coo(order: Sequence[int]) -> Format:

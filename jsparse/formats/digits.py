@@ -144,11 +144,22 @@ class Blocks:
         """The size of each dimension of the space of levels. A block at the end may exceed the shape."""
         return tuple(-(-shape[x.dim] // x.stride) if x.size is None else x.size for x in self.levels)
 
+    def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The size of each dimension, rounded up to whole blocks."""
+        sizes = self.sizes(shape)
+        return tuple(
+            prod(size for x, size in zip(self.levels, sizes, strict=True) if x.dim == dim) for dim in range(self.ndim)
+        )
+
     def is_ragged(self, shape: Sequence[int]) -> bool:
         """Whether blocks at the end exceed the shape, so that they have padding."""
-        whole = [prod(size for x, size in zip(self.levels, self.sizes(shape), strict=True) if x.dim == dim)
-                 for dim in range(self.ndim)]  # fmt: skip
-        return whole != list(shape)
+        return self.padded(shape) != tuple(shape)
+
+    @property
+    def by_coordinate(self) -> tuple[int, ...]:
+        """The numbers of all levels, so that entries sorted by their digits are sorted by their coordinates."""
+        order = sorted(range(len(self.levels)), key=lambda n: (-self.levels[n].stride, self.levels[n].size or 0))
+        return tuple(n for dim in range(self.ndim) for n in order if self.levels[n].dim == dim)
 
     def split(self, rows: Sequence[A]) -> list[A]:
         """Split coordinates, one array for each dimension, into digits, one array for each level."""

@@ -138,6 +138,15 @@ class Composition(Owning):
         return formats[0] if len(formats) == 1 else Decomposed(tuple(formats))
 
     @property
+    def on_levels(self) -> Pattern | DynamicPattern | None:
+        """The pattern on which the values lie in their order: dimension n has the digits of level n.
+
+        None for several parts, and where the outer pattern has the numbers of slots.
+        """
+        part, *others = self.parts
+        return None if others or part.has_slots else part.core.extended(part.inner)
+
+    @property
     def is_dynamic(self) -> bool:
         """Whether the pattern of a part is dynamic."""
         return any(not isinstance(part.pattern, Pattern) for part in self.parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import overload
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 
 from jsparse._compat import same_varying, with_checkpoint_name
 from jsparse.compiler.dtypes import unrounded
+from jsparse.convert.composed import in_digits, to_plain
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
 from jsparse.formats import Pattern
@@ -21,6 +23,7 @@ from jsparse.ops.reductions.axes import reduced_axes, with_kept_axes
 from jsparse.primitives.einsum import CHECKPOINT_NAME
 from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
+from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
@@ -44,12 +47,15 @@ def log_softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
 
     See `softmax` for the arguments, dtypes, errors and the paper; an array is passed to jax.nn.log_softmax.
     """
-    A = as_sparse_operand(A, "jsparse.log_softmax")
+    A = as_sparse_operand(A, "jsparse.log_softmax", composed=True)
     if not isinstance(A, SparseTensor):
         return jax.nn.log_softmax(A, axis)
-    A, over = _of_floats("log_softmax", A, axis)
+    A, reduced = _of_floats("log_softmax", A, axis)
+    if isinstance(A, ComposedTensor):
+        return A.with_values(log_softmax(*_in_digits(A, reduced)).values)
     if not A.ndim:
         return A.map(jnp.zeros_like)
+    over = _variables(A, reduced)
     shifted, sums = _shifted(_wide(A), over)
     found = shifted.map(lambda x, s: jnp.where(s == 0, -jnp.inf, x - jnp.log(jnp.where(s == 0, 1, s))), sums)
     return found.astype(A.dtype)
@@ -62,7 +68,8 @@ def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array: ...
 def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
     """Compute the softmax of the stored entries along `axis`: exp(x) / Σ exp(x), on the pattern of A.
 
-    Elements that are not stored count as -inf: they contribute nothing, and the result does not store them.
+    Elements that are not stored count as -inf: they contribute nothing, and the result does not store them. The fill of
+    blocks is stored: its zeros count.
 
         >>> weights = jsparse.softmax(scores, axis=1)  # of each row
 
@@ -78,13 +85,15 @@ def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
 
     Raises ShapeError for an axis out of range, DTypeError for complex numbers.
     """
-    A = as_sparse_operand(A, "jsparse.softmax")
+    A = as_sparse_operand(A, "jsparse.softmax", composed=True)
     if not isinstance(A, SparseTensor):
         return jax.nn.softmax(A, axis)
-    A, over = _of_floats("softmax", A, axis)
+    A, reduced = _of_floats("softmax", A, axis)
+    if isinstance(A, ComposedTensor):
+        return A.with_values(softmax(*_in_digits(A, reduced)).values)
     if not A.ndim:
         return A.map(jnp.ones_like)
-    operands, spec = _spec(A)
+    over, (operands, spec) = _variables(A, reduced), _spec(A)
     if _is_large(spec, over, A):
         shifted, sums = _shifted(_wide(A), over)
         weights = shifted.map(lambda x, s: jnp.where(s == 0, 0, jnp.exp(x) / jnp.where(s == 0, 1, s)), sums)
@@ -100,32 +109,57 @@ def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> ja
 
     See `softmax` for the arguments and errors.
     """
-    A = as_sparse_operand(A, "jsparse.logsumexp")
+    A = as_sparse_operand(A, "jsparse.logsumexp", composed=True)
     if not isinstance(A, SparseTensor):
         return jax.nn.logsumexp(A, axis, keepdims=keepdims)
-    A, over = _of_floats("logsumexp", A, axis)
+    A, reduced = _of_floats("logsumexp", A, axis)
+    if isinstance(A, ComposedTensor):
+        found = _joined(logsumexp(*_in_digits(A, reduced)), A, reduced)
+        return with_kept_axes(found, reduced, A.ndim, keepdims)
     if not A.ndim:
         return A.values[0]
-    operands, spec = _spec(A)
+    over, (operands, spec) = _variables(A, reduced), _spec(A)
     spec = Spec(spec.factors, ArrayAccess(kept_variables(spec, over)), spec.walks, spec.sizes)
     found = logsumexp_p.bind(*same_varying(operands), spec=spec, over=over)
     kept = kept_variables(spec, over)  # in storage order
-    inner = letters_of(A.ndim)
-    wanted = [v for v in inner if v not in over]
+    wanted = [v for v in letters_of(A.ndim) if v not in over]
     found = jnp.transpose(with_checkpoint_name(found, CHECKPOINT_NAME), [kept.index(v) for v in wanted])
-    reduced = [n for n, v in enumerate(inner) if v in over]
     return with_kept_axes(found, reduced, A.ndim, keepdims)
 
 
-def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTensor, tuple[str, ...]]:
-    """Convert the values to floats. Returns the tensor, and the index variables over which the softmax sums."""
+def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTensor, tuple[int, ...]]:
+    """Convert the values to floats, and composed tensors to plain ones if their values lie on no pattern.
+
+    Returns the tensor, and the dimensions over which the softmax sums.
+    """
     check_leaves(tensor, f"A in jsparse.{name}(A)")
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         raise DTypeError(f"Expected real entries for jsparse.{name}, but they are {tensor.dtype}. Use A.map(jnp.real).")
     if not jnp.issubdtype(tensor.dtype, jnp.inexact):
         tensor = tensor.astype(jnp.result_type(float))
-    inner = letters_of(tensor.ndim)
-    return tensor, tuple(inner[at] for at in reduced_axes(axis, tensor.ndim))
+    if isinstance(tensor, ComposedTensor) and tensor.pattern.on_levels is None:
+        tensor = to_plain(tensor)
+    return tensor, reduced_axes(axis, tensor.ndim)
+
+
+def _variables(tensor: SparseTensor, dims: Sequence[int]) -> tuple[str, ...]:
+    """The index variables of these dimensions."""
+    return tuple(letters_of(tensor.ndim)[dim] for dim in dims)
+
+
+def _in_digits(tensor: ComposedTensor, reduced: Sequence[int]) -> tuple[SparseTensor, tuple[int, ...]]:
+    """The tensor of the digits, with -inf in padding, and its dimensions over which the softmax sums."""
+    found, blocks = in_digits(tensor, -jnp.inf), tensor.pattern.parts[0].format.blocks
+    assert found is not None
+    dims = [blocks.levels[n].dim for n in blocks.by_coordinate]
+    return found, tuple(n for n, dim in enumerate(dims) if dim in reduced)
+
+
+def _joined(x: jax.Array, tensor: ComposedTensor, reduced: Sequence[int]) -> jax.Array:
+    """Join the digits of the dimensions that are not reduced, and cut off what lies beyond the shape."""
+    kept = [dim for dim in range(tensor.ndim) if dim not in reduced]
+    padded = tensor.pattern.parts[0].format.blocks.padded(tensor.shape)
+    return x.reshape([padded[dim] for dim in kept])[tuple(slice(tensor.shape[dim]) for dim in kept)]
 
 
 def _wide(tensor: SparseTensor) -> SparseTensor:
