@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class SetOperators:
     """A base class with the operators |, &, - and ^ and with indexing.
 
-    Subclasses define the operators by `_combined`. `jsparse.ops.methods` installs indexing.
+    Subclasses define the operators by `_combined`, or by `_plain`. `jsparse.ops.methods` installs indexing.
     """
 
     __slots__ = ()
@@ -30,20 +30,28 @@ class SetOperators:
     def __iter__(self) -> Never:
         raise DTypeError("A pattern is not iterable: write P[i] for i in range(P.shape[0]), or P.to_coords().")
 
+    def _plain(self) -> Any:
+        """The pattern in a plain format on which the operators act."""
+        return self
+
     def _combined(self, symbol: str, other: Any) -> Self:
         raise NotImplementedError
 
+    def _applied(self, symbol: str, other: Any) -> Self:
+        found: Self = self._plain()._combined(symbol, other._plain() if isinstance(other, SetOperators) else other)
+        return found
+
     def __or__(self, other: Self) -> Self:
-        return self._combined("|", other)
+        return self._applied("|", other)
 
     def __and__(self, other: Self) -> Self:
-        return self._combined("&", other)
+        return self._applied("&", other)
 
     def __sub__(self, other: Self) -> Self:
-        return self._combined("-", other)
+        return self._applied("-", other)
 
     def __xor__(self, other: Self) -> Self:
-        return self._combined("^", other)
+        return self._applied("^", other)
 
     def __ror__(self, other: object) -> Self:
         raise _unsuitable("|", other)

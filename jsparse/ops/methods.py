@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from jsparse.formats import Pattern
-from jsparse.tensor.composed import ComposedTensor
+from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -187,15 +187,22 @@ OF_PATTERNS = ("__getitem__", "_repr_html_", "spy", "take")
 
 
 def _on_plain(name: str, find: Find) -> Find:
-    """Make a function that returns a method or property of composed tensors, by way of the tensor in a plain format."""
+    """Make a function that returns a method or property that composed tensors and compositions have in csr or csf."""
 
-    def attribute(self: ComposedTensor) -> Any:
-        return getattr(_at("convert.composed.to_plain")()(self), name)
+    def attribute(self: ComposedTensor | Composition) -> Any:
+        return getattr(_at("convert.creation.as_sparse_operand")()(self, f"A.{name}"), name)
 
-    def method(self: ComposedTensor, *args: object, **kwargs: object) -> object:
+    def method(self: ComposedTensor | Composition, *args: object, **kwargs: object) -> object:
         return attribute(self)(*args, **kwargs)
 
     return lambda: property(attribute) if isinstance(find(), property) else method
+
+
+OF_COMPOSITIONS: dict[str, Find] = {
+    "_plain": _at("convert.slots.plain_pattern"),
+    **{name: _on_plain(name, METHODS[name]) for name in OF_PATTERNS},
+}
+"""The methods of compositions, which act on the pattern in csr, or csf."""
 
 
 class _Late:
@@ -219,6 +226,8 @@ def install() -> None:
         setattr(ComposedTensor, name, _Late(ComposedTensor, name, _on_plain(name, find)))
     for name, find in OF_COMPOSED.items():
         setattr(ComposedTensor, name, _Late(ComposedTensor, name, find))
+    for name, find in OF_COMPOSITIONS.items():
+        setattr(Composition, name, _Late(Composition, name, find))
 
 
 install()

@@ -30,6 +30,7 @@ from jsparse.formats.composed import ComposedFormat, Decomposed
 from jsparse.formats.format import digit_format, permutation
 from jsparse.formats.levels import SINGLETON
 from jsparse.formats.serialized import format_values, pattern_bytes, read_format, read_pattern, read_type, type_bytes
+from jsparse.formats.set_operators import SetOperators
 from jsparse.formats.validate import sizes_of
 from jsparse.tensor.dynamic_pattern import DigestKey, DynamicPattern
 from jsparse.tensor.pickled_arrays import packed, unpacked
@@ -111,11 +112,11 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Composition(Owning):
+class Composition(Owning, SetOperators):
     """Where the values of a composed tensor belong. The values of its parts follow one another.
 
     Static compositions are compared and hashed by content, dynamic ones by identity. It is a pytree, whose leaves are
-    the index arrays of dynamic patterns.
+    the index arrays of dynamic patterns. Set operators and indexing act on the pattern in csr.
     """
 
     shape: tuple[int, ...]
@@ -130,6 +131,11 @@ class Composition(Owning):
     def nse(self) -> int:
         """The number of values, those in padding included."""
         return sum(part.nse for part in self.parts)
+
+    @property
+    def nnz(self) -> jax.Array | int:
+        """The number of values in slots that have an entry, the fill of blocks included, padding not."""
+        return sum(_entry_count(part, self.shape) for part in self.parts)
 
     @property
     def format(self) -> ComposedFormat | Decomposed:
@@ -292,7 +298,7 @@ class ComposedTensor(SparseTensor):
 
         An int for static patterns, else an integer array.
         """
-        return sum(_entry_count(part, self.shape) for part in self.pattern.parts)
+        return self.pattern.nnz
 
     @property
     def nbytes(self) -> int:

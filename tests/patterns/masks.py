@@ -7,8 +7,9 @@ from stored import closure
 
 from jsparse import Format, Pattern
 from jsparse.pattern import RUNS
+from jsparse.tensor.composed import ComposedTensor, Composition
 
-__all__ = ["FORMATS", "check", "mask_of", "of_mask", "storable"]
+__all__ = ["COMPOSED", "FORMATS", "check", "mask_of", "of_mask", "storable"]
 
 FORMATS = [
     "csr",
@@ -23,6 +24,8 @@ FORMATS = [
     "(i, j) -> (i : compressed, j : dense)",
     "(i, j) -> (j : range, i : dense)",
 ]
+COMPOSED = {"bsr(2, 3)": (2, 3), "dbsr(2, 2)": (2, 2), "block_group_coo(2, 1, 2)": (1, 2), "ell": (1, 1), "hyb": (1, 1)}
+"""The rows and columns of a block."""
 
 
 def mask_of(pattern):
@@ -42,11 +45,20 @@ def of_mask(mask, format):
 
 def storable(mask, format):
     """Whether a format can store a mask and nothing else."""
+    if format in COMPOSED:
+        b, c = COMPOSED[format]
+        blocks = {(i // b, j // c) for i, j in np.argwhere(mask)}
+        return all(mask[i * b : (i + 1) * b, j * c : (j + 1) * c].all() for i, j in blocks)
     return np.array_equal(closure(mask, Format.of(format, mask.ndim)), mask)
 
 
 def check(pattern, mask):
     """Check that a pattern has the entries of a mask, and index arrays like those made of coordinates."""
+    if isinstance(pattern, Composition):
+        ones = ComposedTensor(np.ones(pattern.nse, np.int32), pattern)
+        np.testing.assert_array_equal(ones.todense(), mask)
+        assert pattern.nnz == mask.sum()
+        return
     np.testing.assert_array_equal(mask_of(pattern), mask)
     if mask.size:  # without elements compressed levels may have positions or not
         assert pattern == of_mask(mask, pattern.format)

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from patterns.masks import FORMATS, check, mask_of, storable
+from patterns.masks import COMPOSED, FORMATS, check, mask_of, storable
 
 import jsparse
 from jsparse import Format, Pattern, pattern
@@ -21,11 +21,11 @@ def elements(n, m=None):
 
 def in_all_formats(make, mask):
     """Check what `make(format=...)` gives in each format, or that it is refused if the format stores more."""
-    for format in FORMATS:
+    for format in (*FORMATS, *COMPOSED):
         if storable(mask, format):
             found = make(format=format)
             check(found, mask)
-            assert found.format == Format.of(format, 2)
+            assert found.format == Format.of(format, 2) or found.format.name.partition("(")[0] == format
         else:
             with pytest.raises(FormatError, match="and nothing else"):
                 make(format=format)
@@ -159,6 +159,8 @@ def test_full_of_other_ranks():
     assert pattern.full(3) == pattern.full((3,))
     blocks = "(i, j, k) -> (i : dense, j : compressed, k : dense)"
     check(pattern.full((2, 3, 4), format=blocks), np.ones((2, 3, 4), bool))
+    digits = "(i, j, k) -> (i : dense, j floordiv 2 : compressed, k : compressed, j mod 2 : dense)"
+    check(pattern.full((2, 3, 4), format=digits), np.ones((2, 3, 4), bool))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -182,6 +184,10 @@ def test_all_formats():
     in_all_formats(lambda format: pattern.global_(5, 0, 6, format=format), np.zeros((5, 6), bool))
     i, j = elements(6)
     in_all_formats(lambda format: pattern.block_diagonal([2, 1, 3], format=format), _owner(i) == _owner(j))
+    in_all_formats(lambda format: pattern.block_diagonal([2, 4], [3, 3], format=format), (i < 2) == (j < 3))
+    in_all_formats(lambda format: pattern.butterfly(6, 2, format=format), mask_of(pattern.butterfly(6, 2)))
+    chosen = mask_of(pattern.random_blocks(KEY, 7, 2, 2))
+    in_all_formats(lambda format: pattern.random_blocks(KEY, 7, 2, 2, format=format), chosen)
     in_all_formats(lambda format: pattern.strided(6, 2, format=format), (j <= i) & ((i - j <= 2) | ((i - j) % 2 == 0)))
 
 
@@ -229,6 +235,13 @@ def test_sizes_that_no_memory_holds_are_refused_before_anything_is_made():
         (lambda: pattern.window(3, 1, 0.5), ShapeError, "after of jsparse.pattern.window to be a known integer"),
         (lambda: pattern.window(3, 1, dilation=0), ShapeError, "dilation of jsparse.pattern.window to be 1 or more"),
         (lambda: pattern.window(3, 1, format="csf3"), FormatError, "csf3"),
+        (
+            lambda: pattern.window(3, 1, format="auto"),
+            FormatError,
+            r"window, but got 'auto'.*asarray\(A, format='auto'\)",
+        ),
+        (lambda: pattern.window(6, 1, format="bsr(2, 2)"), FormatError, r"but bsr\(2, 2\) stores others"),
+        (lambda: pattern.window(6, 1, format="ell(2)"), PatternError, "at most 2 entries in each row"),
         (lambda: pattern.causal(3, before=-2), ShapeError, "before of jsparse.pattern.causal"),
         (lambda: pattern.strided(3, 0), ShapeError, "stride of jsparse.pattern.strided to be 1 or more"),
         (lambda: pattern.global_(3, 4), ShapeError, "at most 3 tokens"),

@@ -167,6 +167,22 @@ def test_a_pattern_with_itself():
         assert (found - found).shape == found.shape
 
 
+@pytest.mark.parametrize("format", ["bsr(3, 2)", "hyb"])
+def test_composed_operands_become_csr(format):
+    blocks, plain = pattern.full((6, 8), format=format), pattern.window(6, 1, m=8)
+    for of_patterns, of_masks in OPERATIONS.values():
+        for first, second in ((blocks, plain), (plain, blocks), (blocks, blocks)):
+            own, other = (np.ones((6, 8), bool) if x is blocks else mask_of(x) for x in (first, second))
+            found = of_patterns(first, second)
+            check(found, of_masks(own, other))
+            assert found.format == Format.of("csr", 2)
+    assert blocks[1] == pattern.full(8)
+    with pytest.raises(DTypeError, match="at both sides"):
+        blocks | 3
+    with pytest.raises(NotYetSupportedError, match="a static pattern"):
+        jsparse.eye(4).asformat(format).dynamic().pattern | pattern.full((4, 4))
+
+
 def test_transposed():
     found = pattern.window(4, 1, 2, m=6)
     np.testing.assert_array_equal(mask_of(found.T), mask_of(found).T)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from jsparse.base.limits import check_memory
+from jsparse.convert.choice import AUTO
+from jsparse.convert.slots import to_slots
 from jsparse.errors import FormatError, ShapeError, shortened
-from jsparse.formats import Format, Level, Pattern
+from jsparse.formats import Format, Level, Pattern, default_format
+from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.levels import DENSE, RANGE
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.operands import as_integer
+from jsparse.tensor.composed import Composition
 
-FormatLike: TypeAlias = Format | str
+FormatLike: TypeAlias = Format | ComposedFormat | str
 
 RUNS = Format((Level(DENSE, 0), Level(RANGE, 1)))
 """The format `(i : dense, j : range)`: one run of columns in each row, and no coordinates.
@@ -52,7 +56,7 @@ def as_count(x: int, name: str, what: str, least: int = 0) -> int:
 
 def made(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLike) -> Pattern:
     """Make a matrix pattern from the columns of each row. Raises FormatError if the format stores other entries."""
-    layout = Format.plain(format, 2)
+    layout = layout_of(what, format, 2)
     if layout == RUNS:
         runs = rows.runs(shape)
         if runs is None:
@@ -61,16 +65,33 @@ def made(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLi
                 "needs them to be consecutive in each row. Use csr."
             )
         return Pattern._trusted(shape, RUNS, runs)
-    if layout.is_dense and rows.total() == prod(shape):
+    if isinstance(layout, Format) and layout.is_dense and rows.total() == prod(shape):
         return Pattern._trusted(shape, layout, ())
     pattern = Pattern._trusted(shape, CSR, rows.compressed(shape))
     return pattern if layout == CSR else exactly(what, pattern.rows(), shape, layout)
 
 
-def exactly(what: str, rows: list[np.ndarray], shape: tuple[int, ...], layout: Format) -> Pattern:
-    """Make the pattern of distinct entries in C order. Raises FormatError if the format stores other entries, too."""
+def layout_of(what: str, format: FormatLike | None, ndim: int) -> Format | ComposedFormat:
+    """The format that an argument denotes, by default csr or csf. Raises FormatError if it denotes none."""
+    if isinstance(format, str) and format == AUTO:
+        raise FormatError(
+            f"Expected a format in jsparse.pattern.{what}, but got 'auto', which chooses by the products of a tensor. "
+            "Leave it out, and convert a tensor A on this pattern: jsparse.asarray(A, format='auto')."
+        )
+    return default_format(ndim) if format is None else Format.of(format, ndim)
+
+
+def exactly(what: str, rows: list[np.ndarray], shape: tuple[int, ...], layout: Format | ComposedFormat) -> Pattern:
+    """Make the pattern of distinct entries in C order. Raises FormatError if the format stores other entries, too.
+
+    In a composed format it is a composition. It stands where tensors have patterns, and is declared as one, as there.
+    """
     count = len(rows[0]) if rows else 1
-    if not layout.is_dense or prod(shape) == count:
+    if isinstance(layout, ComposedFormat):
+        place = to_slots(exactly(what, rows, shape, default_format(len(shape))), layout).place
+        if isinstance(place, Composition) and place.nnz == count:
+            return cast("Pattern", place)
+    elif not layout.is_dense or prod(shape) == count:
         pattern, _ = Pattern.from_rows(rows, shape, layout, sorted_by=range(len(shape)))
         if pattern.nse == count:
             return pattern

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.build import check_nse
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
-from jsparse.ops.patterns.construction import FormatLike, as_count, exactly, made, row_numbers, sizes
+from jsparse.ops.patterns.construction import FormatLike, as_count, exactly, layout_of, made, row_numbers, sizes
 from jsparse.planning.signature import is_sparse
 
 
@@ -85,13 +86,15 @@ def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pat
     Raises PatternError for an invalid shape, FormatError for an unsuitable format.
     """
     dims = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
-    layout = default_format(len(dims)) if format is None else Format.plain(format, len(dims))
-    if len(dims) == 2 and not layout.is_dense:
+    layout = layout_of("full", format, len(dims))
+    is_dense = isinstance(layout, Format) and layout.is_dense
+    if len(dims) == 2 and not is_dense:
         rows = Progressions.of_runs(np.zeros(sizes(*dims)[0], np.int64), np.full(dims[0], dims[1], np.int64))
         return made("full", rows, (dims[0], dims[1]), layout)
-    check_nse(int(np.prod(dims, dtype=object)), layout, dims)
+    plain = layout if isinstance(layout, Format) else default_format(len(dims))
+    check_nse(prod(dims), plain, dims)
     whole = Pattern._trusted(dims, Format.dense(len(dims)), ())
-    return Pattern._trusted(dims, layout, ()) if layout.is_dense else exactly("full", whole.rows(), dims, layout)
+    return Pattern._trusted(dims, plain, ()) if is_dense else exactly("full", whole.rows(), dims, layout)
 
 
 def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:
@@ -119,7 +122,7 @@ def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:
             "of a SparseTensor by A.pattern."
         )
     array = host_array(mask, "the mask of jsparse.pattern.from_mask to be an array of bools or numbers")
-    layout = default_format(array.ndim) if format is None else Format.plain(format, array.ndim)
+    layout = layout_of("from_mask", format, array.ndim)
     rows = [row.astype(np.int64, copy=False) for row in np.nonzero(array != 0)] if array.ndim else []
     if not array.ndim and not array:
         raise PatternError("Expected a mask without dimensions to be True, since its pattern has one entry.")
