@@ -155,6 +155,10 @@ class Blocks:
         """Whether blocks at the end exceed the shape, so that they have padding."""
         return self.padded(shape) != tuple(shape)
 
+    def are_blocks(self, order: Sequence[int]) -> bool:
+        """Whether the levels are the leading digits of the dimensions in this order, then all their other digits."""
+        return [x.dim for x in self.levels] == [*order] * 2 and all(x.size is None for x in self.levels[: len(order)])
+
     @property
     def by_coordinate(self) -> tuple[int, ...]:
         """The numbers of all levels, so that entries sorted by their digits are sorted by their coordinates."""

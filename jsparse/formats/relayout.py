@@ -232,7 +232,7 @@ def _is_blocking(source: Pattern, blocks: Blocks) -> bool:
     return (
         tuple(level.kind for level in source.format.levels) == (DENSE, COMPRESSED)
         and kinds in ((DENSE, COMPRESSED, DENSE, DENSE), (COMPRESSED, COMPRESSED, DENSE, DENSE))
-        and tuple(level.dim for level in levels) == source.format.order * 2
+        and blocks.are_blocks(source.format.order)
         and shape[1] <= 4 * source.nse + 64
     )
 

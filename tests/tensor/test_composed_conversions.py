@@ -16,6 +16,7 @@ FORMATS = [
     "(i, j) -> (i floordiv 2 : compressed, j : compressed, i mod 2 : compressed)",
     "(i, j) -> (j mod 4 : dense, i : compressed, j floordiv 4 : compressed)",
     "(i, j) -> (i floordiv 4 : dense, j : compressed, i mod 4 : dense)",
+    "(i, j) -> (i mod 2 : dense, j mod 2 : compressed, i floordiv 2 : dense, j floordiv 2 : dense)",
 ]  # fmt: skip
 SHAPES = [(8, 12), (7, 11), (1, 1), (9, 3), (0, 5), (5, 0)]
 
