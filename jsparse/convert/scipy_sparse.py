@@ -16,7 +16,7 @@ from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.validate import check_bounds, checked_shape
-from jsparse.tensor.composed import ComposedTensor, Composition, Part
+from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -71,7 +71,7 @@ def blocks_from_scipy(x: sparray, format: ComposedFormat) -> tuple[Composition, 
     if outer.nse < len(parts.values):
         return None
     values = parts.values if built.is_identity else parts.values[built.gather()]
-    return Composition(shape, (Part(format, outer, (b, c), outer.nse),)), values.reshape(-1)
+    return Composition.of_blocks(outer, b, c), values.reshape(-1)
 
 
 def _check_bounds(x: Any, rows: Sequence[np.ndarray], shape: tuple[int, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,9 @@ from flax import linen
 
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.nn.linear import block_linear, linear
+from jsparse.nn.linear import linear
 from jsparse.nn.operands import sparse_or_dense
+from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 Initializer = Callable[..., jax.Array]
@@ -31,7 +33,8 @@ class SparseLinear(linen.Module, kw_only=True):
     The parameter "kernel" has the values of the stored entries, so gradients and optimizers work on these alone.
 
     Attributes:
-        pattern: a Pattern (in, out), or for blocks a Pattern (in / b, out / c, b, c) whose last two levels are dense.
+        pattern: a Pattern (in, out) in any format, such as `jsparse.pattern.butterfly(n, 16, format="bsr(16, 16)")`, or
+            for blocks a Pattern (in / b, out / c, b, c) whose last two levels are dense.
         use_bias: whether there is a bias.
         dtype: the dtype of the computation; by default the promoted dtype of x and the parameters.
         param_dtype: the dtype of the parameters.
@@ -42,7 +45,7 @@ class SparseLinear(linen.Module, kw_only=True):
     Calls raise ShapeError for another pattern, and for x that does not fit.
     """
 
-    pattern: Pattern
+    pattern: Pattern | Composition
     use_bias: bool = True
     dtype: Any = None
     param_dtype: Any = jnp.float32
@@ -53,17 +56,17 @@ class SparseLinear(linen.Module, kw_only=True):
     def __call__(self, x: TensorLike) -> jax.Array:
         """Compute x W + b for x (..., in), an array or a sparse tensor."""
         pattern = self.pattern
-        if not isinstance(pattern, Pattern) or pattern.ndim not in (2, 4):
+        if not isinstance(pattern, Pattern | Composition) or pattern.ndim not in (2, 4):
             raise ShapeError(f"Expected a Pattern (in, out), or one of blocks, in SparseLinear, but got {pattern!r}.")
-        out = pattern.shape[1] * (pattern.shape[3] if pattern.ndim == 4 else 1)
+        out = math.prod(pattern.shape[1::2])
         init = self._scaled if self.kernel_init is None else self.kernel_init
         values = self.param("kernel", init, (pattern.nse,), self.param_dtype)
         bias = self.param("bias", self.bias_init, (out,), self.param_dtype) if self.use_bias else None
-        product = linear if pattern.ndim == 2 else block_linear
         x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
-        return product(x, SparseTensor(values, pattern), bias, dtype=self.dtype)
+        if isinstance(pattern, Composition):
+            return linear(x, ComposedTensor(values, pattern), bias, dtype=self.dtype)
+        return linear(x, SparseTensor(values, pattern), bias, dtype=self.dtype)
 
     def _scaled(self, key: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
-        outputs = self.pattern.shape[1] * (self.pattern.shape[3] if self.pattern.ndim == 4 else 1)
-        inputs = max(self.pattern.nse / max(outputs, 1), 1.0)
+        inputs = max(self.pattern.nse / max(math.prod(self.pattern.shape[1::2]), 1), 1.0)
         return jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))

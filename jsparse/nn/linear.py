@@ -23,7 +23,8 @@ def linear(
 
     Args:
         x: (..., in), an array or a sparse tensor, such as bags of words.
-        weight: a SparseTensor (in, out), static or dynamic.
+        weight: a SparseTensor (in, out) in any format, static or dynamic; or the blocks of such a matrix, as a
+            SparseTensor (in / b, out / c, b, c).
         bias: an array (out,), or None.
         dtype: the dtype of the computation; by default the dtype to which the operands promote.
 
@@ -32,46 +33,30 @@ def linear(
     Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
     """
     x, weight, bias = _cast(x, weight, bias, dtype, "linear")
-    if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[0]:
+    inputs, out = weight.shape[::2], prod(weight.shape[1::2])
+    if weight.ndim not in (2, 4) or not x.ndim or x.shape[-1] != prod(inputs):
+        expected = "(in / b, out / c, b, c)" if weight.ndim == 4 else "(in, out)"
         raise ShapeError(
-            f"Expected x (..., in) and a weight (in, out) in linear, but got x {x.shape} and a weight {weight.shape}."
+            f"Expected x (..., in) and a weight {expected} in linear, but got x {x.shape} and a weight {weight.shape}."
         )
-    rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
-    found = plus_bias(unrounded_sums("bi,io->bo", rows, weight), bias, "linear")
-    return rounded(found, x, weight, bias).reshape(*x.shape[:-1], weight.shape[1])
+    rows = x.reshape(prod(x.shape[:-1]), *inputs)
+    text = "ni,ij->nj" if weight.ndim == 2 else "nik,ijkl->njl"
+    found = plus_bias(unrounded_sums(text, rows, weight).reshape(rows.shape[0], out), bias, "linear")
+    return rounded(found, x, weight, bias).reshape(*x.shape[:-1], out)
 
 
 def block_linear(
     x: TensorLike, weight: SparseTensor, bias: ArrayLike | None = None, *, dtype: DTypeLike | None = None
 ) -> jax.Array:
-    """Compute x W + b for a matrix W that stores some of its blocks.
+    """Compute x W + b for a matrix W that stores some of its blocks. `linear` does the same.
 
-        >>> blocks = jsparse.random(jax.random.key(0), (4, 2), density=0.5).pattern.extended([16, 16])
-        >>> W = jsparse.SparseTensor(jnp.ones(blocks.nse), blocks)
+        >>> W = jsparse.asarray(np.kron(np.eye(4, 2), np.ones((16, 16))), format="bsr(16, 16)")
         >>> jsparse.nn.block_linear(jnp.ones((8, 64)), W, jnp.zeros(32)).shape
         (8, 32)
 
-    Args:
-        x: (..., in), an array or a sparse tensor, such as bags of words.
-        weight: a SparseTensor (in / b, out / c, b, c) whose last two levels are dense, static or dynamic.
-        bias: an array (out,), or None.
-        dtype: the dtype of the computation; by default the dtype to which the operands promote.
-
-    Returns an array (..., out).
-
-    Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
+    See `linear` for the arguments and the result. Raises DTypeError and ShapeError as `linear` does.
     """
-    x, weight, bias = _cast(x, weight, bias, dtype, "block_linear")
-    if weight.ndim != 4 or not x.ndim or x.shape[-1] != weight.shape[0] * weight.shape[2]:
-        raise ShapeError(
-            f"Expected x (..., in) and a weight (in / b, out / c, b, c) in block_linear, but got x {x.shape} and a "
-            f"weight {weight.shape}."
-        )
-    out = weight.shape[1] * weight.shape[3]
-    rows = x.reshape(prod(x.shape[:-1]), weight.shape[0], weight.shape[2])
-    found = unrounded_sums("nik,ijkl->njl", rows, weight).reshape(rows.shape[0], out)
-    found = plus_bias(found, bias, "block_linear")
-    return rounded(found, x, weight, bias).reshape(*x.shape[:-1], out)
+    return linear(x, weight, bias, dtype=dtype)
 
 
 def _cast(

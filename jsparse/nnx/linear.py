@@ -16,13 +16,14 @@ from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, represented
 from jsparse.formats import Format
 from jsparse.nn.layer import check_sizes
-from jsparse.nn.linear import block_linear, linear
+from jsparse.nn.linear import linear
 from jsparse.nn.operands import dense_array, sparse_or_dense
 from jsparse.nnx.dense_layers import as_matrix
 from jsparse.nnx.param import SparseParam
 from jsparse.nnx.shown import Shown
 from jsparse.ops.building.random import random
 from jsparse.ops.surgery.selection import known_count
+from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 Initializer = Callable[..., jax.Array]
@@ -30,7 +31,44 @@ Sizes = tuple[int | tuple[int, ...], int | tuple[int, ...]]
 Source: TypeAlias = "SparseTensor | nnx.Linear | nnx.LinearGeneral | SparseLinear"
 
 
-class SparseLinear(nnx.Module, metaclass=Shown):
+class _Linear(nnx.Module, metaclass=Shown):
+    """A linear layer x W + b. The kernel W is sparse, in any format."""
+
+    kernel: SparseParam
+
+    def _set(self, kernel: SparseTensor, bias: ArrayLike | None, dtype: DTypeLike | None) -> None:
+        self.in_features: int | tuple[int, ...] = kernel.shape[0]
+        self.out_features: int | tuple[int, ...] = kernel.shape[1]
+        self.dtype = dtype
+        self.kernel = SparseParam(kernel)
+        self.bias = nnx.data(None if bias is None else nnx.Param(jnp.asarray(bias)))
+
+    def __call__(self, x: TensorLike, out_sharding: None = None) -> jax.Array:
+        """Compute x W + b for x (..., in_features), an array or a sparse tensor.
+
+        `out_sharding` is an argument because some modules of Flax pass it to their layers.
+
+        Raises ShapeError for x that does not fit, NotYetSupportedError for an `out_sharding` other than None.
+        """
+        name = type(self).__name__
+        if out_sharding is not None:
+            raise NotYetSupportedError(
+                f"Expected out_sharding=None in {name}, but got {represented(out_sharding)}. Constrain its result by "
+                "jax.lax.with_sharding_constraint."
+            )
+        bias = None if self.bias is None else self.bias[...].reshape(-1)
+        x, inputs = sparse_or_dense(x, name, "x (..., in)"), self.in_features
+        if isinstance(inputs, tuple):
+            lead = x.ndim - len(inputs)
+            if lead < 0 or x.shape[lead:] != inputs:
+                raise ShapeError(f"Expected x (..., {', '.join(map(str, inputs))}) in {name}, but got {x.shape}.")
+            x = x.reshape(*x.shape[:lead], math.prod(inputs))
+        found = linear(x, self.kernel.tensor, bias, dtype=self.dtype)
+        outputs = self.out_features
+        return found.reshape(*found.shape[:-1], *outputs) if isinstance(outputs, tuple) else found
+
+
+class SparseLinear(_Linear):
     """A linear layer x W + b in which W stores entries at random positions, or at the positions of a tensor.
 
         >>> from flax import nnx
@@ -56,8 +94,6 @@ class SparseLinear(nnx.Module, metaclass=Shown):
 
     Raises ShapeError for a density out of range.
     """
-
-    kernel: SparseParam
 
     def __init__(
         self,
@@ -136,37 +172,6 @@ class SparseLinear(nnx.Module, metaclass=Shown):
         layer.in_features, layer.out_features = sizes
         return layer
 
-    def _set(self, kernel: SparseTensor, bias: ArrayLike | None, dtype: DTypeLike | None) -> None:
-        self.in_features: int | tuple[int, ...] = kernel.shape[0]
-        self.out_features: int | tuple[int, ...] = kernel.shape[1]
-        self.dtype = dtype
-        self.kernel = SparseParam(kernel)
-        self.bias = nnx.data(None if bias is None else nnx.Param(jnp.asarray(bias)))
-
-    def __call__(self, x: TensorLike, out_sharding: None = None) -> jax.Array:
-        """Compute x W + b for x (..., in_features), an array or a sparse tensor.
-
-        `out_sharding` is an argument because some modules of Flax pass it to their layers.
-
-        Raises ShapeError for x that does not fit, NotYetSupportedError for an `out_sharding` other than None.
-        """
-        name = type(self).__name__
-        if out_sharding is not None:
-            raise NotYetSupportedError(
-                f"Expected out_sharding=None in {name}, but got {represented(out_sharding)}. Constrain its result by "
-                "jax.lax.with_sharding_constraint."
-            )
-        bias = None if self.bias is None else self.bias[...].reshape(-1)
-        x, inputs = sparse_or_dense(x, name, "x (..., in)"), self.in_features
-        if isinstance(inputs, tuple):
-            lead = x.ndim - len(inputs)
-            if lead < 0 or x.shape[lead:] != inputs:
-                raise ShapeError(f"Expected x (..., {', '.join(map(str, inputs))}) in {name}, but got {x.shape}.")
-            x = x.reshape(*x.shape[:lead], math.prod(inputs))
-        found = linear(x, self.kernel.tensor, bias, dtype=self.dtype)
-        outputs = self.out_features
-        return found.reshape(*found.shape[:-1], *outputs) if isinstance(outputs, tuple) else found
-
     def rewire(self, scores: TensorLike, count: int) -> None:
         """Do a step of RigL: drop the `count` smallest entries, and store 0 at the `count` positions of largest score.
 
@@ -236,8 +241,8 @@ def _rewired(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
     return kernel.prune(keep=nse - count, nse=nse).regrow(scores, count, nse=nse)
 
 
-class BlockSparseLinear(nnx.Module, metaclass=Shown):
-    """A linear layer x W + b in which W stores blocks at random positions, and all other blocks are 0.
+class BlockSparseLinear(_Linear):
+    """A linear layer x W + b in which W stores blocks at random positions, in bsr, and all other blocks are 0.
 
         >>> from flax import nnx
         >>> layer = jsparse.nnx.BlockSparseLinear(64, 32, block=(16, 16), density=0.5, rngs=nnx.Rngs(0))
@@ -262,8 +267,6 @@ class BlockSparseLinear(nnx.Module, metaclass=Shown):
     Raises ShapeError for a density out of range, and for blocks that do not divide the kernel.
     """
 
-    kernel: SparseParam
-
     def __init__(
         self,
         in_features: int,
@@ -286,19 +289,12 @@ class BlockSparseLinear(nnx.Module, metaclass=Shown):
                 f"Expected a density above 0, and at most 1, and a block that divides the kernel in BlockSparseLinear, "
                 f"but got {density}, and {block} of ({in_features}, {out_features})."
             )
-        shape = (in_features // rows, out_features // columns)
-        pattern = random(rngs.params(), shape, density=density, format="csr").pattern.extended([rows, columns])
+        blocks = (in_features // rows, out_features // columns)
+        outer = random(rngs.params(), blocks, density=density, format="csr").pattern
         init = _scaled(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
-        self.in_features, self.out_features, self.dtype = in_features, out_features, dtype
-        self.kernel = SparseParam(SparseTensor(init(rngs.params(), (pattern.nse,), param_dtype), pattern))
-        bias = bias_init(rngs.params(), (out_features,), param_dtype) if use_bias else None
-        self.bias = nnx.data(None if bias is None else nnx.Param(bias))
-
-    def __call__(self, x: TensorLike) -> jax.Array:
-        """Compute x W + b for x (..., in_features), an array or a sparse tensor."""
-        bias = None if self.bias is None else self.bias[...]
-        x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
-        return block_linear(x, self.kernel.tensor, bias, dtype=self.dtype)
+        pattern = Composition.of_blocks(outer, rows, columns)
+        kernel = ComposedTensor(init(rngs.params(), (pattern.nse,), param_dtype), pattern)
+        self._set(kernel, bias_init(rngs.params(), (out_features,), param_dtype) if use_bias else None, dtype)
 
 
 def _scaled(inputs: float) -> Initializer:

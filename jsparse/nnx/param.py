@@ -108,4 +108,7 @@ def _ordinary(pattern: Pattern | DynamicPattern | Composition) -> DynamicPattern
 
 
 def _name(pattern: Pattern | DynamicPattern | Composition) -> str:
+    """The name of the values. A matrix in bsr has the name of the tensor of its blocks, whose values these are."""
+    if isinstance(pattern, Composition):
+        pattern = pattern.as_blocks or pattern
     return f"{PREFIX}{pattern.digest[:12]}"

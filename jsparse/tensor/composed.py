@@ -26,7 +26,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
-from jsparse.formats.composed import ComposedFormat, Decomposed
+from jsparse.formats.composed import ComposedFormat, Decomposed, named
 from jsparse.formats.format import digit_format, permutation
 from jsparse.formats.levels import SINGLETON
 from jsparse.formats.serialized import format_values, pattern_bytes, read_format, read_pattern, read_type, type_bytes
@@ -122,6 +122,13 @@ class Composition(Owning, SetOperators):
     shape: tuple[int, ...]
     parts: tuple[Part, ...]
 
+    @staticmethod
+    def of_blocks(outer: Pattern | DynamicPattern, rows: int, columns: int) -> Composition:
+        """The matrix in bsr with blocks at the entries of a matrix in csr."""
+        format, shape = named("bsr", f"({rows}, {columns})", 2), (outer.shape[0] * rows, outer.shape[1] * columns)
+        assert format is not None
+        return Composition(shape, (Part.of(format, outer, outer.nse, shape),))
+
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
@@ -143,7 +150,7 @@ class Composition(Owning, SetOperators):
         formats = [part.format for part in self.parts]
         return formats[0] if len(formats) == 1 else Decomposed(tuple(formats))
 
-    @property
+    @cached_property
     def on_levels(self) -> Pattern | DynamicPattern | None:
         """The pattern on which the values lie in their order: dimension n has the digits of level n.
 
@@ -151,6 +158,17 @@ class Composition(Owning, SetOperators):
         """
         part, *others = self.parts
         return None if others or part.has_slots else part.core.extended(part.inner)
+
+    @property
+    def as_blocks(self) -> Pattern | DynamicPattern | None:
+        """The pattern of whole blocks, such as (n / b, m / c, b, c), on which the values lie in their order.
+
+        None unless this composition follows from that pattern: its levels are the leading digits of all dimensions,
+        then the other digits, and blocks fill the shape.
+        """
+        blocks = self.parts[0].format.blocks
+        is_like = blocks.are_blocks(range(self.ndim)) and not blocks.is_ragged(self.shape)
+        return self.on_levels if is_like else None
 
     @property
     def is_dynamic(self) -> bool:

@@ -64,6 +64,15 @@ def test_a_mask_of_blocks_is_one_kernel():
     assert f"16×16, nse={pattern.nse // 16}" in str(kernel)
 
 
+def test_a_mask_whose_leading_digits_are_inside_has_no_blocks():
+    seen = np.arange(6)[:, None] % 2 == np.arange(6) % 2
+    format = "(i, j) -> (i mod 2 : dense, j mod 2 : compressed, i floordiv 2 : dense, j floordiv 2 : dense)"
+    mask = jsparse.pattern.from_mask(seen, format=format)
+    q, k, v = RNG.standard_normal((3, 6, 4)).astype(np.float32)
+    found = jsparse.sparse_attention(q, k, v, mask)
+    np.testing.assert_allclose(found, reference(q, k, v, seen), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("format", ["bsr(4, 6)", "ell"])
 def test_biases_and_dropout(format):
     seen = blocky(12, 18, 4, 6)

@@ -9,8 +9,9 @@ from flax import nnx
 from nn.graphs import normal
 
 import jsparse
+import jsparse.linen
 import jsparse.nnx
-from jsparse.errors import DTypeError, ShapeError
+from jsparse.errors import DTypeError, PatternError, ShapeError
 
 IDS = jnp.array([[1, 1, -1], [5, 20, 3], [-1, -1, 40]])
 
@@ -122,14 +123,70 @@ def test_blocks(dtype):
     layer = jsparse.nnx.BlockSparseLinear(24, 20, block=(4, 5), density=0.5, dtype=dtype, rngs=nnx.Rngs(0))
     layer.bias[...] = normal(3, 20)
     x, W = normal(1, 2, 7, 24), layer.kernel.tensor
-    dense = W.todense().transpose(0, 2, 1, 3).reshape(24, 20)
-    assert W.nse == 12 * 20
+    dense = W.todense()
+    assert (W.nse, W.format.name) == (12 * 20, "bsr(4, 5)")
     found = layer(x)
     tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype is None else {"rtol": 0.05, "atol": 0.1}
     np.testing.assert_allclose(np.asarray(found, np.float32), x @ dense + layer.bias[...], **tolerance)
     assert found.dtype == (jnp.float32 if dtype is None else dtype)
     slopes = nnx.grad(lambda layer: (layer(x).astype(jnp.float32) ** 2).sum())(layer)
     assert all(np.any(leaf) for leaf in jax.tree.leaves(slopes))
+
+
+def test_states_of_blocks_are_those_of_tensors_of_blocks():
+    """A layer has the parameters and the random numbers of a layer on the tensor of blocks (in / b, out / c, b, c)."""
+    layer, rngs = jsparse.nnx.BlockSparseLinear(24, 20, block=(4, 5), density=0.5, rngs=nnx.Rngs(7)), nnx.Rngs(7)
+    blocks = jsparse.random(rngs.params(), (6, 4), density=0.5, format="csr").pattern.extended([4, 5])
+    values = jax.random.normal(rngs.params(), (blocks.nse,)) / jnp.sqrt(12.0)
+    other = jsparse.nnx.SparseParam(jsparse.SparseTensor(values, blocks))
+    (name,) = nnx.state(layer)["kernel"]
+    assert [name] == list(nnx.state(other))
+    np.testing.assert_array_equal(nnx.state(layer)["kernel"][name][...], values)
+    x = normal(1, 7, 24)
+    np.testing.assert_array_equal(jsparse.nn.linear(x, other.tensor), layer(x))
+    np.testing.assert_array_equal(jsparse.nn.block_linear(x, layer.kernel.tensor), layer(x))
+    nnx.update(other, jax.tree.map(lambda x: 2 * x, nnx.state(layer)["kernel"]))
+    nnx.update(layer.kernel, nnx.state(other))
+    np.testing.assert_array_equal(other.tensor.values, 2 * values)
+    np.testing.assert_array_equal(layer.kernel.tensor.values, 2 * values)
+
+
+@pytest.mark.parametrize(
+    "transposed, shape", [(True, (24, 20)), (False, (23, 20))], ids=["transposed", "blocks that exceed the shape"]
+)
+def test_states_of_other_blocks_are_refused(transposed, shape):
+    ones = jsparse.asarray(np.ones(shape, np.float32), format="bsr(4, 5)")
+    blocks = ones.pattern.on_levels
+    other = jsparse.nnx.SparseParam(jsparse.SparseTensor(jnp.ones(blocks.nse), blocks))
+    with pytest.raises(PatternError, match="another pattern"):
+        nnx.update(jsparse.nnx.SparseParam(ones.T if transposed else ones), nnx.state(other))
+
+
+def test_a_layer_made_in_a_program():
+    """The positions of its blocks are traced, so its kernel is dynamic."""
+
+    def make():
+        return jsparse.nnx.BlockSparseLinear(24, 20, block=(4, 5), density=0.5, kernel_init=ones, rngs=nnx.Rngs(0))
+
+    def ones(key, shape, dtype):
+        return jnp.ones(shape, dtype)
+
+    made, outside, x = nnx.jit(make)(), make(), jnp.arange(48.0).reshape(2, 24)
+    assert made.kernel.tensor.is_dynamic
+    np.testing.assert_array_equal(made.kernel.tensor.todense(), outside.kernel.tensor.todense())
+    np.testing.assert_array_equal(nnx.jit(lambda layer, x: layer(x))(made, x), outside(x))
+
+
+@pytest.mark.parametrize("format", ["bsr(4, 4)", "bsr(5, 4)", "hyb"])
+def test_composed_weights(format):
+    W = jsparse.random(jax.random.key(1), (12, 8), density=0.3).asformat(format)
+    x, bias, dense = normal(1, 5, 12), normal(2, 8), W.todense()
+    np.testing.assert_allclose(jsparse.nn.linear(x, W, bias), x @ dense + bias, rtol=1e-5, atol=1e-5)
+    layer = jsparse.linen.SparseLinear(pattern=W.pattern)
+    found = layer.apply({"params": {"kernel": W.values, "bias": bias}}, x)
+    np.testing.assert_allclose(found, x @ dense + bias, rtol=1e-5, atol=1e-5)
+    (shape,) = {leaf.shape for leaf in jax.tree.leaves(layer.init(jax.random.key(0), x)) if leaf.shape != (8,)}
+    assert shape == (W.nse,)
 
 
 def test_pruning():
@@ -204,7 +261,8 @@ WRONG = {
     ),
     "k": lambda: jsparse.nn.top_k_activations(normal(1, 4, 3), 0),
     "a block": lambda: jsparse.nnx.BlockSparseLinear(24, 20, block=(5, 5), density=0.5, rngs=nnx.Rngs(0)),
-    "a matrix": lambda: jsparse.nn.block_linear(normal(1, 4, 3), jsparse.eye(3)),
+    "sizes of blocks": lambda: jsparse.nn.block_linear(normal(1, 4, 3), jsparse.zeros((2, 2, 2, 2))),
+    "a tensor of blocks": lambda: jsparse.nn.block_linear(normal(1, 4, 3), jsparse.zeros((3, 3, 3))),
 }
 
 

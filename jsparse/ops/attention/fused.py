@@ -18,7 +18,7 @@ from jsparse.ops.evaluate import evaluate
 from jsparse.ops.fuse import fuse
 from jsparse.ops.reductions.softmax import softmax
 from jsparse.planning.dtypes import wide_float
-from jsparse.tensor.composed import Composition, Part
+from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 _EXACT = 2**24  # float32 counts up to here
@@ -198,7 +198,7 @@ def _attend(
     """Compute attention on a pattern (heads, n, m) for all heads, or on a pattern (n, m) for one head."""
     h, dtype = "" if plan.by_head else "h", wide_float(q.dtype)
     if isinstance(mask, Composition):
-        return _attend_in_blocks(q, k, v, mask.parts[0], scale, dtype)
+        return _attend_in_blocks(q, k, v, mask, scale, dtype)
     scores: Any = einsum(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
     logits = scores * scale
     for kind, array in zip(plan.added, added, strict=True):
@@ -222,20 +222,16 @@ def _attend(
 
 def has_blocks(mask: Composition) -> bool:
     """Whether a mask is a static matrix of blocks, in the order of rows, that fill its shape."""
-    if mask.is_dynamic or len(mask.parts) > 1:
-        return False
-    blocks = mask.parts[0].format.blocks
-    of_matrix = [level.dim for level in blocks.levels] == [0, 1, 0, 1] and len(blocks.inner) == 2
-    return of_matrix and not mask.parts[0].has_slots and not blocks.is_ragged(mask.shape)
+    return mask.ndim == 2 and isinstance(mask.as_blocks, Pattern)
 
 
 def _attend_in_blocks(
-    q: jax.Array, k: jax.Array, v: jax.Array, part: Part, scale: jax.Array, dtype: np.dtype
+    q: jax.Array, k: jax.Array, v: jax.Array, mask: Composition, scale: jax.Array, dtype: np.dtype
 ) -> jax.Array:
     """Compute attention on a pattern of blocks for one head. Queries and keys get an axis for the rows of a block."""
-    b, c = part.inner
-    assert isinstance(part.core, Pattern)
-    entries = part.core.extended(part.inner)
+    entries = mask.as_blocks
+    assert isinstance(entries, Pattern)
+    b, c = entries.shape[2:]
     q, k, v = q.reshape(-1, b, q.shape[-1]), k.reshape(-1, c, k.shape[-1]), v.reshape(-1, c, v.shape[-1])
     scores: Any = einsum("iad,jed->ijae", q, k, out_format=entries, preferred_element_type=dtype)
     weights = softmax(scores * scale, axis=(1, 3))
