@@ -43,7 +43,7 @@ from jsparse.base.memo import lazy
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Monoid, Semiring
 from jsparse.compiler.statement import DerivedVar, Statement, product_statement
-from jsparse.formats.levels import Level
+from jsparse.formats.levels import Level, is_single
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
 
@@ -196,7 +196,7 @@ class PatternType:
 
     def is_single(self, level: int) -> bool:
         """Whether `level` has exactly one entry for each position of the level above."""
-        return level > 0 and self.levels[level].kind.is_branchless and self.levels[level - 1].unique
+        return is_single(self.levels, level)
 
     def capacity(self, level: int) -> int | None:
         """The number of positions of `level`, or its capacity; None if index arrays determine it."""

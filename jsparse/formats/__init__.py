@@ -7,7 +7,7 @@ from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format, default_format
 from jsparse.formats.levels import Level, LevelKind
 from jsparse.formats.pattern import Pattern
-from jsparse.formats.relayout import Relayout, derived_format
+from jsparse.formats.relayout import Relayout, derived_format, determined_levels
 
 __all__ = [
     "DynamicType",
@@ -18,6 +18,7 @@ __all__ = [
     "Relayout",
     "default_format",
     "derived_format",
+    "determined_levels",
 ]
 
 # Pickles of version 0.1.0 look up levels and their kinds by these names.

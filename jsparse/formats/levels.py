@@ -27,6 +27,7 @@ __all__ = [
     "array_length",
     "check_dimensions",
     "dimension_name",
+    "is_single",
     "kind_of_code",
     "kind_words",
     "pointers_fault",
@@ -123,6 +124,11 @@ class LevelKind(ABC):
 
     def __reduce__(self) -> str:  # pickled as the constant of this name in its module
         return self.name.upper()
+
+
+def is_single(levels: Sequence[Level], number: int) -> bool:
+    """Whether a level has exactly one entry for each entry of the level above."""
+    return number > 0 and levels[number].kind.is_branchless and levels[number - 1].unique
 
 
 def array_length(role: str, parents: _Length, positions: _Length) -> _Length:

@@ -6,21 +6,30 @@ The target has the same dimensions in another format, or a dimension for each di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.base.memo import Owned, Owning
+from jsparse.base.memo import Owned, Owning, remembered
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, frozen, index_dtype, without_memory
 from jsparse.formats.digits import Blocks
 from jsparse.formats.format import Format, digit_format, permutation
-from jsparse.formats.levels import COMPRESSED, DENSE, Level
+from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, Level
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import Stored
 
 _FEW = 64
+_MANY = 4096
+
+
+class Formatted(Protocol):
+    """A pattern, or the type of a dynamic one."""
+
+    @property
+    def format(self) -> Format:
+        """The levels."""
 
 
 class Relayout(Owning):
@@ -241,18 +250,77 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
     """The format of a pattern's transposed index in a storage `order`: dense where that is cheap, else compressed.
 
     A level is dense if a trailing dense level stores its dimension in both formats, or if it is the outermost level and
-    its size is at most 4 nse + 64.
+    its size is at most 4 nse + 64. Levels whose coordinates the levels above determine are singletons. A dense level
+    above a singleton would need an entry at each coordinate, so the outermost level is compressed then.
     """
     inner = pattern.format.trailing_dims
     stay = 0
     while stay < len(order) and order[len(order) - 1 - stay] in inner:
         stay += 1
-    levels = []
+    levels, single = [], determined_levels(pattern, order)
     for at, dim in enumerate(order):
-        cheap = at == 0 and pattern.shape[dim] <= 4 * pattern.nse + 64
-        kind = DENSE if cheap or at >= len(order) - stay else COMPRESSED
+        cheap = at == 0 and pattern.shape[dim] <= 4 * pattern.nse + 64 and not any(single[1:2])
+        kind = DENSE if cheap or at >= len(order) - stay else SINGLETON if single[at] else COMPRESSED
         levels.append(Level(kind, dim))
     return Format(tuple(levels))
+
+
+def determined_levels(pattern: Formatted, order: Sequence[int]) -> tuple[bool, ...]:
+    """For each level of a pattern's transposed index in a storage `order`: whether the levels above determine its
+    coordinate, so that it has exactly one entry below each entry of the level above.
+
+    They determine it if they contain a *key*: dimensions in which no two entries have the same coordinates. The
+    dimensions above a singleton level are one, and so is a dimension whose coordinates are known to differ.
+    """
+    stored = {*order} - {*pattern.format.trailing_dims}
+    if len(stored) < 3 or not any(level.kind.is_branchless for level in pattern.format.levels):
+        return (False,) * len(order)  # a transposed matrix has no level below two others
+    keys, found = _keys(pattern), list[bool]()
+    for at, dim in enumerate(order):
+        above = {*order[:at]}
+        found.append(dim in stored and any(key <= above for key in keys))
+    return tuple(found)
+
+
+def _keys(pattern: Formatted) -> list[frozenset[int]]:
+    """Sets of dimensions in which no two entries have the same coordinates. Of a dynamic pattern only its format says
+    something about them."""
+    levels = pattern.format.levels[: pattern.format.ndim - pattern.format.trailing_dense]
+    found: list[frozenset[int]] = []
+    for n in range(len(levels) - 1, 0, -1):
+        if not levels[n].kind.is_branchless:
+            break
+        if all(level.unique for level in levels[:n]):
+            found.append(frozenset(level.dim for level in levels[:n]))
+    return [*found, *map(frozenset, _distinct(pattern))] if isinstance(pattern, Pattern) else found
+
+
+@remembered(maxsize=64)
+def _distinct(pattern: Pattern) -> tuple[tuple[int], ...]:
+    """The dimensions of singleton levels in which no two entries have the same coordinate.
+
+    Other levels are not asked: they repeat coordinates in nearly all tensors, and it takes a pass over their arrays.
+    """
+    found: list[tuple[int]] = []
+    for n in reversed(range(1, pattern.format.ndim - pattern.format.trailing_dense)):
+        level = pattern.format.levels[n]
+        if not level.kind.is_branchless:  # the levels above have fewer coordinates than there are entries
+            break
+        if _differ(pattern.coordinates(n), pattern.shape[level.dim]):
+            found.append((level.dim,))
+    return tuple(found)
+
+
+def _differ(coordinates: np.ndarray, size: int) -> bool:
+    """Whether all coordinates, which are below `size`, are different."""
+    count, few = len(coordinates), coordinates[:_MANY]
+    if count > size or len(np.unique(few)) < len(few):  # so most tensors cost nothing
+        return False
+    if size > 4 * count + 64:
+        return len(np.unique(coordinates)) == count
+    met = np.zeros(size, bool)
+    met[coordinates] = True
+    return int(np.count_nonzero(met)) == count
 
 
 def _nonrepeating(format: Format) -> Format:

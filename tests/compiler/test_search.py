@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from compiler.cases import dense, planned, sparse
 
 from jsparse import SparseTensor, asarray, einsum, explain
@@ -192,3 +193,33 @@ def test_few_coordinates_select_segments_after_another_pattern_is_walked() -> No
     entries = trip_counts(chosen.problem, ("i", "j", "k", "l"), chosen.patterns).entries[-1]
     met = einsum("ij,ik,il->", few.pattern, band.pattern, long.pattern)
     assert 0.7 * met < entries < 1.4 * met
+
+
+def in_slots(rows: int, length: int, seed: int = 0) -> SparseTensor:
+    """A matrix whose entries say in which slot their value is: a singleton level below rows and columns."""
+    rng = np.random.default_rng(seed)
+    columns = np.sort(np.argsort(rng.random((rows, 4 * length)), axis=1)[:, :length], axis=1)
+    return asarray(_scipy(rows, length, columns), format="group_coo(8)")
+
+
+def _scipy(rows: int, length: int, columns: np.ndarray) -> sp.csr_array:
+    pointers = np.arange(rows + 1) * length
+    values = np.ones(rows * length, np.float32)
+    return sp.csr_array((values, columns.reshape(-1), pointers), shape=(rows, 4 * length))
+
+
+def test_a_single_entry_costs_no_loop_and_no_branch() -> None:
+    """So entries are walked as they are stored, and a sum with one term is not computed apart."""
+    A = in_slots(512, 20)
+    for text, width in (("ij,j->i", ()), ("ij,jk->ik", (16,))):
+        (kernel,) = explain(text, A, np.ones((80, *width), np.float32)).kernels
+        walked = [name for name in str(kernel.schedule.found("reorder")).split()[1:] if name != "k"]
+        assert walked == ["i", "j", "A.slot0"]
+        assert "store" not in str(kernel.schedule)
+        assert kernel.schedule.found("precompute") is None
+
+
+def test_a_transposed_product_walks_slots_without_a_loop() -> None:
+    explained = str(explain("ij,ik->jk", in_slots(512, 20), np.ones((512, 16), np.float32)))
+    assert "store P0 j i A.slot0" in explained
+    assert "P0: (dense, compressed, singleton)" in explained

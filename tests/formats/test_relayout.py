@@ -1,3 +1,4 @@
+import itertools
 import pickle
 import time
 
@@ -86,6 +87,24 @@ def test_entries_that_a_format_cannot_store(matrix):
             (0, 2, 1),
             "(i, j, k) -> (i : compressed, k : compressed, j : compressed)",
         ),
+        (
+            (9, 9, 99),
+            "(i, j, k) -> (i : dense, j : compressed, k : singleton)",
+            (1, 0, 2),
+            "(i, j, k) -> (j : dense, i : compressed, k : singleton)",
+        ),
+        (
+            (9, 9, 99),
+            "(i, j, k) -> (i : dense, j : compressed, k : singleton)",
+            (2, 1, 0),
+            "(i, j, k) -> (k : compressed, j : singleton, i : singleton)",
+        ),
+        (
+            (9, 9, 99, 2),
+            "(i, j, k, l) -> (i : dense, j : compressed, k : singleton, l : dense)",
+            (0, 2, 1, 3),
+            "(i, j, k, l) -> (i : dense, k : compressed, j : singleton, l : dense)",
+        ),
         ((9, 9), "dense", (1, 0), "(i, j) -> (j : dense, i : dense)"),
     ],
 )
@@ -94,6 +113,26 @@ def test_formats_of_transposed_indices(shape, format, order, expected):
     assert derived_format(pattern, order).notation == expected
     assert with_order(pattern, order).format.notation == expected
     assert with_order(pattern, pattern.format.order) is pattern
+
+
+@pytest.mark.parametrize("sizes", [(20, 30, 150), (20, 30, 10**9)])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_coordinates_that_others_determine_are_singletons(sizes, repeated):
+    """Where slots repeat, only rows and columns together determine a slot."""
+    rng = np.random.default_rng(0)
+    cells = np.sort(rng.choice(600, 140, replace=False))
+    slots = rng.choice(100, 140) if repeated else rng.choice(150, 140, replace=False) * (sizes[2] // 150)
+    coords = np.stack([cells // 30, cells % 30, slots])
+    slotted = "(i, j, k) -> (i : dense, j : compressed, k : singleton)"
+    pattern, _ = Pattern.from_coordinates(coords, sizes, slotted)
+    for order in itertools.permutations(range(3)):
+        made = with_order(pattern, order)
+        single = [level.kind.is_branchless for level in made.format.levels]
+        keys = [{0, 1}] if repeated else [{0, 1}, {2}]
+        want = [any(key <= set(order[:n]) for key in keys) for n in range(3)]
+        assert single == want
+        assert sorted(zip(*made.to_coords(), strict=True)) == sorted(zip(*coords, strict=True))
+        assert made.format.order == order
 
 
 def test_transposing_a_million_entries_is_quick():

@@ -25,7 +25,7 @@ from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
-from jsparse.compiler.schedule.trip_counts import walked_as, walked_levels
+from jsparse.compiler.schedule.trip_counts import single_levels, walked_as, walked_levels
 from jsparse.notation.assignment import IndexVar
 
 LANES = 8  # an index variable of at least this size fills a vector
@@ -71,7 +71,7 @@ def candidates(
         if orders and any(order is not None and walked_as(order, walk) != order for order in orders):
             continue
         for vector in vectors:
-            probe = _probe(start, walk, vector)
+            probe = _probe(start, walk, vector, patterns)
             if is_open is not None and not is_open(probe):  # branch and bound, see `cheapest._priced`
                 continue
             for steps, loops in _alternatives(probe, patterns, outer):
@@ -104,7 +104,7 @@ def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]
     return [*found, *([] if any(_stands_innermost(start, v) for v in found) else [None])]
 
 
-def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) -> Summary:
+def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None, patterns: Sequence[Stored]) -> Summary:
     """Make a nest with the facts that all candidates with these two properties share: the order `walk` of the patterns'
     variables, and the variable in lanes."""
     problem = start.problem
@@ -113,7 +113,20 @@ def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) 
     loops = tuple(v for v in order if v != vector)
     steps = () if vector is None else (Vectorize(vector),)
     probe = Summary(problem, 0, loops, steps, steps, start.concordant).knowing(start, StatementFacts)
-    return probe if problem.derived else probe.with_facts(walk=walk, vector=vector)
+    if problem.derived:
+        return probe
+    known = probe.with_facts(walk=walk, vector=vector)
+    return known.with_facts(single=_single(start, walk, patterns)) if patterns else known
+
+
+def _single(start: Summary, walk: tuple[IndexVar, ...], patterns: Sequence[Stored]) -> frozenset[IndexVar]:
+    """The fact `OrderFacts.single` of nests that walk transposed indices, whose levels no problem has yet."""
+    found: set[IndexVar] = set()
+    for n in start.statement.patterns:
+        names = start.problem.level_variables[n]
+        single = single_levels(names, walk, patterns[n])
+        found.update(var for var, one in zip(walked_as(names, walk), single, strict=True) if one)
+    return frozenset(found.intersection(walk[1:]))
 
 
 def _extended(start: Summary, steps: Steps) -> Summary | None:

@@ -254,7 +254,7 @@ class Prices:
         walked = self.walked(nest)
         entries = walked.entries
         work = _work(nest, entries) + _gathers(nest, entries, self.gathered(nest))
-        visited = _visited(nest, walked.iterations, entries)
+        visited = _visited(nest, walked)
         target = _target_traffic(nest, self.patterns, entries) + _scattered(nest, entries) + _panel_sums(nest, entries)
         target += _stored_by_tiles(nest, entries)
         moves = self.permuted(nest) + self.transposed(nest)
@@ -364,23 +364,27 @@ def wide_lanes(nest: Summary) -> int:
     return most if nest.lanes < most <= (nest.problem.size[str(nest.vector)] or 0) else 0
 
 
-def _visited(nest: Summary, iterations: Sequence[float], entries: Sequence[float]) -> float:
+def _visited(nest: Summary, walked: TripCounts) -> float:
     """The cost of all iterations of loops over patterns. Dense loops around some of these loops repeat them."""
+    iterations = walked.iterations
     is_once = nest.sums_tail_first or not nest.tail
     around = 1.0 if is_once else extent(nest.problem, nest.free_dense_vars) / nest.passes_saved
     heads, tail = sum(iterations[: len(nest.head)]), sum(iterations[len(nest.head) :])
     if nest.tiles_outermost:
         heads *= _tiles(nest)
     tail *= _times_summed(nest)
-    return extent(nest.problem, nest.batch) * (VISIT * (heads + tail * around) + _started(nest, entries) * around)
+    return extent(nest.problem, nest.batch) * (VISIT * (heads + tail * around) + _started(nest, walked) * around)
 
 
-def _started(nest: Summary, entries: Sequence[float]) -> float:
+def _started(nest: Summary, walked: TripCounts) -> float:
     """The cost of the branches at the starts and ends of segments; 0 if the arithmetic of sums in lanes hides it."""
-    if len(entries) < 2 or (nest.vector is not None and not nest.scatters):
+    # The innermost loop with branches: a segment with exactly one entry needs none.
+    last = max((n for n, is_single in enumerate(walked.single) if not is_single), default=0)
+    if not last or (nest.vector is not None and not nest.scatters):
         return 0.0
     # A segment in use has an entry above it, an entry in it, and a tuple of coordinates above: three upper bounds.
-    segments = min(*entries[-2:], extent(nest.problem, nest.walk[:-1])) * (_tiles(nest) if nest.tiles_outermost else 1)
+    segments = min(*walked.entries[last - 1 : last + 1], extent(nest.problem, nest.walk[:last]))
+    segments *= _tiles(nest) if nest.tiles_outermost else 1
     return (STARTED if nest.scatters else SEGMENT) * segments
 
 

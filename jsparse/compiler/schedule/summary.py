@@ -202,7 +202,7 @@ class OrderFacts(StatementFacts):
         """Whether computing the innermost sum first saves products with factors in lanes that lack the summed index."""
         if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.contracted:
             return False
-        if not self.sums_first:
+        if not self.sums_first or self.tail[-1] in self.single:  # a sum of one term saves nothing
             return False
         inner = [own for own in self.factor_vars if self.tail[-1] in own]
         others = set(self.dense) - {self.vector}

@@ -20,7 +20,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.degrees import SAMPLE, common_share, degree_groups, skew
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.formats import Pattern
+from jsparse.formats import Pattern, determined_levels
+from jsparse.formats.levels import is_single
 from jsparse.notation.assignment import IndexVar
 
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
@@ -28,6 +29,7 @@ DERIVED_DENSE = 4  # a transposed index has a dense outermost level if its size 
 FEWER = 4  # the pattern walked last selects coordinates, unless an earlier one has this many times fewer of them
 SEARCH = 1.0  # the cost of a step of a bisection, relative to loading a coordinate in a loop
 LOOKUP = 1.0  # the cost of a lookup in a map
+SINGLE = 0.25  # the only entry of a segment, relative to an entry of a loop: a coordinate is loaded, without a branch
 SCATTER = 3.0  # the cost of putting an entry into a map, and taking it out
 
 
@@ -40,12 +42,14 @@ class TripCounts:
         entries: the combinations of the patterns' entries that are left once the variable is bound.
         merge_leaders: pairs (variable, pattern): the merge leader where several patterns meet.
         scattered: pairs (pattern, level): the levels whose segments are worth scattering into maps.
+        single: for each variable, whether its level has exactly one entry below each entry of the level above.
     """
 
     iterations: tuple[float, ...]
     entries: tuple[float, ...]
     merge_leaders: tuple[tuple[IndexVar, int], ...]
     scattered: tuple[tuple[int, int], ...] = ()
+    single: tuple[bool, ...] = ()
 
 
 def walked_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
@@ -65,6 +69,14 @@ def walked_as(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[Inde
     return tuple(names[level] for level in walked_levels(names, walk))
 
 
+def single_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored) -> tuple[bool, ...]:
+    """For each level of a pattern in the order of the walk: whether it has exactly one entry below each entry above."""
+    levels, moved = pattern.format.levels, walked_levels(names, walk)
+    if moved == tuple(range(len(names))):
+        return tuple(is_single(levels, n) for n in range(len(names)))
+    return determined_levels(pattern, tuple(pattern.format.order[level] for level in moved))
+
+
 def trip_counts(
     problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored], merged: Collection[IndexVar] = ()
 ) -> TripCounts:
@@ -77,7 +89,7 @@ def trip_counts(
     selection = _Selection(problem.level_variables, patterns)
     below = [fans[0].count if fans else 1.0 for fans in left]  # the entries of each pattern's next level, read once
     bound: set[IndexVar] = set()
-    iterations, entries, merge_leaders, scattered = [], [], [], list[tuple[int, int]]()
+    iterations, entries, merge_leaders, scattered, single = [], [], [], list[tuple[int, int]](), list[bool]()
     count = 1.0
     for var in walk:
         met = [n for n, fans in enumerate(left) if fans and fans[0].var == var]
@@ -86,6 +98,7 @@ def trip_counts(
         found = _merged(count, sparse) if var in merged else _met(count, sparse, below)
         meeting = found or _Meeting(count * size, float(size), met[0] if met else 0, ())
         here = meeting.cost
+        single.append(found is not None and left[meeting.leader][0].is_single)
         scattered += meeting.scattered
         count *= meeting.fan
         for other, n in sparse:
@@ -109,7 +122,7 @@ def trip_counts(
         entries.append(count)
         if len(sparse) > 1:
             merge_leaders.append((var, meeting.leader))
-    return TripCounts(tuple(iterations), tuple(entries), tuple(merge_leaders), tuple(scattered))
+    return TripCounts(tuple(iterations), tuple(entries), tuple(merge_leaders), tuple(scattered), tuple(single))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,7 @@ class _Fan:
         is_full: whether the level stores every coordinate.
         has_segments: whether the segments can be scattered into maps.
         is_unique: whether the coordinates of a segment differ.
+        is_single: whether each segment has exactly one entry.
     """
 
     var: IndexVar
@@ -133,6 +147,7 @@ class _Fan:
     is_full: bool
     has_segments: bool
     is_unique: bool
+    is_single: bool = False
 
     def per_coordinate(self, size: int) -> float:
         """Return the expected number of a segment's entries at one coordinate of a dimension of `size` coordinates."""
@@ -230,7 +245,8 @@ def _led(
     leader: _Fan, number: int, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]
 ) -> _Meeting:
     """The loop over the entries of one level, which looks these entries up in the other levels."""
-    cost, scattered = count * leader.count, list[tuple[int, int]]()
+    cost = count * leader.count * (SINGLE if leader.is_single else 1.0)
+    scattered = list[tuple[int, int]]()
     for other, n in sparse:
         if n != number:
             found, in_map = _lookup(other, count * leader.count, below[n])
@@ -255,7 +271,7 @@ def _search(fan: _Fan, times: float) -> float:
 
 def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored) -> list[_Fan]:
     """The levels of a pattern in the order in which loops walk them."""
-    order = walked_as(names, walk)
+    order, single = walked_as(names, walk), single_levels(names, walk, pattern)
     if order == tuple(names):
         levels = pattern.format.levels
         segments = [x.kind.has_pointers and x.kind.has_coordinates and x.unique for x in levels]
@@ -264,9 +280,11 @@ def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar],
     else:
         sizes = [float(problem.size[var] or UNKNOWN) for var in order]
         dense_outermost = sizes[0] <= DERIVED_DENSE * pattern.nse  # an approximation of `formats.derived_format`
-        kinds = [(dense_outermost, not dense_outermost, True), *[(False, True, True)] * (len(order) - 1)]
+        dense_outermost = dense_outermost and not any(single[1:2])
+        kinds = [(dense_outermost, not dense_outermost, True), *[(False, not one, True) for one in single[1:]]]
         counts = [min(float(pattern.nse), product) for product in accumulate(sizes, mul)]
         counts[0] = sizes[0] if dense_outermost else counts[0]
     above = [1.0, *counts]
-    both = zip(order, [None, *order], counts, above, kinds, strict=False)
+    facts = [(*kind, one) for kind, one in zip(kinds, single, strict=True)]
+    both = zip(order, [None, *order], counts, above, facts, strict=False)
     return [_Fan(var, parent, level, c / max(a, 1.0), *kind) for level, (var, parent, c, a, kind) in enumerate(both)]

@@ -149,7 +149,7 @@ def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
         if len(inner) == len(factors) or any(dense & own for own in inner):
             break
         chosen = nest.tail[start:]
-    return chosen
+    return () if nest.single.issuperset(chosen) else chosen  # a sum of one term saves nothing
 
 
 def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
