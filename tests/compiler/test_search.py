@@ -219,6 +219,11 @@ def test_a_single_entry_costs_no_loop_and_no_branch() -> None:
         assert kernel.schedule.found("precompute") is None
 
 
+def test_sums_in_lanes_gather_values_from_slots() -> None:
+    (kernel,) = explain("ij,j->i", in_slots(512, 20), np.ones(80, np.float32)).kernels
+    assert str(kernel.schedule.found("vectorize")) == "vectorize j 8"
+
+
 def test_a_transposed_product_walks_slots_without_a_loop() -> None:
     explained = str(explain("ij,ik->jk", in_slots(512, 20), np.ones((512, 16), np.float32)))
     assert "store P0 j i A.slot0" in explained

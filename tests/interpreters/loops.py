@@ -113,7 +113,7 @@ class _Machine:
 
     def run(self, stmt: Stmt) -> None:
         match stmt:
-            case Forall(domain=LevelIteration(lanes=lanes) as domain, body=Assign(accumulate=True)) if lanes:
+            case Forall(domain=LevelIteration(lanes=lanes) as domain) if lanes and added_below(stmt) is not None:
                 self.sum_in_lanes(stmt, domain)
             case Forall(var=var, domain=domain, body=body, run=run):
                 for _ in self.in_run(var, domain) if run else self.visit(var, domain):
@@ -235,11 +235,12 @@ class _Machine:
 
     def sum_in_lanes(self, loop: Forall, domain: LevelIteration) -> None:
         """Add to the scalar that the body adds to. Coordinates out of range take a lane, and do not count."""
-        assert isinstance(loop.body, Assign)
-        name, type_ = loop.body.target.tensor, self.nest.problem.patterns[domain.pattern]
+        added = added_below(loop)
+        assert added is not None
+        name, type_ = added.target.tensor, self.nest.problem.patterns[domain.pattern]
         found = self.positions_in_run(loop, domain)
         target = self.arrays[name]
-        sums = LaneSums(len(found), domain.lanes, loop.body.monoid, target.dtype)
+        sums = LaneSums(len(found), domain.lanes, added.monoid, target.dtype)
         for number, (coordinate, position) in enumerate(found):
             self.operations += 1
             if type_.dynamic and not 0 <= coordinate < self.size(loop.var):
@@ -248,7 +249,7 @@ class _Machine:
             self.arrays[name] = sums.accumulator(number)
             self.run(loop.body)
         self.arrays[name] = target
-        target[...] = NUMPY[loop.body.monoid.add](target, sums.total())
+        target[...] = NUMPY[added.monoid.add](target, sums.total())
 
     def positions_in_run(self, loop: Forall, domain: LevelIteration) -> list[tuple[int, int]]:
         """(coordinate, position) of each position of a segment, or of the part of it that is in the present run."""
@@ -417,6 +418,14 @@ class _Machine:
 def poison(dtype: np.dtype) -> float:
     """What memory holds that nothing was written to."""
     return float("nan") if np.issubdtype(dtype, np.inexact) else 111
+
+
+def added_below(loop: Forall) -> Assign | None:
+    """The addition in a loop, also below loops over singleton levels; None if the loop does something else."""
+    body = loop.body
+    while isinstance(body, Forall) and isinstance(body.domain, LevelIteration):
+        body = body.body
+    return body if isinstance(body, Assign) and body.accumulate else None
 
 
 class LaneSums:

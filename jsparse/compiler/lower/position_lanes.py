@@ -21,6 +21,8 @@ the last 8 positions of the segment are stored together, some of them for the se
         if positions remain:    store at stop - 8, …, stop - 1
     else:
         for p in first, …, stop - 1:    store at p
+
+Singleton levels below have the other coordinates of an entry at the same position, so these are loaded in lanes, too.
 """
 
 from __future__ import annotations
@@ -29,15 +31,16 @@ from collections.abc import Callable
 from functools import partial
 
 from jsparse.compiler.kernel import nodes as ir
-from jsparse.compiler.kernel.algebra import add, at_most, block, const, less, minimum, ramp, sub
+from jsparse.compiler.kernel.algebra import add, at_most, block, both, const, less, minimum, ramp, sub
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Assign, Forall
+from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import Partials, in_run
-from jsparse.compiler.lower.levels import Entry, LevelWalk
+from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
 
-Body = Callable[[Scope, Entry], ir.Stmt]
+Lower = Callable[[LoopStmt, Scope], ir.Stmt]
 
 
 def end_of_segment(walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> ir.Expr:
@@ -79,14 +82,27 @@ def by_lanes(
     return block(ir.Declare(p, first), ir.If(at_most(after, stop), block(many, rest), alone))
 
 
+def assigned_in_lanes(loop: Forall) -> Assign | None:
+    """Return the assignment in a loop in lanes over positions. Only loops over singleton levels may stand between."""
+    body = loop.body
+    while isinstance(body, Forall) and isinstance(body.domain, LevelIteration) and loop.lanes:
+        body = body.body
+    return body if isinstance(body, Assign) else None
+
+
 def position_lanes(
-    scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None
+    scope: Scope, domain: LevelIteration, loop: Forall, lower: Lower, partials: Partials | None
 ) -> ir.Stmt:
-    """Return the loop in lanes over the positions of a segment, or over each chunk's positions if it is parallel."""
+    """Return the loop in lanes over the positions of a segment, or over each chunk's positions if it is parallel.
+
+    `lower` lowers the assignment in the loop.
+    """
     walk = LevelWalk(scope, domain, loop.var)
-    lanes = _Lanes(scope, walk, loop, body)
+    lanes = _Lanes(scope, walk, loop, lower)
     run, found = scope.runs[loop.var] if loop.run else None, walk.segment
-    stop = end_of_segment(walk, found.first, found.stop)
+    stop = found.stop
+    for level in lanes.levels:
+        stop = end_of_segment(level, found.first, stop)
 
     def positions(first: ir.Expr, end: ir.Expr) -> ir.Stmt:
         if lanes.target is None:
@@ -99,12 +115,23 @@ def position_lanes(
 
 
 class _Lanes:
-    def __init__(self, scope: Scope, walk: LevelWalk, loop: Forall, body: Body) -> None:
-        assert isinstance(loop.body, Assign)
-        assert isinstance(loop.domain, LevelIteration)
-        self.scope, self.walk, self.body = scope, walk, body
-        self.lanes, self.monoid = loop.domain.lanes, loop.body.monoid
-        self.name = loop.body.target.tensor
+    """The loop over positions in lanes.
+
+    Attributes:
+        levels: the level of the loop, then the singleton levels below.
+    """
+
+    def __init__(self, scope: Scope, walk: LevelWalk, loop: Forall, lower: Lower) -> None:
+        assign = assigned_in_lanes(loop)
+        assert assign is not None
+        self.scope, self.walk, self.assign, self.lower = scope, walk, assign, lower
+        self.lanes, self.monoid = loop.lanes, assign.monoid
+        self.levels, inner = [walk], loop.body
+        while isinstance(inner, Forall):
+            assert isinstance(inner.domain, LevelIteration)
+            self.levels.append(LevelWalk(scope, inner.domain, inner.var))
+            inner = inner.body
+        self.name = assign.target.tensor
         self.target = scope.registers.get(self.name)  # None if the body stores to memory
 
     def stored(self, first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
@@ -150,9 +177,12 @@ class _Lanes:
         loops with branches are not vectorized.
         """
         positions = ramp(p, lanes) if lanes else p
-        found, inside = coordinates_in_lanes(self.walk, positions)
-        if lanes:
-            return self.body(scope.with_lanes_of(lanes, inside), Entry(found, PositionRange(positions)))
-        coordinate = scope.fresh(self.walk.var)
-        here = self.body(scope.with_lanes_of(0, inside), Entry(coordinate, PositionRange(p)))
-        return block(ir.Let(coordinate, found), here)
+        known, inside = list[ir.Stmt](), None
+        for level in self.levels:
+            found, counts = coordinates_in_lanes(level, positions)
+            if not lanes:  # a name, so that the coordinate is loaded once
+                coordinate = scope.fresh(level.var)
+                known, found = [*known, ir.Let(coordinate, found)], coordinate
+            inside = counts if inside is None or counts is None else both(inside, counts)
+            scope = scope.with_positions(level.domain, PositionRange(positions)).with_index(level.var, found)
+        return block(*known, self.lower(self.assign, scope.with_lanes_of(lanes, inside)))

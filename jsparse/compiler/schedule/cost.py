@@ -57,8 +57,8 @@ PACK = 10.0  # a cache line copied into a panel
 CONTINUED = 60.0  # a segment continued in a panel, whose copied rows are in the nearest cache
 CONTINUED_FAR = 230.0  # the same, if the copied rows exceed the nearest cache: they push out the target's rows, too
 COPIED_FAR = 0.35  # a line of a copy that is not in the nearest cache, besides the price of the line
-GATHERED_STEP = 0.45  # an entry in lanes whose elements are gathered, relative to an entry in a scalar loop
-CONTIGUOUS_STEP = 0.2  # an entry in lanes where no element is gathered
+CONTIGUOUS_STEP = 0.2  # an entry in lanes where no element is gathered, relative to an entry in a scalar loop
+GATHERED = 0.25  # an element that an entry in lanes gathers
 FOLD = 2.0  # lanes reduced to a scalar
 MISPREDICTED = 6.0  # the branch to lanes, if segments are too many for the processor to remember their lengths
 REMEMBERED = 1 << 11  # the number of segments whose lengths the processor remembers
@@ -275,15 +275,15 @@ def estimate(nest: Summary, patterns: tuple[Stored, ...]) -> Cost:
     return Prices(patterns).of(nest)
 
 
-def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: bool) -> float:
+def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: int) -> float:
     """Return the multiply-adds saved if sums over segments of stored entries take `steps` steps of `lanes` entries.
 
     Args:
         segments: the number of segments with at least one such step.
-        gathers: whether an entry locates an element of a dense tensor.
+        gathers: the number of dense tensors in which an entry locates an element.
     """
     # Each entry in lanes saves 1 - entry; each segment pays once to fold its lanes, and for the branch to lanes.
-    entry = GATHERED_STEP if gathers else CONTIGUOUS_STEP
+    entry = CONTIGUOUS_STEP + GATHERED * gathers
     once = FOLD + (MISPREDICTED if segments > REMEMBERED else 0.0)
     return lanes * steps * (1 - entry) - once * segments
 

@@ -56,13 +56,14 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     joint = _joint_coordinates(nest)
     if joint is not None:
         return joint
-    loop = nest.summed[-1] if nest.sums_entries_first else _innermost(nest)
+    loop = _innermost(nest, nest.summed if nest.sums_entries_first else nest.order)
     step = Vectorize(loop, POSITION_LANES)
     if step.check(nest) is not None:
         return None
     walked = nest.walked(loop)
     assert walked is not None
     number, level = walked.pattern, len(walked.above)
+    inner = nest.problem.level_variables[number][level:]
     steps, segments = _steps(nest.problem, patterns[number], number, level)
     if loop in nest.free_vars:
         wide = Vectorize(loop, WIDE_LANES)
@@ -70,7 +71,7 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
             return wide if steps >= WIDE_STEPS * segments else step
         # Without lanes, each entry of a dynamic pattern takes a branch, and its results are cleared before (`Clear`).
         return None if isinstance(patterns[number], Pattern) else step
-    saved = saved_by_lanes(steps, segments, POSITION_LANES, _gathers(nest.problem, loop))
+    saved = saved_by_lanes(steps, segments, POSITION_LANES, _gathers(nest.problem, inner))
     return step if saved > LEAST * patterns[number].nse else None
 
 
@@ -90,17 +91,19 @@ def _joint_coordinates(nest: Summary) -> Vectorize | None:
     return step if step.check(nest) is None else None
 
 
-def _innermost(nest: Summary) -> str:
-    """Return the loop over a pattern that reduces lanes to a scalar in each iteration; else the innermost loop."""
+def _innermost(nest: Summary, names: Sequence[str]) -> str:
+    """Return the loop over a pattern that reduces lanes to a scalar in each iteration; else the innermost loop of
+    `names` that has several iterations."""
     folds = (name for name in nest.walk if name in nest.loops and nest.folds_lanes_at(name))
-    return next(folds, nest.order[-1])
+    several = (name for name in reversed(names) if name not in nest.single)
+    return next(folds, next(several, names[-1]))
 
 
-def _gathers(problem: Problem, var: IndexVar) -> bool:
-    """Whether a dense tensor is read at the coordinates of `var`."""
+def _gathers(problem: Problem, variables: Sequence[IndexVar]) -> int:
+    """The number of dense tensors that are read at coordinates of these variables."""
     types = problem.type_of
-    reads = (access for access in problem.statement.reads if var in access.variables())
-    return any(not any(isinstance(axis, Positions) for axis in types[access.tensor].axes) for access in reads)
+    reads = (access for access in problem.statement.reads if not {*variables}.isdisjoint(access.variables()))
+    return sum(not any(isinstance(axis, Positions) for axis in types[access.tensor].axes) for access in reads)
 
 
 def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[float, float]:

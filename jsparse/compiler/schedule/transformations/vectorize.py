@@ -7,13 +7,15 @@ consecutive positions are worked on at a time, with an accumulator for each (`Le
       ∀ j ∈ P0.1               →       ∀ j ∈ P0.1, 8 at a time in lanes
         acc += A[i, j] * x[j]            acc += A[i, j] * x[j]
 
-Values on the pattern are contiguous, and so are coordinates. Elements that a coordinate locates are gathered. All other
-values that the body reads are the same in all lanes. A body that stores a value on the pattern stores the values of
-all lanes at a time.
+Values on the pattern are contiguous, and so are coordinates, also those of singleton levels below the walked level:
+the entry at a position has its other coordinates at the same position. Elements that a coordinate locates are gathered.
+All other values that the body reads are the same in all lanes. A body that stores a value on the pattern stores the
+values of all lanes at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -91,7 +93,8 @@ class Vectorize(Transformation):
             return self._coordinates_reason(nest)
         names = nest.summed if inside else nest.loops
         names = names[: names.index(self.loop) + 1] if joint else names
-        if walked is None or names[-1] != self.loop or (inside and nest.sums_in_lanes):
+        below = names[names.index(self.loop) + 1 :]
+        if walked is None or (inside and nest.sums_in_lanes) or not self._is_innermost(nest, walked, below):
             return f"{self.loop} is no innermost loop over stored entries"
         if self.loop in nest.free_vars:
             once = joint or (nest.vector is None and nest.free_vars.issuperset(nest.order))
@@ -99,7 +102,16 @@ class Vectorize(Transformation):
                 return f"what {self.loop} stores does not lie at its positions, or is added to"
         elif not (inside or nest.first("promote") is not None):
             return f"what {self.loop} adds to is no scalar in registers"
-        return self._reads_reason(nest, walked, joint)
+        elif not nest.free_vars.isdisjoint(below):
+            return f"what {self.loop} adds to differs from position to position"
+        return self._reads_reason(nest, walked, below, joint)
+
+    def _is_innermost(self, nest: Summary, walked: Walked, below: Sequence[str]) -> bool:
+        """Whether only loops over the only entry of a segment are inside, in the singleton levels below."""
+        names = nest.problem.level_variables[walked.pattern]
+        level = len(walked.above) + 1
+        summed_apart = self.loop not in nest.summed and not set(nest.summed).isdisjoint(below)
+        return not summed_apart and tuple(below) == names[level : level + len(below)] and nest.single.issuperset(below)
 
     def _coordinates_reason(self, nest: Summary) -> str | None:
         """Why the sums at several coordinates of a dense index cannot be folded together; None if they can."""
@@ -113,16 +125,17 @@ class Vectorize(Transformation):
                 return f"'{step}' works on the coordinates one by one"
         return f"the loop {self.loop} is fused" if self.loop in nest.fused else None
 
-    def _reads_reason(self, nest: Summary, walked: Walked, joint: bool) -> str | None:
-        pattern, level = nest.problem.patterns[walked.pattern], len(walked.above)
-        meeting = [v for n in nest.statement.patterns for v in nest.problem.level_variables[n]].count(self.loop)
-        if meeting != 1 or level < len(pattern.levels) - 1 or nest.derived:
+    def _reads_reason(self, nest: Summary, walked: Walked, below: Sequence[str], joint: bool) -> str | None:
+        pattern, level, at_once = nest.problem.patterns[walked.pattern], len(walked.above), (self.loop, *below)
+        meeting = [v for n in nest.statement.patterns for v in nest.problem.level_variables[n]]
+        met_once = all(meeting.count(name) == 1 for name in at_once)
+        if not met_once or level + len(at_once) < len(pattern.levels) or nest.derived:
             return f"other levels are looked up at each coordinate of {self.loop}"
         if pattern.levels[level].kind.is_full or pattern.is_single(level) or pattern.repeats(level):
             return f"P{walked.pattern}.{level} has no segments of distinct coordinates"
         ahead = [] if joint else nest.found("prefetch")
         for step in (*nest.found("unroll"), *nest.found("unroll_and_jam"), *ahead):
-            if step.loop == self.loop:
+            if step.loop in at_once:
                 return f"'{step}' works on the entries one by one"
         divided = nest.first("parallelize")
         if divided is not None and divided.loop == self.loop and divided.race != "reduced":
