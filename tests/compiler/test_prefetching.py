@@ -110,3 +110,13 @@ def test_only_the_next_panel_is_requested() -> None:
     asked = jsparse.Schedule.parse("\n".join([*lines, "prefetch p0 2"]))
     with pytest.raises(jsparse.errors.ScheduleError, match="the next panel is requested, not 2 ahead"):
         kernels_gradient(points=100_000, rows=20_000, schedule=asked)
+
+
+@pytest.mark.parametrize("slots, single", [(1 << 20, True), (1 << 10, False)])
+def test_single_elements_of_large_tensors_are_requested_beside_rows(slots: int, single: bool) -> None:
+    rows, columns = LARGE.to_coords()
+    places = np.random.default_rng(0).integers(0, slots, LARGE.nse)
+    slotted = "(i, j, k) -> (i : dense, j : compressed, k : singleton)"
+    pattern, _ = Pattern.from_coordinates(np.stack([rows, columns, places]), (*LARGE.shape, slots), slotted)
+    kernel = explained("ijs,s,jk->ik", pattern, (slots,), (LARGE.shape[1], 16))
+    assert sorted(requests(kernel)) == ([1, 16] if single else [16])

@@ -30,6 +30,7 @@ from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.notation.assignment import Access, IndexVar
 
+NEAR_BYTES = 1 << 21  # a tensor of at most this size stays in the second-level cache of large cores
 MOST = 256  # the most elements of a row that are prefetched
 LINES = 128  # bytes of a segment that are prefetched: a short segment may straddle two cache lines
 
@@ -146,7 +147,8 @@ def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir
     """Yield prefetches of the dense rows that variables in `own` select. Loops read these rows, or add sums to them.
 
     A prefetch covers the present tile of a row. Without tiles, it covers the elements that inner loops read, but at
-    most the first `MOST` elements.
+    most the first `MOST` elements. A single element is prefetched if its tensor exceeds near caches, since the loop
+    has loaded the coordinate already for the rows of other tensors.
     """
     problem = there.storage.problem
     walked = {v for names in problem.walks for v in names}
@@ -157,10 +159,18 @@ def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir
         buffer, left = there.storage.by_name[access.tensor], [v for v in names if v not in there.indices]
         if not left and there.tiled in names:
             yield ir.Prefetch(buffer, there.dense_address(access), there.lanes)
+        elif not left and there.tiled is not None and _bytes(access, problem) > NEAR_BYTES:
+            yield ir.Prefetch(buffer, there.dense_address(access), 1)
         elif left and walked.isdisjoint(left) and set(left) == set(_innermost(type_, access, len(left))):
             start = reduce(lambda scope, v: scope.with_index(v, const(0)), left, there)
             elements = prod(problem.size[v] or 1 for v in left)
             yield ir.Prefetch(buffer, start.dense_address(access), min(elements, MOST))
+
+
+def _bytes(access: Access, problem: Problem) -> int:
+    """The size of a dense tensor; 0 if it is known at run time only."""
+    sizes = [problem.size[v] for v in access.variables()]
+    return prod(size or 0 for size in sizes) * np.dtype(problem.type_of[access.tensor].dtype).itemsize
 
 
 def _innermost(tensor: TensorType, access: Access, count: int) -> list[object]:
