@@ -22,11 +22,11 @@ import jax.numpy as jnp
 from jsparse import _compat
 from jsparse.compiler.schedule.legality import has_legal_order
 from jsparse.notation import IndexVar
-from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
+from jsparse.primitives.spec import ArrayAccess, Operands, PatternAccess, Spec
 
 
 def batched(
-    primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec
+    primitive: _compat.Primitive, operands: Operands, axes: Sequence[int | None], *, spec: Spec
 ) -> tuple[Any, int]:
     """Compute the results of all members of a batch as one array. Return the array and its batch axis."""
     found = batched_spec(operands, axes, spec)
@@ -39,9 +39,7 @@ def batched(
     return out.reshape(*spec.shape(spec.result), dict(grown.sizes)[name]), out.ndim
 
 
-def batched_spec(
-    operands: Sequence[Any], axes: Sequence[int | None], spec: Spec
-) -> tuple[Spec, IndexVar, Sequence[Any]] | None:
+def batched_spec(operands: Operands, axes: Sequence[int | None], spec: Spec) -> tuple[Spec, IndexVar, Operands] | None:
     """Add the batch axis to a spec. Return the new spec, the name of the batch index variable, and the operands.
 
     The result is None if loops could walk some patterns only by transposed indices, which batches cannot use.
@@ -111,7 +109,7 @@ def _like_a_factor(result: ArrayAccess, name: IndexVar, grown: Spec) -> ArrayAcc
     return replace(result, before=(*result.before[:at], name, *result.before[at:]))
 
 
-def one_by_one(compute: Callable[..., jax.Array], operands: Sequence[Any], axes: Sequence[int | None]) -> jax.Array:
+def one_by_one(compute: Callable[..., jax.Array], operands: Operands, axes: Sequence[int | None]) -> jax.Array:
     """Compute the result one batch member at a time."""
     stacked = [jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True) if axis is not None]
 

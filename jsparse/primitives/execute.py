@@ -21,12 +21,13 @@ from dataclasses import replace
 from functools import reduce
 from itertools import chain, product
 from operator import add, or_
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.base.memo import remembered
 from jsparse.compiler.backends import DEFAULT
 from jsparse.compiler.dtypes import accumulator, is_complex, part, unrounded
@@ -39,7 +40,7 @@ from jsparse.primitives.assembly import assemble_with, assembly_order, ordered_a
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.padding import nan_where, overflow
-from jsparse.primitives.spec import PatternAccess, Spec, problem_of
+from jsparse.primitives.spec import Operands, PatternAccess, Spec, problem_of
 from jsparse.primitives.storage_order import (
     ValuePermutation,
     bound_names,
@@ -51,6 +52,9 @@ from jsparse.primitives.sums import Sum, in_own_shapes
 from jsparse.settings import config
 
 SEGMENT = Format.plain("(i) -> (i : compressed(nonunique))", 1)
+Index: TypeAlias = Sequence[Operands]
+"""For each pattern that is walked, its index arrays; none if it is static."""
+
 SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
 
 
@@ -86,8 +90,8 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
 
 
 def _stored_operands(
-    spec: Spec, factors: Sequence[Any], index: Sequence[Sequence[Any]], chosen: Plan
-) -> tuple[list[Any], list[Any], list[ValuePermutation]]:
+    spec: Spec, factors: Operands, index: Index, chosen: Plan
+) -> tuple[Operands, Operands, list[ValuePermutation]]:
     """Return the factors in the storage orders of a plan, the index arrays of dynamic patterns, and the permutation of
     the values on each pattern."""
     moves = value_permutations(spec.walks, chosen.patterns, index)
@@ -125,7 +129,7 @@ def make_sum_plan(
     return plans, *whole, call_of(*whole, tuple(chain.from_iterable(names)), backend)
 
 
-def execute_sum(*operands: Any, work: Sum) -> jax.Array:
+def execute_sum(*operands: Array, work: Sum) -> jax.Array:
     """Add up einsums: by one kernel, whose statements add to one target, or by one for each term."""
     given = [_flattened_operands(spec, in_own_shapes(spec, own)) for spec, own in work.terms(operands)]
     specs, split = tuple(spec for spec, _ in given), [spec.split(own) for spec, own in given]
@@ -180,11 +184,11 @@ def flattened(spec: Spec) -> Spec:
     return replace(spec, walks=(PatternAccess(walk.indices[-1:], segment),), sizes=kept)
 
 
-def _flattened_operands(spec: Spec, operands: tuple[Any, ...]) -> tuple[Spec, tuple[Any, ...]]:
+def _flattened_operands(spec: Spec, operands: Operands) -> tuple[Spec, tuple[Any, ...]]:
     """Return the flattened spec and its operands. The new pointers are [0, number of entries]."""
     flat = flattened(spec)
     if flat is spec:
-        return spec, operands
+        return spec, tuple(operands)
     factors, ((pointers, coordinates, *_),) = spec.split(operands)
     ends = jnp.stack([jnp.zeros((), pointers.dtype), pointers[-1]])
     return flat, (*factors, ends, coordinates)
@@ -202,9 +206,7 @@ def real_products(factors: Sequence[np.dtype], dtype: np.dtype) -> tuple[np.dtyp
     return real, list(map(np.dtype, parts)), count if is_complex(dtype) else max(count // 2, 1)
 
 
-def complex_as_real(
-    factors: Sequence[Any], dtype: np.dtype, compute: Callable[[list[Any], np.dtype], Any]
-) -> jax.Array:
+def complex_as_real(factors: Operands, dtype: np.dtype, compute: Callable[[list[Any], np.dtype], Any]) -> jax.Array:
     """Multiply `factors` in `dtype`. `compute(factors, dtype)` multiplies real factors in a real dtype."""
     real, _, _ = real_products([np.dtype(x.dtype) for x in factors], dtype)
     parts_of_factors = [(x.real, x.imag) if is_complex(x.dtype) else (x,) for x in factors]
@@ -225,7 +227,7 @@ def complex_as_real(
     return jax.lax.complex(*(x.astype(part(dtype.name)) for x in parts))
 
 
-def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> Any:
+def overflowed(spec: Spec, dtype: np.dtype, index: Index) -> Any:
     """Whether a pattern that is not batched has overflowed: a bool array of shape ().
 
     The result is None if no such pattern can overflow, or if `dtype` has no NaN.
@@ -238,7 +240,7 @@ def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> A
     return reduce(or_, (flag for _, flag in found)) if found else None
 
 
-def poisoned(out: Any, spec: Spec, index: Sequence[Sequence[Any]]) -> Any:
+def poisoned(out: Any, spec: Spec, index: Index) -> Any:
     """Set a result to NaN for each batch member whose pattern overflowed; everywhere if the members are summed."""
     before = spec.result.before
     for lead, flag in _flags(spec, out.dtype, index, batches=True):
@@ -251,9 +253,7 @@ def poisoned(out: Any, spec: Spec, index: Sequence[Sequence[Any]]) -> Any:
     return out
 
 
-def _flags(
-    spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]], batches: bool
-) -> list[tuple[tuple[str, ...], Any]]:
+def _flags(spec: Spec, dtype: np.dtype, index: Index, batches: bool) -> list[tuple[tuple[str, ...], Any]]:
     """Return the leading index variables and the overflow flags of each dynamic pattern that may overflow.
 
     `batches` selects the batched patterns if true, else the unbatched patterns.
@@ -286,7 +286,7 @@ def execute_entries(*operands: Any, work: Entries) -> list[Any]:
     return list(assemble_with(work.reached, found, index, work.result, moved, np.dtype(dtypes[0])))
 
 
-def _assembled(operands: Sequence[Any], work: Entries) -> list[Any]:
+def _assembled(operands: Operands, work: Entries) -> list[Any]:
     """Assemble a pattern without values: loops list coordinates, which are then sorted unless already in order."""
     reached, result = work.reached, work.result
     assert isinstance(result, DynamicType)
@@ -300,7 +300,7 @@ def _assembled(operands: Sequence[Any], work: Entries) -> list[Any]:
     return list(assemble(*operands))
 
 
-def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Sequence[Any], dtype: np.dtype) -> jax.Array:
+def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Operands, dtype: np.dtype) -> jax.Array:
     """Compute the values on a static pattern."""
     walks = work.reached.walks
     call = call_of(chosen.problem, (chosen.schedule,), bound_names(walks, chosen.patterns), config.generator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from jsparse.formats.dynamic import index_operands
 from jsparse.formats.relayout import derived_format, relayout_to
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
+
+Operands: TypeAlias = Sequence[Any]
+"""The operands of a primitive: arrays, tracers, and what JAX's rules have in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class PatternAccess:
         """The number of operands of the pattern and its transposed indices together; 0 for a static pattern."""
         return sum(self.array_counts)
 
-    def check_index(self, arrays: Sequence[Any], lead: Sequence[int], text: str) -> None:
+    def check_index(self, arrays: Operands, lead: Sequence[int], text: str) -> None:
         """Raise LeafError unless the operands of a dynamic pattern are index arrays of its type.
 
         `lead` are the sizes of their leading axes.
@@ -182,7 +185,7 @@ class Spec:
         sizes = tuple((names.get(v, v), size) for v, size in self.sizes)
         return replace(self.unscheduled, factors=factors, result=access(self.result), walks=walks, sizes=sizes)
 
-    def check_operands(self, operands: Sequence[Any]) -> None:
+    def check_operands(self, operands: Operands) -> None:
         """Raise LeafError unless the operands have the shapes and dtypes that terms and patterns require.
 
         The leaves of tensors were checked earlier. This check finds operands that JAX's transformations changed since.
@@ -216,7 +219,7 @@ class Spec:
         *factors, result = ("".join(names) for names in (*bare, *terms))
         return f"{','.join(factors)}->{result}"
 
-    def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], list[Sequence[Any]]]:
+    def split(self, operands: Operands) -> tuple[Sequence[Any], list[Sequence[Any]]]:
         """Split operands into the arrays of the factors, and the index arrays of each pattern."""
         factors, *index = split_by_counts(operands, [len(self.factors), *(walk.operand_count for walk in self.walks)])
         return factors, index
@@ -251,7 +254,7 @@ def check_shape(x: Any, shape: tuple[int, ...], dtype: np.dtype | None, what: st
         raise LeafError(f"Expected the {what} to have {expected}, but got shape {tuple(x.shape)} and dtype {x.dtype}.")
 
 
-def split_by_counts(operands: Sequence[Any], counts: Iterable[int]) -> list[Sequence[Any]]:
+def split_by_counts(operands: Operands, counts: Iterable[int]) -> list[Sequence[Any]]:
     """Split `operands` into consecutive parts of the given lengths."""
     parts = []
     for count in counts:

@@ -23,8 +23,10 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsparse import _compat
+from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import LeafError, LinearityError
@@ -32,9 +34,9 @@ from jsparse.notation import IndexVar
 from jsparse.primitives.batch import batched_spec, one_by_one
 from jsparse.primitives.chain.expand import COMPOSED
 from jsparse.primitives.einsum import einsum_p, exchanged_term
-from jsparse.primitives.spec import Spec
+from jsparse.primitives.spec import Operands, Spec
 
-Einsum: TypeAlias = tuple[Spec, Sequence[Any]]
+Einsum: TypeAlias = tuple[Spec, Operands]
 """An einsum and its operands."""
 
 
@@ -53,13 +55,13 @@ class Sum:
     shape: tuple[int, ...]
     dtype: str
 
-    def terms(self, operands: Sequence[Any]) -> Iterator[Einsum]:
+    def terms(self, operands: Operands) -> Iterator[Einsum]:
         """Yield each einsum with its operands, in their own shapes."""
         for spec, numbers in zip(self.specs, self.numbers, strict=True):
             yield spec, tuple(operands[n] for n in numbers)
 
 
-def sum_of_einsums(einsums: Sequence[Einsum], shape: tuple[int, ...], dtype: Any) -> jax.Array:
+def sum_of_einsums(einsums: Sequence[Einsum], shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     """Add up einsums, and round the sum once, to `dtype`. Operands, and the results, may be given in other shapes."""
     if len(einsums) == 1:
         return _einsum(*einsums[0]).astype(dtype).reshape(shape)
@@ -86,7 +88,7 @@ def _alike(specs: Sequence[Spec]) -> Iterator[Spec]:
         yield renamed
 
 
-def in_own_shapes(spec: Spec, operands: Sequence[Any]) -> tuple[Any, ...]:
+def in_own_shapes(spec: Spec, operands: Operands) -> Operands:
     """Return the operands of an einsum with its factors in the shapes of the spec."""
     count = len(spec.factors)
     shapes = map(spec.shape, spec.factors)
@@ -94,12 +96,12 @@ def in_own_shapes(spec: Spec, operands: Sequence[Any]) -> tuple[Any, ...]:
     return (*factors, *operands[count:])
 
 
-def _einsum(spec: Spec, operands: Sequence[Any]) -> jax.Array:
+def _einsum(spec: Spec, operands: Operands) -> jax.Array:
     found: jax.Array = einsum_p.bind(*_compat.same_varying(in_own_shapes(spec, operands)), spec=spec)
     return found
 
 
-def compute_sum(*operands: Any, work: Sum) -> jax.Array:
+def compute_sum(*operands: Array, work: Sum) -> jax.Array:
     """Compute the sum by einsums and additions."""
     wide = [(replace(spec, dtype=unrounded(work.dtype)), own) for spec, own in work.terms(operands)]
     return reduce(add, (_einsum(spec, own).reshape(work.shape) for spec, own in wide)).astype(work.dtype)
@@ -116,7 +118,7 @@ def _abstract(*operands: Any, work: Sum) -> Any:
     return _compat.output_aval(work.shape, np.dtype(work.dtype), operands)
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Sum) -> Any:
+def _jvp(primals: Operands, tangents: Operands, *, work: Sum) -> Any:
     out = sum_p.bind(*_compat.same_varying(primals), work=work)
     found = list[Einsum]()
     for (spec, own), (_, changes) in zip(work.terms(primals), work.terms(tangents), strict=True):
@@ -126,7 +128,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Sum) -> Any:
     return out, sum_of_einsums(found, work.shape, work.dtype) if found else _compat.add_tangents([], out)
 
 
-def _transpose(cotangent: Any, *operands: Any, work: Sum) -> list[Any]:
+def _transpose(cotangent: Any, *operands: Any, work: Sum) -> Operands:
     unknown = [n for n, x in enumerate(operands) if _compat.is_undefined(x)]
     out: list[Any] = [None] * len(operands)
     if type(cotangent) is _compat.Zero:
@@ -152,9 +154,9 @@ def _transpose(cotangent: Any, *operands: Any, work: Sum) -> list[Any]:
     return out
 
 
-def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Sum) -> tuple[jax.Array, int]:
+def _batch(operands: Operands, axes: Sequence[int | None], *, work: Sum) -> tuple[jax.Array, int]:
     """Batch each einsum. Einsums without the batch axis have the same result for all members."""
-    members, same = list[tuple[Spec, IndexVar, Sequence[Any]]](), list[Einsum]()
+    members, same = list[tuple[Spec, IndexVar, Operands]](), list[Einsum]()
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     for (spec, own), (_, of) in zip(work.terms(operands), work.terms(axes), strict=True):
         if all(axis is None for axis in of):
@@ -176,8 +178,8 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Sum) ->
 
 
 def _in_own_shapes(
-    spec: Spec, operands: Sequence[Any], axes: Sequence[int | None], size: int
-) -> tuple[Sequence[Any], Sequence[int | None]]:
+    spec: Spec, operands: Operands, axes: Sequence[int | None], size: int
+) -> tuple[Operands, Sequence[int | None]]:
     """Return the operands of an einsum with batched factors in the shapes of the spec, and their batch axes."""
     shaped, moved = list(operands), list(axes)
     for n, (x, axis, term) in enumerate(zip(operands, axes, spec.factors, strict=False)):

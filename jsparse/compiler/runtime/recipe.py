@@ -105,7 +105,10 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
             )
         problem = Problem(
             tuple(_read_statement(statement) for statement in value["statements"]),
-            tuple(_read_tensor(tensor, value.get("views", {})) for tensor in value["tensors"]),
+            tuple(
+                TensorType(name, dtype, tuple(map(_read_axis, axes)), str(value.get("views", {}).get(name, "")))
+                for name, dtype, axes in value["tensors"]
+            ),
             tuple(_read_pattern(pattern) for pattern in value["patterns"]),
             tuple((str(var), None if size is None else int(size)) for var, size in value["sizes"]),
             tuple(tuple(map(str, walk)) for walk in value["walks"]),
@@ -122,11 +125,6 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
         if isinstance(error, JsparseError):
             raise
         raise JsparseError(f"Expected the recipe of a kernel, but got {text[:80]!r}…: {error}") from error
-
-
-def _read_tensor(value: Any, views: Any) -> TensorType:
-    name, dtype, axes = value
-    return TensorType(name, dtype, tuple(map(_read_axis, axes)), str(views.get(name, "")))
 
 
 def _read_backend(name: Any) -> str:

@@ -48,20 +48,20 @@ def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) ->
 
 
 def sum_kernels(
-    specs: Sequence[Spec], factors: Sequence[tuple[str, ...]], dtype: str, texts: Sequence[str], **more: Any
+    specs: Sequence[Spec], factors: Sequence[tuple[str, ...]], dtype: str, texts: Sequence[str]
 ) -> Iterator[ExplainedKernel]:
     """Yield the kernel that adds up einsums, or that of each of them. Dtypes are real, as for `spec_kernel`."""
     specs = tuple(map(flattened, specs))
     found = make_sum_plan(specs, tuple(factors), dtype, config.generator)
     if found is None:
         for spec, own, text in zip(specs, factors, texts, strict=True):
-            yield spec_kernel(spec, (dtype, *own), f"a term of a sum: {text}", **more)
+            yield spec_kernel(spec, (dtype, *own), f"a term of a sum: {text}")
         return
     plans, problem, schedules, _ = found
     patterns = tuple(text for spec in specs for text in pattern_texts(spec.walks))
     title = f"{' + '.join(texts)}, a dense result, as one kernel of {len(specs)} statements"
-    given = {"formats": formats_of(problem, [walk for spec in specs for walk in spec.walks]), **more}
-    yield ExplainedKernel(title, None, patterns, moves=traffic_of_sum(plans), fused=(problem, schedules), **given)
+    formats, moves = formats_of(problem, [walk for spec in specs for walk in spec.walks]), traffic_of_sum(plans)
+    yield ExplainedKernel(title, None, patterns, formats, moves=moves, fused=(problem, schedules))
 
 
 def entries_kernel(entries: Entries, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:

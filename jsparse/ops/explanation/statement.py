@@ -230,7 +230,7 @@ def _of_sum(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) 
         yield from _of_joint(replace(work, terms=joint), values, formats)
 
 
-def _of_joint(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) -> Iterator[ExplainedKernel]:
+def _of_joint(work: SumOfProducts, values: Sequence[object], formats: Sequence[str]) -> Iterator[ExplainedKernel]:
     """Explain the kernel that adds up all terms, or one for each term if they are complex."""
     specs = [term.scaled_spec for term in work.terms if term.scaled_spec is not None]
     written = [_without_relations(term.assignment, [values[n] for n in term.values]) for term in work.terms]
@@ -242,7 +242,8 @@ def _of_joint(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]
         return
     factors = [tuple(np.dtype(dtype).name for dtype in term.scaled_factor_dtypes) for term in work.terms]
     dtype, shown = np.dtype(work.terms[0].dtype).name, _formats(work, values, formats)
-    yield from sum_kernels(specs, factors, dtype, texts, work=work.terms[0], **shown)
+    for kernel in sum_kernels(specs, factors, dtype, texts):
+        yield replace(kernel, work=work.terms[0], **shown)
 
 
 def _scaled_text(term: Term, written: Assignment) -> str:
@@ -251,7 +252,7 @@ def _scaled_text(term: Term, written: Assignment) -> str:
     return " * ".join([*scale, *map(str, written.factors)])
 
 
-def _of_term(work: Term, values: Sequence[Any], formats: dict[str, Any]) -> ExplainedKernel:
+def _of_term(work: Term, values: Sequence[object], formats: dict[str, Any]) -> ExplainedKernel:
     title = _title(work, values)
     if work.spec is None:
         return ExplainedKernel(f"{title}: no sparse level is left to walk, XLA computes it", None, work=work, **formats)
@@ -261,7 +262,7 @@ def _of_term(work: Term, values: Sequence[Any], formats: dict[str, Any]) -> Expl
     return spec_kernel(work.spec, work.kernel_dtypes, title, work=work, repeats=repeats, **formats)
 
 
-def _formats(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) -> dict[str, Any]:
+def _formats(work: SumOfProducts, values: Sequence[object], formats: Sequence[str]) -> dict[str, Any]:
     """Return the formats of the factors and of the result, by their accesses in the user's text.
 
     An access that occurs several times is listed once, and index relations are left out.
@@ -276,7 +277,7 @@ def _formats(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str])
     return {"formats": tuple(found.items())}
 
 
-def _title(work: Term, values: Sequence[Any]) -> str:
+def _title(work: Term, values: Sequence[object]) -> str:
     by = "" if work.semiring.is_linear else f" by {work.semiring}"
     stored = "a dense result" if work.result is None else f"a sparse result in {work.result.format.name}"
     operands = [values[n] for n in work.values]
@@ -285,7 +286,7 @@ def _title(work: Term, values: Sequence[Any]) -> str:
     return f"{_without_relations(work.assignment, operands)}{by}{each}, {stored}"
 
 
-def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assignment:
+def _without_relations(assignment: Assignment, operands: Sequence[object]) -> Assignment:
     """Return the assignment as the user wrote it, without the factors that represent index relations."""
     named = zip(assignment.factors, operands, strict=True)
     return Assignment(assignment.target, tuple(factor for factor, x in named if not _is_relation(x)))
