@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Never
 
 import jax
@@ -17,12 +19,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
+from jsparse.compiler.dtypes import unrounded
 from jsparse.differentiation.table import Reader, Table, Value
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import pad
+from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.rows import rows_at
 from jsparse.primitives.spec import PatternAccess, Spec
+from jsparse.primitives.sums import Sum, in_own_shapes
 from jsparse.sparsification.equation import Equation
 
 
@@ -139,7 +144,18 @@ def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
 
     Examples are embedding bags, indirect accesses, and products of a sparse matrix and a table.
     """
-    spec: Spec = equation.params["spec"]
+    return _product(equation, reader, equation.params["spec"], inputs, equation.dtype)
+
+
+def added(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
+    """Add up einsums, each of which may look up rows of a table."""
+    work: Sum = equation.params["work"]
+    wide = np.dtype(unrounded(work.dtype))
+    products = (_product(equation, reader, spec, own, wide) for spec, own in work.terms(inputs))
+    return reduce(add, (x.reshape(work.shape) for x in products)).astype(work.dtype)
+
+
+def _product(equation: Equation, reader: Reader, spec: Spec, inputs: Sequence[Value], dtype: np.dtype) -> jax.Array:
     given, index = spec.split(inputs)
     factors, arrays = list(given), list(index)
     for n, table in enumerate(factors):
@@ -147,9 +163,10 @@ def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
             spec = _on_places(equation, reader, spec, n, table, arrays)
             # Derivatives of a maximum compare a product with it, so both have to be rounded alike.
             factors[n] = table.rows if spec.semiring.is_linear and spec.mask is None else table.rounded
-    spec = spec.with_dtype(equation.dtype, [x.dtype for x in factors])
-    operands = (*factors, *(array for part in arrays for array in part))
-    return equation.source.primitive.bind(*same_varying(operands), spec=spec)
+    spec = spec.with_dtype(dtype, [x.dtype for x in factors])
+    operands = in_own_shapes(spec, (*factors, *(array for part in arrays for array in part)))
+    found: jax.Array = einsum_p.bind(*same_varying(operands), spec=spec)
+    return found
 
 
 def _on_places(
@@ -161,7 +178,8 @@ def _on_places(
     row, *features = spec.factors[n].before
     others = [v for m, term in enumerate((*spec.factors, spec.result)) if m != n for v in (*term.before, *term.behind)]
     walks = [number for number, walk in enumerate(spec.walks) if row in (*walk.indices, *walk.lead)]
-    if row in (*features, *others) or not walks:
+    is_seen_in_rows = dict(spec.sizes)[row] == table.size
+    if row in (*features, *others) or not walks or not is_seen_in_rows:
         whole(equation)
     changed = list(spec.walks)
     for number in walks:
@@ -215,5 +233,6 @@ RULES: dict[str, Rule] = {
     "dynamic_slice": sliced_at,
     "slice": sliced,
     "jsparse_einsum": multiplied,
+    "jsparse_sum": added,
 }
 """The rule of each primitive with a table among its inputs, by name."""

@@ -55,8 +55,14 @@ def bag(reduction, ids=IDS):
     return lambda table: (jsparse.nn.embedding_bag(table, ids, reduction=reduction) ** 2 * W[: len(ids), 0]).sum()
 
 
+def sum_of_products(table):
+    text = "R[i,f] = A[i,j] * T[j,f] - 2 * B[i,m] * T[m,f]"
+    return (jsparse.evaluate(text, A=A, B=A.asformat("coo") * 3, T=table) ** 2).sum()
+
+
 PAIRS = "s[p] = t[a[p],f] * t[b[p],f]"
 CASES = {
+    "sum of products": sum_of_products,
     "rows": lambda t: (t[IDS] ** 2 * W).sum(),
     "several lookups": lambda t: (t[IDS] ** 2 * W).sum() + (t[3] ** 2).sum() + (t[jnp.array(9)] ** 3).sum(),
     "take": lambda t: (jnp.take(t, IDS, axis=0) ** 2).sum() + (t.take(IDS[:, 0], axis=0) ** 3).sum(),
