@@ -477,7 +477,8 @@ class Problem:
         return len(self.statements) > 1 and all(map(self.adds, self.statements[1:]))
 
     def alone(self, number: int) -> Problem:
-        """Make a problem of one statement and the patterns that it walks. The tensors that it reads become operands."""
+        """Make a problem of one statement and the patterns that it walks. The tensors that it reads become operands. A
+        target that is a view gets memory of its own."""
         statement = self.statements[number]
         own = statement.patterns
         numbers = {n: number for number, n in enumerate(own)}
@@ -487,7 +488,7 @@ class Problem:
         return replace(
             self,
             statements=(replace(statement, patterns=tuple(range(len(own)))),),
-            tensors=tuple(self.type_of[name].renumbered(numbers) for name in named),
+            tensors=tuple(replace(self.type_of[name].renumbered(numbers), view_of="") for name in named),
             patterns=tuple(self.patterns[n] for n in own),
             walks=tuple(self.walks[n] for n in own),
             sizes=tuple((v, size) for v, size in self.sizes if v in taken),

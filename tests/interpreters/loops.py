@@ -156,12 +156,13 @@ class _Machine:
             case Clear(target=target, monoid=monoid):
                 self.operations += self.arrays[target.tensor].size
                 self.arrays[target.tensor][...] = monoid.zero
-            case Widened(target=target, body=body):
+            case Widened(target=target, body=body, adds=adds):
                 narrow = self.arrays[target.tensor]
                 self.operations += narrow.size
                 self.arrays[target.tensor] = np.zeros(narrow.shape, np.float64)
                 self.run(body)
-                narrow[...] = as_stored(self.arrays[target.tensor], narrow.dtype)
+                stored = as_stored(self.arrays[target.tensor], narrow.dtype)
+                narrow[...] = narrow + stored if adds else stored
                 self.arrays[target.tensor] = narrow
             case Assign():
                 self.operations += 1

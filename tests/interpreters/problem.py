@@ -43,7 +43,13 @@ def interpret_problem(problem: Problem, arrays: Mapping[str, Array], patterns: S
         if name in problem.temporaries:
             space = _Space(alone, known, own)
             known[name] = np.zeros(space.shape_of(statement.target), problem.type_of[name].dtype)
+        if problem.adds(statement):  # an array that shares the memory of the first term's target
+            shape = _Space(alone, known, own).shape_of(statement.target)
+            known[name] = known[problem.type_of[name].view_of].reshape(shape)
+            before = known[name].copy()
         _interpret_statement(alone, known, own)
+        if problem.adds(statement):
+            known[name][...] = NUMPY[statement.add](before, known[name])
 
 
 def _interpret_statement(problem: Problem, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> None:

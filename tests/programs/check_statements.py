@@ -69,8 +69,9 @@ def check_schedules(program: RandomStatements, schedules: tuple[Schedule, ...], 
     assert read_recipe(recipe) == (problem, schedules)
     nest = build_loops(problem, *schedules)
     every = run.fresh(tuple(problem.type_of[s.target.tensor] for s in problem.statements))
-    interpret_loops(nest, {**program.arrays, **every}, run.index)
-    gone = contracted_names(nest)
+    views = {t.name: every[t.view_of].reshape(every[t.name].shape) for t in problem.tensors if t.view_of}
+    interpret_loops(nest, {**program.arrays, **every, **views}, run.index)
+    gone = contracted_names(nest) | set(views)
     run.check(f"loops\n{nest}", {name: array for name, array in every.items() if name not in gone})
 
     kernel = lower(nest)

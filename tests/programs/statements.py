@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -24,6 +25,7 @@ __all__ = ["RandomStatements", "random_chain", "random_statements"]
 
 MOST_POINTS = 300  # of one statement
 KINDS = {"float": ("float32", "float64"), "int": ("int32", "int64")}
+_ADD = {"+": np.add, "min": np.minimum, "max": np.maximum}
 PYTHON = {"+": lambda a, b: a + b, "min": min, "max": max}
 OF_FLOATS = ("exp", "exp2", "expm1", "tanh", "logistic", "erf", "erfc", "cbrt", "floor", "ceil", "trunc", "round")
 OF_POSITIVE = ("log", "log1p", "sqrt", "rsqrt")
@@ -107,9 +109,14 @@ class _Draw:
         self.derived.append(DerivedVar(var, ((width, outer), (1, inner))))
 
     def program(self, seed: tuple[int, int]) -> RandomStatements:
-        statements = [self.statement(f"T{n}") for n in range(int(self.rng.integers(self.least, self.most + 1)))]
+        statements: list[Statement] = []
+        for n in range(int(self.rng.integers(self.least, self.most + 1))):
+            statements.append(self.statement(f"T{n}"))
+            if self.chance(0.3):
+                statements += self.later_terms(statements[-1])
         targets = [s.target.tensor for s in statements]
-        temporaries = tuple(name for name in targets[:-1] if self.chance(self.temporary))
+        views = {name for tensor in self.tensors.values() if tensor.view_of for name in (tensor.name, tensor.view_of)}
+        temporaries = tuple(name for name in targets[:-1] if name not in views and self.chance(self.temporary))
         operands = [name for name in self.tensors if name not in targets]
         used = {v for a in self.access_of.values() for v in a.variables()} | {v for walk in self.walks for v in walk}
         used |= {v for d in self.derived if d.var in used for _, v in d.parts}
@@ -138,6 +145,27 @@ class _Draw:
                 break
         add = self.one(("+", "+", "+", "min", "max"))
         return replace(read, target=self.target(name, variables, patterns), add=add)
+
+    def later_terms(self, first: Statement) -> list[Statement]:
+        """Statements that add to what a statement has written, some by other indices. No statement may read it then."""
+        name, found = first.target.tensor, list[Statement]()
+        target = self.tensors[name]
+        for n in range(1, 4) if target.positions is None else ():
+            before = [copy(x) for x in (self.tensors, self.access_of, self.arrays, self.patterns, self.walks)]
+            view = self.statement(f"{name}.{n}")
+            type_ = self.tensors[view.target.tensor]
+            alike = type_.positions is None and type_.dtype == target.dtype and self.count(view) == self.count(first)
+            if alike and not {name, *(view.target.tensor for view in found)} & {a.tensor for a in view.reads}:
+                self.tensors[view.target.tensor] = replace(type_, view_of=name)
+                found.append(replace(view, add=first.add))
+            else:
+                self.tensors, self.access_of, self.arrays, self.patterns, self.walks = before
+        for written in (first, *found) if found else ():
+            del self.access_of[written.target.tensor]
+        return found
+
+    def count(self, statement: Statement) -> int:
+        return prod(self.sizes[v] for v in statement.target.indices)
 
     def free(self, variables: Sequence[str]) -> list[str]:
         """The variables without derived ones, with those that determine these."""
@@ -312,6 +340,13 @@ def _expected(
         name = statement.target.tensor
         found[name], errors[name] = _Meaning(problem, patterns, known, errors).values(statement)
         known[name] = found[name]
+        whole = problem.type_of[name].view_of
+        if whole:
+            shape = found[whole].shape
+            errors[whole] = errors[whole] + errors[name].reshape(shape)
+            both = np.asarray(_ADD[statement.add](found[whole].astype(object), found[name].reshape(shape)), object)
+            check(max(map(abs, both.reshape(-1)), default=0), problem.type_of[whole].dtype)
+            found[whole] = both.astype(found[whole].dtype)
     return found, errors
 
 

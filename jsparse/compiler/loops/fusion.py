@@ -68,6 +68,8 @@ def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) 
             groups.insert(0, part)
             members = [statement]
             continue
+        if any(map(problem.adds, (statement, *members))):
+            raise FusionError("one of them adds to what the other has written")
         # Targets are cleared in front of the shared loops: inside, each iteration would clear what earlier ones added.
         clears, body = _split(part)
         others, rest = _split(groups[0])

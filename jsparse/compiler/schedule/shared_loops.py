@@ -45,6 +45,8 @@ def shared_loops(problem: Problem) -> Names:
     """
     if len(problem.statements) < 2 or problem.derived or problem.is_assembly:
         return ()
+    if any(map(problem.adds, problem.statements)):
+        return ()
     ordered = _ordered(problem, _common(problem))
     return tuple(takewhile(lambda var: all(_adds_inside(s, var, ordered) for s in problem.statements), ordered))
 
