@@ -64,7 +64,8 @@ class Sum:
 def sum_of_einsums(einsums: Sequence[Einsum], shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     """Add up einsums, and round the sum once, to `dtype`. Operands, and the results, may be given in other shapes."""
     if len(einsums) == 1:
-        return _einsum(*einsums[0]).astype(dtype).reshape(shape)
+        ((spec, own),) = einsums
+        return _einsum(replace(spec, dtype=np.dtype(dtype).name), own).reshape(shape)
     operands = list({id(x): x for _, own in einsums for x in own}.values())
     at = {id(x): n for n, x in enumerate(operands)}
     numbers = tuple(tuple(at[id(x)] for x in own) for _, own in einsums)
@@ -171,10 +172,11 @@ def _batch(operands: Operands, axes: Sequence[int | None], *, work: Sum) -> tupl
     at = min(places) if is_alike else 0
     grown = [(_with_result_at(at, spec, name), own) for spec, name, own in members]
     shape = (*work.shape[:at], size, *work.shape[at:])
-    found = sum_of_einsums(grown, shape, work.dtype)
-    if same:
-        found += jnp.expand_dims(sum_of_einsums(same, work.shape, work.dtype), at)
-    return found, at
+    if not same:
+        return sum_of_einsums(grown, shape, work.dtype), at
+    wide = unrounded(work.dtype)
+    both = sum_of_einsums(grown, shape, wide) + jnp.expand_dims(sum_of_einsums(same, work.shape, wide), at)
+    return both.astype(work.dtype), at
 
 
 def _in_own_shapes(

@@ -12,6 +12,7 @@ from exact_tensors import dynamic, whole
 import jsparse
 from jsparse import Schedule
 from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.target import TARGET
 
 ROWS, COLUMNS, WIDTH = 23, 17, 9
 TEXT = "R[i,k] = A[i,j] * X[j,k] - 2 * B[i,m] * Y[m,k]"
@@ -224,6 +225,31 @@ def test_sums_in_other_transformations():
     np.testing.assert_array_equal(hessian[:, 0, :, 0], 2 * A.T @ A)
     rows = jax.jacrev(lambda x: product(x, y)[:, 0])(x)[:, :, 0]
     np.testing.assert_array_equal(rows, A)
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_sums_lower_for_other_platforms(platform):
+    a, b = jsparse.asarray(A), jsparse.asarray(B, format="bsr(4, 4)")
+    gradient = jax.jit(jax.grad(lambda x, y: (difference(a, b, x, y) ** 2).sum(), (0, 1)))
+    assert gradient.trace(X, Y).lower(lowering_platforms=(platform,)).as_text()
+
+
+def test_an_exported_sum():
+    a, b = jsparse.asarray(A), jsparse.asarray(B, format="csc")
+    checks = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
+    exported = jax.export.export(jax.jit(lambda x, y: difference(a, b, x, y)), disabled_checks=checks)(X, Y)
+    found = jax.export.deserialize(exported.serialize()).call(X, Y)
+    np.testing.assert_array_equal(found, dense_difference(A, B, X, Y))
+
+
+def test_a_batch_of_narrow_sums_with_a_term_that_is_the_same_for_all():
+    rng = np.random.default_rng(1)
+    a, b = (jsparse.asarray(jnp.asarray(drawn(40, 40) * rng.random((40, 40)), "bfloat16")) for _ in range(2))
+    x, y = (jnp.asarray(rng.random(shape), "bfloat16") for shape in ((3, 40, 5), (40, 5)))
+    found = jax.vmap(lambda x: jsparse.evaluate("R[i,k] = A[i,j]*X[j,k] + B[i,j]*Y[j,k]", A=a, B=b, X=x, Y=y))(x)
+    wide = [np.asarray(v.todense() if isinstance(v, jsparse.SparseTensor) else v, np.float64) for v in (a, b, x, y)]
+    exact = wide[0] @ wide[2] + wide[1] @ wide[3]
+    assert np.mean(np.asarray(found, np.float32) == jnp.asarray(exact, "bfloat16").astype("float32")) > 0.99
 
 
 def test_one_product_stays_an_einsum():
