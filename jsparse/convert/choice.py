@@ -1,59 +1,39 @@
-"""The choice of a format for a matrix, from measured facts and the scheduler's prices.
+"""The choice of a format for a matrix, from measured facts and the prices of products that follow from them.
 
 Facts are cheap: how many rows are empty, and how well blocks of several sizes are filled, in strips of rows that are
-spread over the matrix. A format that the facts allow is priced as the scheduler prices loops: the cost of the cheapest
-plan for A X. Formats of fixed length are never chosen, since they gain nothing on a CPU.
+spread over the matrix. A format that the facts allow is priced (`convert.facts`), and nothing is converted for it.
+Formats of fixed length are never chosen, since they gain nothing on a CPU.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import jax
 import numpy as np
 
-from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
-from jsparse.compiler.schedule import plan
-from jsparse.convert.decompose import Parts, as_composed, block_fill, decompose, to_parts
-from jsparse.convert.slots import plain_pattern, to_slots
-from jsparse.errors import DTypeError, ShapeError, represented
-from jsparse.formats import Pattern, default_format
+from jsparse.compiler.semiring import Semiring
+from jsparse.convert.decompose import Parts, block_fill, decompose, to_parts
+from jsparse.convert.facts import ADD, FILLED, Fill, measure_fills, product_price
+from jsparse.convert.slots import Conversion, from_slots, plain_pattern, to_slots
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, represented
+from jsparse.formats import Format, Pattern, default_format
+from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.relayout import relayout_to
-from jsparse.formats.set_operators import check_static
-from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec, problem_of
-from jsparse.tensor.composed import ComposedTensor, Composition, Part
+from jsparse.tensor.composed import Composition
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-AUTO = "auto"
-SIDES = (32, 16, 8, 4, 3)  # of square blocks, the larger first: they have fewer coordinates
-STRIP, STRIPS = 96, 24  # rows of a strip, a multiple of all sides, and the number of strips
-FILLED = 0.8  # the least share of entries in a block that is filled well
+LEAST_FILL = 0.5  # the least share of entries in blocks
 MOST_IN_PARTS, LEAST_IN_PARTS = 0.95, 0.4  # the shares of entries in such blocks between which a decomposition pays
-GAIN = 0.7  # the most that blocks may cost, relative to csr: prices of unlike loops are right to about a third
-GAIN_IN_PARTS = 0.5  # the same for a decomposition, whose parts are computed one after the other and added
-LEAST_SIDE = 8  # of blocks beside other entries
-EMPTY = 0.5  # the least share of empty rows for dcsr
+GAIN, GAIN_IN_PARTS = 0.87, 0.8  # the most that blocks and a decomposition may cost, relative to csr
+LEAST_SIDE, LEAST_COLUMNS = 8, 32  # of blocks beside other entries, and of X: a vector gains nothing by parts
+CHEAPER = 0.95  # the most that a format may cost, relative to one that was considered before
+EMPTY = 0.5  # the least share of empty rows, or rows of blocks, for dcsr and dbsr
+LEAST_DENSITY = 0.25  # the least share of entries for dense levels, which take at most twice the memory of csr
 DEFAULT_USES = (64,)
-
-
-@dataclass(frozen=True, slots=True)
-class Fill:
-    """How well square blocks are filled.
-
-    Attributes:
-        side: the rows and columns of a block.
-        share: the share of the blocks' elements that are entries.
-        inside: the share of the entries that lie in blocks which are filled well.
-    """
-
-    side: int
-    share: float
-    inside: float
-
-    def __str__(self) -> str:
-        return f"  blocks of {self.side} x {self.side}: {self.share:.0%} filled, {self.inside:.0%} in filled ones"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +43,7 @@ class Considered:
     Attributes:
         name: the name of the format.
         prices: the estimated cost of A X for each use, in multiply-adds.
-        nbytes: the bytes of values and index arrays.
+        nbytes: the estimated bytes of values and index arrays.
         parts: what `decompose` takes, for a format of several parts.
     """
 
@@ -99,15 +79,30 @@ class FormatChoice:
         """Convert the tensor to the chosen format."""
         return decompose(tensor, self.chosen.parts) if self.chosen.parts else tensor.asformat(self.chosen.name)
 
+    def conversions(self, place: Pattern | Composition) -> tuple[Conversion, ...]:
+        """How values move from a place to the chosen format, one step after the other."""
+        if self.chosen.name == place.format.name:
+            return ()
+        to_plain = () if isinstance(place, Pattern) else (from_slots(place),)
+        plain = plain_pattern(place) if isinstance(place, Composition) else place
+        if self.chosen.parts:
+            return (*to_plain, to_parts(plain, self.chosen.parts))
+        format = Format.of(self.chosen.name, plain.ndim)
+        if isinstance(format, ComposedFormat):
+            return (*to_plain, to_slots(plain, format))
+        relayout = relayout_to(plain, format)
+        return (*to_plain, Conversion(relayout.target, (((relayout, False),),)))
+
     def __str__(self) -> str:
         shape = " x ".join(f"{size:,}" for size in self.shape)
         lines = [f"{self.chosen.name} for {shape} with {self.nse:,} entries"]
         lines.append(f"  empty rows: {self.empty_rows:.0%}")
         lines += map(str, self.fills)
-        lines.append("  format                bytes" + "".join(f"{f'{n} columns':>16}" for n in self.uses))
+        width = max(len(one.name) for one in self.considered)
+        lines.append(f"  {'format':<{width}}   bytes" + "".join(f"{f'{n} columns':>16}" for n in self.uses))
         for one in self.considered:
             prices = "".join(f"{price:>16.4g}" for price in one.prices)
-            lines.append(f"  {one.name:<19}{one.nbytes:>8.3g}{prices}")
+            lines.append(f"  {one.name:<{width}}{one.nbytes:>8.3g}{prices}")
         return "\n".join(lines)
 
 
@@ -119,8 +114,9 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
         >>> jsparse.choose_format(A, uses=[64]).chosen.name
         'bsr(8, 8)'
 
-    Considered are csr, dcsr, blocks of 3, 4, 8, 16 and 32 rows and columns that are filled well, and such blocks beside
-    csr. Tensors of other ranks than 2 get the default format. `print` shows the facts and the estimated prices.
+    Considered are csr, dcsr, blocks of 3, 4, 8, 16 and 32 rows and columns (dbsr, if few rows have any), such blocks
+    beside csr, and dense levels for a matrix that is nearly half full. Tensors of other ranks than 2 get the default
+    format. `print` shows the facts and the estimated prices. The decision takes less time than a conversion.
 
     Args:
         A: a tensor with a static pattern. Its values are not read.
@@ -131,11 +127,41 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
     columns = _check_uses(uses)
     if not isinstance(A, SparseTensor):
         raise DTypeError(f"Expected a SparseTensor for choose_format, but got a {type(A).__name__}.")
-    pattern = plain_pattern(A.pattern) if isinstance(A, ComposedTensor) else A.pattern
-    check_static("choose_format", pattern, Pattern)
-    assert isinstance(pattern, Pattern)
-    pattern = relayout_to(pattern, default_format(A.ndim)).target
-    return _choose(pattern, columns, np.dtype(A.dtype).itemsize)
+    advice = "Convert it before jit, or name a format, such as A.asformat('csr')."
+    return _choose(_in_default_format(A.pattern, A, advice), columns, np.dtype(A.dtype).itemsize)
+
+
+def choose_for_result(place: object, dtype: np.dtype, semiring: Semiring, shown: str) -> FormatChoice | None:
+    """Choose a format for a result with these entries; None to leave it as it is, since it is no matrix.
+
+    Formats with fill are only considered if the semiring's zero is the 0 that fills blocks. Raises NotYetSupportedError
+    for a dynamic pattern, whose result `shown` computes.
+    """
+    advice = "Name a format, such as out_format='csr', or pass operands on static patterns."
+    pattern = _in_default_format(place, f"the result of {shown}", advice)
+    if pattern.ndim != 2:
+        return None
+    return _choose(pattern, DEFAULT_USES, dtype.itemsize, semiring.zero("float32") == 0)
+
+
+def in_chosen_format(tensor: SparseTensor | jax.Array, semiring: Semiring, shown: str) -> SparseTensor | jax.Array:
+    """Convert the result of `shown` to the format that is chosen for it. A dense result stays as it is."""
+    if not isinstance(tensor, SparseTensor):
+        return tensor
+    choice = choose_for_result(tensor.pattern, np.dtype(tensor.dtype), semiring, shown)
+    return tensor if choice is None else choice.convert(tensor)
+
+
+def _in_default_format(place: object, what: object, advice: str) -> Pattern:
+    """The entries in the default format. Raises NotYetSupportedError for a dynamic pattern, with advice."""
+    if isinstance(place, Composition) and not place.is_dynamic:
+        place = plain_pattern(place)
+    if not isinstance(place, Pattern):
+        raise NotYetSupportedError(
+            f"Expected a static pattern, since 'auto' chooses a format by the entries, but only the program knows the "
+            f"entries of {what}. {advice}"
+        )
+    return relayout_to(place, default_format(place.ndim)).target
 
 
 def _check_uses(uses: Sequence[int]) -> tuple[int, ...]:
@@ -149,35 +175,24 @@ def _check_uses(uses: Sequence[int]) -> tuple[int, ...]:
 
 
 @remembered(maxsize=64)
-def _choose(pattern: Pattern, uses: tuple[int, ...], item: int) -> FormatChoice:
-    """Choose a format for a pattern in its default format, with values of `item` bytes."""
+def _choose(pattern: Pattern, uses: tuple[int, ...], item: int, stores_zeros: bool = True) -> FormatChoice:
+    """Choose a format for a pattern in its default format, with values of `item` bytes.
+
+    Blocks and dense levels are considered only if `stores_zeros`.
+    """
     if pattern.ndim != 2 or not pattern.nse:
         plain = Considered(pattern.format.name, (0.0,) * len(uses), pattern.nbytes() + item * pattern.nse)
         return FormatChoice(pattern.shape, pattern.nse, uses, 0.0, (), (plain,), plain)
-
-    def consider(format: str, parts: Parts = ()) -> Considered:
-        conversion = to_parts(pattern, parts) if parts else to_slots(pattern, as_composed(format, 2))
-        composition = conversion.place
-        assert isinstance(composition, Composition)
-        prices = (sum(_price(part, columns) for part in composition.parts) for columns in uses)
-        return Considered(format, tuple(prices), composition.nbytes() + item * composition.nse, tuple(parts))
-
-    csr, empty, fills = consider("csr"), float(np.mean(np.diff(pattern.arrays[0]) == 0)), _measure_fills(pattern)
-    filled = [fill.side for fill in fills if fill.share >= FILLED][:2]
-    considered = [csr, *map(consider, ["dcsr"] * (empty >= EMPTY)), *(consider(_bsr(side)) for side in filled)]
-    cheapest = min(considered, key=lambda other: _ratio(other, csr))
-    chosen = cheapest if _ratio(cheapest, csr) <= GAIN else csr
-    apart = [x.side for x in fills if x.side >= LEAST_SIDE and LEAST_IN_PARTS <= x.inside <= MOST_IN_PARTS]
-    if apart and not filled:
-        side = apart[0]
-        in_parts = consider(f"{_bsr(side)} + csr", ((block_fill(side, side, FILLED), _bsr(side)), (None, "csr")))
-        considered.append(in_parts)
-        chosen = in_parts if _ratio(in_parts, csr) <= GAIN_IN_PARTS else chosen
-    return FormatChoice(pattern.shape, pattern.nse, uses, empty, fills, tuple(considered), chosen)
-
-
-def _bsr(side: int) -> str:
-    return f"bsr({side}, {side})"
+    lengths = np.diff(pattern.arrays[0])
+    fills = measure_fills(pattern) if stores_zeros else ()
+    candidates = _Candidates(pattern, lengths != 0, uses, item)
+    csr, *others = considered = list(candidates.considered(fills, stores_zeros))
+    chosen, best = csr, 1.0
+    for one in others:
+        ratio = _ratio(one, csr)
+        if ratio <= min(GAIN_IN_PARTS if one.parts else GAIN, CHEAPER * best):
+            chosen, best = one, ratio
+    return FormatChoice(pattern.shape, pattern.nse, uses, candidates.empty, fills, tuple(considered), chosen)
 
 
 def _ratio(considered: Considered, csr: Considered) -> float:
@@ -185,47 +200,50 @@ def _ratio(considered: Considered, csr: Considered) -> float:
     return max(price / of_csr for price, of_csr in zip(considered.prices, csr.prices, strict=True))
 
 
-def _measure_fills(pattern: Pattern) -> tuple[Fill, ...]:
-    """Measure how well square blocks are filled, in strips of rows that are spread over the matrix."""
-    rows, columns = pattern.shape
-    if columns > 4 * pattern.nse + 64:  # a mark for each column of blocks would be a dense array
-        return ()
-    pointers, coordinates = pattern.arrays
-    pointers, coordinates = _select_strips(pointers, coordinates, rows)
-    fills = []
-    for side in (side for side in SIDES if rows % side == columns % side == 0):
-        slots, size = _native.block(pointers, coordinates, columns, side, side)[2], side * side
-        counts = np.bincount(slots // size)
-        inside = counts[counts >= FILLED * size].sum()
-        fills.append(Fill(side, len(slots) / max(len(counts) * size, 1), float(inside / max(len(slots), 1))))
-    return tuple(fills)
+class _Candidates:
+    """Prices formats for the entries of a pattern in csr."""
 
+    def __init__(self, pattern: Pattern, is_filled: np.ndarray, uses: tuple[int, ...], item: int) -> None:
+        self.rows, self.columns = pattern.shape
+        self.nse, self.index, self.item = pattern.nse, pattern.index_dtype.itemsize, item
+        self.is_filled, self.uses = is_filled, uses
+        self.empty = float(1 - np.count_nonzero(is_filled) / len(is_filled))
 
-def _select_strips(pointers: np.ndarray, coordinates: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pointers and coordinates of some strips of rows, one below the other."""
-    count = rows // STRIP
-    if count <= STRIPS:
-        return pointers, coordinates
-    first_rows = np.unique(np.linspace(0, count - 1, STRIPS).astype(np.int64)) * STRIP
-    lengths = np.concatenate([np.diff(pointers[first : first + STRIP + 1]) for first in first_rows])
-    selected = [coordinates[pointers[first] : pointers[first + STRIP]] for first in first_rows]
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(pointers.dtype), np.concatenate(selected)
+    def considered(self, fills: Sequence[Fill], stores_zeros: bool) -> Iterator[Considered]:
+        """The formats that the facts allow, csr first."""
+        yield self._in_blocks("csr", self.nse, 1)
+        if self.empty >= EMPTY:
+            yield self._in_blocks("dcsr", self.nse, 1, skips=True)
+        for fill in (fill for fill in fills if fill.share >= LEAST_FILL):
+            elements = self.nse / fill.share
+            yield self._in_blocks(f"bsr({fill.side}, {fill.side})", elements, fill.side)
+            if self._visited(fill.side, True) <= (1 - EMPTY) * self.rows / fill.side:
+                yield self._in_blocks(f"dbsr({fill.side}, {fill.side})", elements, fill.side, skips=True)
+        apart = [x for x in fills if x.side >= LEAST_SIDE and LEAST_IN_PARTS <= x.inside <= MOST_IN_PARTS]
+        if apart and min(self.uses) >= LEAST_COLUMNS:
+            yield self._in_parts(apart[-1])
+        if stores_zeros and self.nse >= LEAST_DENSITY * self.rows * self.columns:
+            every = self.rows * self.columns
+            prices = (product_price(every, 0, self.rows, self.rows, n) for n in self.uses)
+            yield Considered(Format.dense(2).name, tuple(prices), self.item * every)
 
+    def _in_blocks(self, name: str, elements: float, side: int, skips: bool = False) -> Considered:
+        visited, blocks = self._visited(side, skips), elements / side**2
+        prices = (product_price(elements, side, visited, self.rows, n) for n in self.uses)
+        numbers = blocks + visited * (2 if skips else 1) + 1
+        return Considered(name, tuple(prices), int(self.index * numbers + self.item * elements))
 
-def _price(part: Part, columns: int) -> float:
-    """The cost of the cheapest plan for A X in float32, where A is a part in csr, dcsr or blocks."""
-    outer, block, behind = part.core, part.inner, ("k",) if columns > 1 else ()
-    assert isinstance(outer, Pattern)
-    inner = ("a", "e")[: len(block)]
-    sizes = (
-        *zip(("i", "j"), outer.shape, strict=True),
-        *zip(inner, block, strict=True),
-        *((v, columns) for v in behind),
-    )
-    spec = Spec(
-        factors=(ArrayAccess((), 0, inner), ArrayAccess(("j", *inner[1:], *behind))),
-        result=ArrayAccess(("i", *inner[:1], *behind)),
-        walks=(PatternAccess(("i", "j"), outer),),
-        sizes=sizes,
-    )
-    return plan(problem_of(spec, ("float32",) * 3), spec.stored).cost.total
+    def _in_parts(self, fill: Fill) -> Considered:
+        """The entries in well filled blocks as blocks, the others in csr."""
+        name, inside = f"bsr({fill.side}, {fill.side})", self.nse * fill.inside
+        blocks, single = self._in_blocks(name, inside, fill.side), self._in_blocks("csr", self.nse - inside, 1)
+        every = zip(self.uses, blocks.prices, single.prices, strict=True)
+        prices = (price + other + ADD * self.rows * n for n, price, other in every)
+        parts = ((block_fill(fill.side, fill.side, FILLED), name), (None, "csr"))
+        return Considered(f"{name} + csr", tuple(prices), blocks.nbytes + single.nbytes, parts)
+
+    def _visited(self, side: int, skips: bool) -> int:
+        """The rows of blocks that loops visit."""
+        if not skips:
+            return self.rows // side
+        return int(np.count_nonzero(self.is_filled.reshape(-1, side).any(axis=1)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from jsparse.base.limits import check_bytes, checked_nse
-from jsparse.convert.choice import AUTO, choose_format
+from jsparse.convert.choice import choose_format
 from jsparse.convert.composed import to_composed, to_plain
 from jsparse.convert.dynamic_creation import converted, with_derived
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.dynamic import sufficient_nse
+from jsparse.formats.format import is_auto
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.host import padded
 from jsparse.primitives.permute_values import permute_values
@@ -35,7 +36,7 @@ def asformat(self: SparseTensor, format: Format | ComposedFormat | str, *, nse: 
     Shape and dtype stay the same. Raises FormatError or SubscriptError for an invalid format, PatternError if the
     entries exceed `nse`.
     """
-    if isinstance(format, str) and format == AUTO:
+    if is_auto(format):
         return choose_format(self).convert(self)
     target = Format.of(format, self.ndim)
     if isinstance(self, ComposedTensor):

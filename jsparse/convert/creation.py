@@ -17,7 +17,7 @@ from jsparse.base import _native
 from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert import dynamic_creation
-from jsparse.convert.choice import AUTO, DEFAULT_USES, choose_format
+from jsparse.convert.choice import DEFAULT_USES, choose_format
 from jsparse.convert.composed import to_plain
 from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
 from jsparse.convert.scipy_sparse import blocks_from_scipy, from_scipy
@@ -27,6 +27,7 @@ from jsparse.convert.sums import NUMBERS
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat, is_composed
+from jsparse.formats.format import is_auto
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
@@ -77,7 +78,7 @@ def asarray(
     SubscriptError (format), DTypeError (no numbers, a masked array; int64 indices are needed, but x64 is off),
     IntegerRangeError (integers of Python beyond `dtype`, or of 64 bits that int32 does not hold while x64 is off).
     """
-    if isinstance(format, str) and format == AUTO:
+    if is_auto(format):
         tensor = asarray(x, dtype=dtype, nse=nse)
         chosen = choose_format(tensor, uses).convert(tensor)
         return chosen.dynamic() if dynamic else chosen

@@ -18,6 +18,7 @@ from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels,
 PlainName: TypeAlias = Literal["csr", "csc", "coo", "dcsr", "dcsc", "csf", "dense"]
 """The names of plain formats."""
 
+AUTO = "auto"  # stands for the format that is chosen by the entries of a tensor
 _KNOWN = f"{', '.join((*NAMES, *FORMS))}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
 
 
@@ -295,12 +296,17 @@ def default_format(ndim: int) -> Format:
     return Format(default_levels(ndim))
 
 
+def is_auto(spec: object) -> bool:
+    """Whether an argument asks for the format that is chosen by the entries of a tensor."""
+    return isinstance(spec, str) and spec == AUTO
+
+
 @functools.lru_cache(maxsize=256)
 def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFormat:
-    if name == "auto":
+    if name == AUTO:
         raise FormatError(
-            "Expected a format, but got auto, which is chosen by the entries of a tensor. Write A.asformat('auto'), or "
-            "jsparse.asarray(x, format='auto')."
+            "Expected a format, but got auto, which is chosen by the entries of a tensor. Write A.asformat('auto'), "
+            "jsparse.asarray(x, format='auto'), or out_format='auto' in einsum and evaluate."
         )
     composed = named(name, arguments, ndim)
     if composed is not None:

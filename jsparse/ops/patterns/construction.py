@@ -8,11 +8,11 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from jsparse.base.limits import check_memory
-from jsparse.convert.choice import AUTO
 from jsparse.convert.slots import to_slots
 from jsparse.errors import FormatError, ShapeError, shortened
 from jsparse.formats import Format, Level, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat
+from jsparse.formats.format import is_auto
 from jsparse.formats.levels import DENSE, RANGE
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
@@ -73,7 +73,7 @@ def made(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLi
 
 def layout_of(what: str, format: FormatLike | None, ndim: int) -> Format | ComposedFormat:
     """The format that an argument denotes, by default csr or csf. Raises FormatError if it denotes none."""
-    if isinstance(format, str) and format == AUTO:
+    if is_auto(format):
         raise FormatError(
             f"Expected a format in jsparse.pattern.{what}, but got 'auto', which chooses by the products of a tensor. "
             "Leave it out, and convert a tensor A on this pattern: jsparse.asarray(A, format='auto')."
