@@ -22,6 +22,7 @@ from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.dynamic import padded_arrays
+from jsparse.formats.format import is_auto
 from jsparse.primitives.host import on_device, padded
 from jsparse.tensor.composed import ComposedTensor, Composition, Part, within
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -62,8 +63,10 @@ def composition_of(x: object) -> Composition | None:
     return x.pattern if isinstance(x, ComposedTensor) else x if isinstance(x, Composition) else None
 
 
-def plain_out_format(out_format: object, ndim: int) -> Pattern | Format:
-    """What an operation that makes no composed tensors takes in place of a composed `out_format`."""
+def plain_out_format(out_format: object, ndim: int) -> Pattern | Format | None:
+    """What an operation that makes no composed tensors takes in place of "auto" or a composed `out_format`."""
+    if is_auto(out_format):
+        return None
     composition = composition_of(out_format)
     return default_format(ndim) if composition is None else plain_pattern(composition)
 

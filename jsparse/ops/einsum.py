@@ -62,13 +62,14 @@ def einsum(
             stored contributes nothing, even if it meets NaN or Inf. A Pattern, static or dynamic, is a sparse operand
             without values: its entries count as 1 (the semiring's one), and it takes no part in promotion. A product of
             patterns alone has the dtype `jnp.int_`, or bool with "or_and".
-        out_format: "dense" for an array; a format for a SparseTensor in that format; a Pattern, or a SparseTensor, to
-            compute on that pattern only. The pattern may lack dimensions of the result if the sizes show which ones;
-            dense levels then store these (docs/concepts/results.md). By default the result is sparse if (a) some sparse
-            operand has no summed index, or (b) the result has two indices or more, and sparse operands carry all of
-            them. In case (a) with one pattern it has that operand's levels, followed by dense levels for the other
-            indices. In case (b), or with several patterns, it has exactly the entries that the operands' entries reach,
-            in an inferred format.
+        out_format: "dense" for an array; a format for a SparseTensor in that format; "auto" for the format that
+            `jsparse.choose_format` chooses, if the result is a matrix that is sparse by default, on a static pattern; a
+            Pattern, or a SparseTensor, to compute on that pattern only. The pattern may lack dimensions of the result
+            if the sizes show which ones; dense levels then store these (docs/concepts/results.md). By default the
+            result is sparse if (a) some sparse operand has no summed index, or (b) the result has two indices or more,
+            and sparse operands carry all of them. In case (a) with one pattern it has that operand's levels, followed
+            by dense levels for the other indices. In case (b), or with several patterns, it has exactly the entries
+            that the operands' entries reach, in an inferred format.
         nse: the capacity, in slots, of a sparse result whose pattern is only known at run time. It is required if the
             operands do not bound the number of entries, as in `ij,jk->ik`. For a static result it is an upper bound
             that is checked.

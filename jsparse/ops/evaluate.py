@@ -17,6 +17,7 @@ from jsparse.base.arrays import Array
 from jsparse.base.limits import checked_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
+from jsparse.convert.choice import in_chosen_format
 from jsparse.convert.composed import composition_of, in_composed_format, plain_out_format
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import (
@@ -29,6 +30,7 @@ from jsparse.errors import (
     shortened,
 )
 from jsparse.formats.composed import is_composed
+from jsparse.formats.format import is_auto
 from jsparse.formats.validate import LARGEST_SIZE
 from jsparse.notation.ellipsis import letters_of
 from jsparse.notation.evaluate import parse_statement
@@ -84,8 +86,9 @@ def evaluate(
             and numbers. A tensor with the target's name is the target's previous content.
         shape: the result's shape. It is required if an index of the result is read from a tensor, or if no term
             carries it.
-        out_format: "dense"; a format, for a sparse result in that format; a Pattern or a SparseTensor, to compute on
-            that pattern only. By default the result is sparse if every term is, by the rules of `einsum`.
+        out_format: "dense"; a format, for a sparse result in that format; "auto", as in `einsum`; a Pattern or a
+            SparseTensor, to compute on that pattern only. By default the result is sparse if every term is, by the
+            rules of `einsum`.
         nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the operands' bound.
         semiring: a semiring as in `einsum`, for products of tensors without functions and numbers. `+` is its ⊕, so
             that `A[i,j] + B[i,j]` by "min_plus" is the smaller entry where both store one, and the stored one
@@ -109,11 +112,12 @@ def evaluate(
     schedules = as_schedules(schedule, shown)
     nse = checked_nse(nse, shown)
     statement, ring, tensors = _checked(text, tensors, semiring, shape, out_format)
-    if not _takes_composed(statement, ring, tensors) and (is_composed(out_format) or composition_of(out_format)):
+    is_converted = is_auto(out_format) or is_composed(out_format) or composition_of(out_format)
+    if is_converted and not _takes_composed(statement, ring, tensors):
         options = {"semiring": semiring, "shape": shape, "nse": nse, "preferred_element_type": preferred_element_type}
         plain = plain_out_format(out_format, len(statement.target.indices))
         found: Any = evaluate(text, out_format=plain, **options, **tensors)  # type: ignore[arg-type]
-        return in_composed_format(found, out_format)
+        return in_chosen_format(found, ring, shown) if is_auto(out_format) else in_composed_format(found, out_format)
     preferred = preferred_dtype(f"'{text}'", preferred_element_type)
     if not ring.is_linear and len(statement.terms) > 1:
         _check_one_kernel(text, schedules)

@@ -16,6 +16,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule import Schedule
+from jsparse.convert.choice import FormatChoice
 from jsparse.convert.slots import Conversion
 from jsparse.errors import ScheduleError, represented
 from jsparse.formats import DynamicType, Format, Pattern
@@ -303,10 +304,14 @@ Instruction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class ProgramPlan:
-    """All instructions of a program. Messages quote `text`, the expression that the program computes."""
+    """All instructions of a program. Messages quote `text`, the expression that the program computes.
+
+    `choice` is that of the result's format, for out_format="auto".
+    """
 
     text: str
     instructions: tuple[Instruction, ...]
+    choice: FormatChoice | None = None
 
     @property
     def result(self) -> SumOfProducts:

@@ -23,8 +23,10 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.semiring import Semiring
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
+from jsparse.formats.format import is_auto
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
+from jsparse.planning.chosen import in_chosen_format
 from jsparse.planning.composed.digits import NoFormError
 from jsparse.planning.composed.programs import PlainPrograms, Program, programs_on_converted, programs_on_digits
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
@@ -75,6 +77,9 @@ def plan(
     Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the statement, each
     other or the request, or if a result exceeds its capacity.
     """
+    if is_auto(request.output):
+        by_rule = plan(text, statement, operands, replace(request, output=None), semiring)
+        return in_chosen_format(by_rule, len(operands), semiring)
     try:
         made = _planned(text, programs_on_digits(text, statement, operands, request, semiring), semiring)
     except NoFormError as error:

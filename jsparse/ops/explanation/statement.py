@@ -14,6 +14,7 @@ from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest
 from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.convert.choice import FormatChoice
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
@@ -115,15 +116,21 @@ class Explanation:
         return indirect_statement(self.planned, self.given)
 
     @property
+    def choice(self) -> FormatChoice | None:
+        """Why a result has the format that out_format="auto" chose; None if it chose none."""
+        return None if self.planned is None else self.planned.plan.choice
+
+    @property
     def summary(self) -> str:
         """The plans and loop nests of all kernels as text."""
         return self._shown([kernel.summary for kernel in self.kernels])
 
     def _shown(self, kernels: Sequence[str]) -> str:
+        choice = [] if self.choice is None else [f"out_format='auto' chooses {self.choice}"]
         if len(kernels) == 1:
-            return f"{self._title} is {kernels[0]}"
+            return "\n\n".join([f"{self._title} is {kernels[0]}", *choice])
         numbered = (f"step {n}: {kernel}" for n, kernel in enumerate(kernels, start=1))
-        return "\n\n".join([self._title, *numbered])
+        return "\n\n".join([self._title, *numbered, *choice])
 
     @property
     def _title(self) -> str:

@@ -16,6 +16,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.compiler.backends import DEFAULT
 from jsparse.formats import Pattern
+from jsparse.formats.format import is_auto
 from jsparse.planning.host.operands import Unfit
 from jsparse.planning.host.program import HostProgram, values_of
 from jsparse.planning.plan import ProgramPlan
@@ -131,7 +132,8 @@ def run_by_kind(
     on = [x.stored for x in signatures]
     on.append(request.output if isinstance(request.output, PatternRef) else None)
     stored = [x.pattern if x is not None and isinstance(x.pattern, Pattern) else None for x in on]
-    if not any(stored) or request.nse is not None or request.schedules or any(x.composed for x in signatures):
+    is_special = request.nse is not None or request.schedules or is_auto(request.output)
+    if not any(stored) or is_special or any(x.composed for x in signatures):
         return None
     if any(x is not None and (p is None or p.nse > MOST_ENTRIES) for x, p in zip(on, stored, strict=True)):
         return None
