@@ -1,13 +1,19 @@
-"""Compares the inferred format of sparse results with all others: `python benchmarks/formats.py`.
+"""Compares formats that jsparse chooses with others: `python benchmarks/formats.py [chosen] [densities] [results]`.
 
-For products and sums of matrices of several sizes, shapes and densities, it prints the bytes of the result, the time
-to compute it, and the time of a product with it, each as a ratio to the best of all formats.
+    chosen      the format of `format="auto"` for families of matrices, and the time of products in each format
+    densities   products of matrices of many densities with 64 columns, sparse and dense
+    results     for products and sums of matrices of several sizes, shapes and densities the bytes of the result, the
+                time to compute it, and the time of a product with it, each as a ratio to the best of all formats
+
+Without arguments it prints all tables.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -31,9 +37,19 @@ OPERANDS = (
 )
 
 
-def main() -> None:
-    """Print the table."""
+def main(names: Sequence[str]) -> None:
+    """Print the tables of these names."""
     limit_threads()
+    import choices
+
+    tables = {"chosen": choices.print_chosen, "densities": choices.print_densities, "results": print_results}
+    for name in names or tables:
+        print(f"{name}, load {os.getloadavg()[0]:.2f}")
+        tables[name]()
+
+
+def print_results() -> None:
+    """Print the table of results."""
     import jsparse
 
     head = f"{'operands':<20}{'result':<8}{'nse':>10}  {'inferred':<10}{'bytes':>7}{'compute':>9}{'next':>7}"
@@ -141,4 +157,4 @@ def medians(steps: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
