@@ -152,7 +152,9 @@ def forced(problem: Any, plan: Any) -> Iterator[None]:
 
     chosen = execute.wide_accumulation_plan
     execute.make_plan.clear()
-    execute.wide_accumulation_plan = lambda asked, *rest: plan if asked == problem else chosen(asked, *rest)
+    execute.wide_accumulation_plan = lambda asked, *rest, **named: (
+        plan if asked == problem else chosen(asked, *rest, **named)
+    )
     try:
         yield
     finally:

@@ -26,6 +26,7 @@ CHOICES = {
     "backend": (KERNELS, "interpret", PORTABLE),
     "blocks": (PORTABLE, "pallas"),
     "overflow": ("raise", "cut"),
+    "autotune": ("off", "use"),
 }
 
 
@@ -37,6 +38,7 @@ class Settings:
     backend: str = KERNELS
     blocks: str = PORTABLE
     overflow: str = "raise"
+    autotune: str = "off"
 
 
 def variable(name: str) -> str:

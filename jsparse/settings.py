@@ -83,9 +83,9 @@ class Config:
         ...     y = A @ x
 
     Settings take effect at the next call, also for functions that are jitted already: JAX keeps a program for each
-    value of `bounds`, `backend`, `blocks` and `overflow`. All other settings belong to the entire process: they change
-    no program, and can be assigned but not set for a `with` block. All settings are read at import from environment
-    variables such as JSPARSE_BOUNDS=check.
+    value of `bounds`, `backend`, `blocks`, `overflow` and `autotune`. All other settings belong to the entire process:
+    they change no program, and can be assigned but not set for a `with` block. All settings are read at import from
+    environment variables such as JSPARSE_BOUNDS=check.
 
     Attributes:
         bounds: how programs treat the index arrays of dynamic tensors. "clamp" (the default): kernels stay within
@@ -105,6 +105,9 @@ class Config:
             CPU, with an error that names the tensor and the number of its entries. On other platforms, programs cannot
             fail, so they do what "cut" does. "cut": the entries that exceed the capacity are missing, and only
             `SparseTensor.overflowed` says so. Calls outside jit raise under both values.
+        autotune: whether kernels have the schedules that `jsparse.autotune` found. "off" (the default): the scheduler
+            chooses by estimated cost. "use": a kernel has the schedule that is kept in `cache_dir` for its problem,
+            this CPU and patterns like its own, if there is one (docs/how_to/autotune.md).
         cache_dir: the folder in which compiled kernels are kept for later processes (docs/concepts/cache.md): an
             absolute path, by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel
             creates the folder. No other user may have write access, since the folder holds machine code. None or ""

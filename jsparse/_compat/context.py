@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Hashable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
+from jax._src import distributed
 from jax._src.config import eager_constant_folding, trace_context
 from jax._src.core import (
     get_opaque_trace_state,
@@ -168,6 +170,35 @@ def mesh_of_trace() -> jax.sharding.AbstractMesh:
     """Return the mesh of operations that are traced now. `shard_map` sets this mesh, or the types of operands do. A
     jaxpr that is traced now refers to this mesh, so the jaxpr cannot be evaluated on another mesh."""
     return jax.sharding.get_abstract_mesh()
+
+
+WAIT_MS = 300_000  # how long a process waits for process 0, which may be compiling other programs
+_agreed: dict[str, str] = {}
+
+
+def of_process_0(key: str, text: str) -> str:
+    """Return the text that process 0 of a job passes for this key. The other processes wait until it does.
+
+    The first answer holds until the end of the process. Raises JsparseError if process 0 does not answer.
+    """
+    client = distributed.global_state.client
+    if client is None:  # the processes were not started by jax.distributed
+        return text
+    name = f"jsparse/{hashlib.sha256(key.encode()).hexdigest()}"
+    if name in _agreed:
+        return _agreed[name]
+    try:
+        if jax.process_index() == 0:
+            client.key_value_set(name, f"={text}", allow_overwrite=True)  # the service takes no empty text
+        else:
+            text = str(client.blocking_key_value_get(name, WAIT_MS)).removeprefix("=")
+    except RuntimeError as error:
+        raise JsparseError(
+            f"Expected process 0 to plan the same kernel as process {jax.process_index()}, since its schedules count "
+            f"for all processes under jsparse.config.autotune = 'use', but it did not within {WAIT_MS // 1000} s. Run "
+            f"the same program on all processes, or set the option to 'off'."
+        ) from error
+    return _agreed.setdefault(name, text)
 
 
 T = TypeVar("T")

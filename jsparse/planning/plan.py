@@ -25,8 +25,7 @@ from jsparse.notation import Access
 from jsparse.planning.output import Assembly
 from jsparse.planning.term import Term
 from jsparse.primitives.entries_spec import Entries, entries_plan
-from jsparse.primitives.execute import make_plan
-from jsparse.settings import config
+from jsparse.primitives.execute import plan_kernel
 from jsparse.tensor.composed import Composition
 
 
@@ -388,5 +387,5 @@ def _with(text: str, term: Term, schedule: Schedule | None) -> Term:
         )
     made = replace(term, schedule=schedule)
     assert made.spec is not None
-    make_plan(made.spec, made.kernel_dtypes, config.generator)
+    plan_kernel(made.spec, made.kernel_dtypes)
     return made

@@ -17,6 +17,7 @@ A real factor has one part. The cotangent of a real factor is real, so only the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from itertools import chain, product
@@ -33,8 +34,9 @@ from jsparse.compiler.backends import DEFAULT
 from jsparse.compiler.dtypes import accumulator, is_complex, part, unrounded
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
-from jsparse.compiler.schedule import Plan, Schedule, plan
+from jsparse.compiler.schedule import Plan, Schedule, build_loops, plan
 from jsparse.compiler.schedule.statements import sum_of, wide_accumulation_plan
+from jsparse.errors import ScheduleError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.primitives.assembly import assemble_with, assembly_order, ordered_assembly, plan_assembly
 from jsparse.primitives.entries_spec import Entries, entries_plan
@@ -49,6 +51,7 @@ from jsparse.primitives.storage_order import (
     value_permutations,
 )
 from jsparse.primitives.sums import Sum, in_own_shapes
+from jsparse.primitives.tuned import tuned_schedule
 from jsparse.settings import config
 
 SEGMENT = Format.plain("(i) -> (i : compressed(nonunique))", 1)
@@ -58,13 +61,36 @@ Index: TypeAlias = Sequence[Operands]
 SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
 
 
+def plan_kernel(spec: Spec, dtypes: tuple[str, ...]) -> tuple[Plan, KernelCall]:
+    """Return the plan for `spec` under the settings of this thread, and its kernel call. See `make_plan`."""
+    return make_plan(spec, dtypes, config.generator, tuned_schedule(spec, dtypes))
+
+
 @remembered(maxsize=256)
-def make_plan(spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT) -> tuple[Plan, KernelCall]:
-    """Return the plan for `spec`, and its kernel call. `dtypes` lists the dtypes of the result and of the factors."""
+def make_plan(
+    spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT, tuned: Schedule | None = None
+) -> tuple[Plan, KernelCall]:
+    """Return the plan for `spec`, and its kernel call.
+
+    Args:
+        dtypes: the dtypes of the result and of the factors.
+        tuned: a schedule that was found for patterns like these. It is not used if it is illegal for these.
+    """
     with stage("schedule"):
-        chosen = wide_accumulation_plan(problem_of(spec, dtypes), spec.stored, spec.schedule)
+        problem = problem_of(spec, dtypes)
+        chosen = _tuned(wide_accumulation_plan, problem, spec, tuned)
     names = bound_names(spec.walks, chosen.patterns, chosen.blocks)
     return chosen, call_of(chosen.problem, (chosen.schedule,), names, backend)
+
+
+def _tuned(plan: Callable[..., Plan], problem: Problem, spec: Spec, tuned: Schedule | None) -> Plan:
+    """Plan a problem with the schedule `tuned`, or without it if it is illegal."""
+    if tuned is not None:
+        with suppress(ScheduleError):
+            found = plan(problem, spec.stored, schedule=tuned)
+            build_loops(found.problem, found.schedule)
+            return found
+    return plan(problem, spec.stored, schedule=spec.schedule)
 
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:
@@ -75,7 +101,7 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     if is_complex(dtype) or any(is_complex(x.dtype) for x in factors):
         rest = operands[len(factors) :]
         return complex_as_real(factors, dtype, lambda x, real: execute(*x, *rest, spec=replace(spec, dtype=real.name)))
-    chosen, call = make_plan(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)), config.generator)
+    chosen, call = plan_kernel(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)))
     stored, arrays, moves = _stored_operands(spec, factors, index, chosen)
     shape, result = spec.shape(spec.result), chosen.problem.tensors[0]
     order = result.dense_dims if spec.result.on is None else tuple(range(len(shape)))
@@ -104,10 +130,24 @@ def _stored_operands(
     return stored, [array for move in moves for array in move.arrays], moves
 
 
+SumPlan: TypeAlias = tuple[tuple[Plan, ...], Problem, tuple[Schedule, ...], KernelCall]
+
+
+def plan_sum(specs: tuple[Spec, ...], factors: tuple[tuple[str, ...], ...], dtype: str) -> SumPlan | None:
+    """Return the plan of a sum under the settings of this thread. See `make_sum_plan`."""
+    wide = accumulator(dtype, *chain.from_iterable(factors))
+    tuned = tuple(tuned_schedule(spec, (wide, *own)) for spec, own in zip(specs, factors, strict=True))
+    return make_sum_plan(specs, factors, dtype, config.generator, tuned)
+
+
 @remembered(maxsize=256)
 def make_sum_plan(
-    specs: tuple[Spec, ...], factors: tuple[tuple[str, ...], ...], dtype: str, backend: str = DEFAULT
-) -> tuple[tuple[Plan, ...], Problem, tuple[Schedule, ...], KernelCall] | None:
+    specs: tuple[Spec, ...],
+    factors: tuple[tuple[str, ...], ...],
+    dtype: str,
+    backend: str,
+    tuned: tuple[Schedule | None, ...],
+) -> SumPlan | None:
     """Return the plan of each term of a sum, the problem and the schedules of all of them, and its kernel call.
 
     Terms are added up in memory, where nothing may be rounded: the target has the dtype of arithmetic.
@@ -115,13 +155,14 @@ def make_sum_plan(
     Args:
         factors: the dtypes of the factors of each term.
         dtype: the dtype of the sum.
+        tuned: the schedule that was found for each term, or None.
 
     Returns None if the terms need a kernel each, since they store their results in different orders.
     """
     wide = accumulator(dtype, *chain.from_iterable(factors))
     with stage("schedule"):
         problems = [problem_of(spec, (wide, *own)) for spec, own in zip(specs, factors, strict=True)]
-        plans = tuple(plan(p, spec.stored, schedule=spec.schedule) for p, spec in zip(problems, specs, strict=True))
+        plans = tuple(_tuned(plan, *each) for each in zip(problems, specs, tuned, strict=True))
         whole = sum_of(plans)
     if whole is None:
         return None
@@ -136,7 +177,7 @@ def execute_sum(*operands: Array, work: Sum) -> jax.Array:
     dtypes = tuple(tuple(np.dtype(x.dtype).name for x in factors) for factors, _ in split)
     found = None
     if not any(map(is_complex, (work.dtype, *chain.from_iterable(dtypes)))):
-        found = make_sum_plan(specs, dtypes, work.dtype, config.generator)
+        found = plan_sum(specs, dtypes, work.dtype)
     if found is None:
         wide = unrounded(work.dtype)
         terms = (execute(*own, spec=replace(spec, dtype=wide)).reshape(work.shape) for spec, own in given)

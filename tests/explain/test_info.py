@@ -43,6 +43,7 @@ def test_json(capsys):
         "bounds": jsparse.config.bounds,
         "backend": jsparse.config.backend,
         "overflow": "raise",
+        "autotune": "off",
         "blocks": "xla",
         "cache_dir": None,
         "cache_bytes": jsparse.config.cache_bytes,

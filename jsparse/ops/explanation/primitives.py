@@ -28,7 +28,7 @@ from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.elementwise_function import ElementwiseFunction
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries, entries_plan
-from jsparse.primitives.execute import flattened, make_plan, make_sum_plan, real_products
+from jsparse.primitives.execute import flattened, plan_kernel, plan_sum, real_products
 from jsparse.primitives.fused import fused_p
 from jsparse.primitives.map_values import map_p
 from jsparse.primitives.permute_values import permute_values_p
@@ -36,13 +36,12 @@ from jsparse.primitives.routine import routine_p
 from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import PatternAccess, Spec
 from jsparse.primitives.sums import Sum, sum_p
-from jsparse.settings import config
 
 
 def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
     """Explain an einsum's kernel. `dtypes` are real dtypes of the result and the factors (float32 for complex64)."""
     spec = flattened(spec)
-    plan, _ = make_plan(spec, dtypes, config.generator)
+    plan, _ = plan_kernel(spec, dtypes)
     given = {"formats": formats_of(plan.given, spec.walks), **more}
     return ExplainedKernel(title, plan, pattern_texts(spec.walks), **given)
 
@@ -52,7 +51,7 @@ def sum_kernels(
 ) -> Iterator[ExplainedKernel]:
     """Yield the kernel that adds up einsums, or that of each of them. Dtypes are real, as for `spec_kernel`."""
     specs = tuple(map(flattened, specs))
-    found = make_sum_plan(specs, tuple(factors), dtype, config.generator)
+    found = plan_sum(specs, tuple(factors), dtype)
     if found is None:
         for spec, own, text in zip(specs, factors, texts, strict=True):
             yield spec_kernel(spec, (dtype, *own), f"a term of a sum: {text}")

@@ -113,7 +113,7 @@ def kind_of(signatures: Sequence[Signature], request: Request, stored: Sequence[
     patterns = tuple(None if p is None else kind_of_pattern(p, numbers) for p in stored)
     dense = tuple((x.shape, x.dtype, x.weak, x.is_bare, x.is_relation, x.same) for x in signatures)
     output = None if isinstance(request.output, PatternRef) else request.output
-    return patterns, dense, output, request.dtype, request.shape, request.promotion
+    return patterns, dense, output, request.dtype, request.shape, request.promotion, config.autotune
 
 
 def run_by_kind(

@@ -13,9 +13,8 @@ from jsparse.compiler.runtime.kernel_call import run_recipe
 from jsparse.formats import Pattern
 from jsparse.planning.host.operands import HostFactor, HostWalk, Sources, Unfit, move_values, take_factors, take_walks
 from jsparse.planning.term import Term
-from jsparse.primitives.execute import make_plan
+from jsparse.primitives.execute import plan_kernel
 from jsparse.primitives.storage_order import stored_in
-from jsparse.settings import config
 
 RESULT = -1
 """Stands for the result's pattern where others have the number of an operand."""
@@ -49,7 +48,7 @@ class HostTerm:
         spec = term.spec
         if spec is None or is_complex(term.dtypes.computed) or spec.factors == (spec.result,):
             raise Unfit
-        plan, call = make_plan(spec, term.kernel_dtypes, config.generator)
+        plan, call = plan_kernel(spec, term.kernel_dtypes)
         result, *tensors = plan.problem.tensors
         factors = take_factors(term, spec, [tensor.dense_dims for tensor in tensors])
         at = spec.result
