@@ -47,6 +47,7 @@ from jsparse.io.files import save as save
 from jsparse.ops.attention.attention_fn import attention_fn as attention_fn
 from jsparse.ops.attention.dot_product_attention import dot_product_attention as dot_product_attention
 from jsparse.ops.attention.sparse_attention import sparse_attention as sparse_attention
+from jsparse.ops.autotune import autotune as autotune
 from jsparse.ops.building.diagonals import diag as diag
 from jsparse.ops.building.diagonals import diagonal as diagonal
 from jsparse.ops.building.diagonals import trace as trace
@@ -626,6 +627,7 @@ __all__ = [
     "atan2",
     "atanh",
     "attention_fn",
+    "autotune",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",

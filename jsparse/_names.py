@@ -90,6 +90,7 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "Looking and settings": {
         "compiler.schedule": "Schedule",
+        "ops.autotune": "autotune",
         "ops.explain": "explain",
         "ops.profile": "profile",
         "primitives.einsum": "CHECKPOINT_NAME",

@@ -52,6 +52,10 @@ class Considered:
     nbytes: int
     parts: Parts = ()
 
+    def convert(self, tensor: SparseTensor) -> SparseTensor:
+        """Convert a tensor to this format."""
+        return decompose(tensor, self.parts) if self.parts else tensor.asformat(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class FormatChoice:
@@ -77,7 +81,7 @@ class FormatChoice:
 
     def convert(self, tensor: SparseTensor) -> SparseTensor:
         """Convert the tensor to the chosen format."""
-        return decompose(tensor, self.chosen.parts) if self.chosen.parts else tensor.asformat(self.chosen.name)
+        return self.chosen.convert(tensor)
 
     def conversions(self, place: Pattern | Composition) -> tuple[Conversion, ...]:
         """How values move from a place to the chosen format, one step after the other."""

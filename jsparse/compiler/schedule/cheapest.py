@@ -68,6 +68,13 @@ def plan(
     return _stated(plan_as(with_block_loop(chosen, divided, blocks), cost, used, rejected), problem, blocks)
 
 
+def cheapest_schedules(problem: Problem, patterns: Sequence[Stored], most: int) -> list[Schedule]:
+    """Return the schedules of the `most` cheapest candidates, cheapest first, each with all of its steps."""
+    known = tuple(patterns)
+    priced = _priced(problem, Prices(known), as_stored=False)[:most]
+    return [plan_as(candidate, cost, known).schedule for cost, _, candidate in priced]
+
+
 def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, schedule: Schedule) -> Plan:
     """Return the cheapest plan that has the steps and the layout of the given schedule."""
     schedule.layout.check(problem)
