@@ -298,7 +298,7 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
         # `above` is the number of sums. Factors with the summed variable multiply each entry, the others each sum.
         above = entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0
         if nest.sums_in_lanes:
-            work = (leaf * max(inner, 1) + above * (outer + 1)) * dense
+            work = (leaf * max(inner, 1) + above * max(outer, 1)) * dense
         else:  # loops over dense indices of the target stand around the sum
             sums = leaf * extent(nest.problem, nest.free_dense_vars) * _times_summed(nest)
             work = sums + above * max(outer, 1) * dense
