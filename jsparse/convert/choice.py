@@ -28,9 +28,9 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 LEAST_FILL = 0.5  # the least share of entries in blocks
 MOST_IN_PARTS, LEAST_IN_PARTS = 0.95, 0.4  # the shares of entries in such blocks between which a decomposition pays
-GAIN, GAIN_IN_PARTS = 0.87, 0.8  # the most that blocks and a decomposition may cost, relative to csr
+GAIN, GAIN_IN_PARTS = 0.87, 0.8  # the most that blocks and a decomposition may cost, relative to csr, for any use
 LEAST_SIDE, LEAST_COLUMNS = 8, 32  # of blocks beside other entries, and of X: a vector gains nothing by parts
-CHEAPER = 0.95  # the most that a format may cost, relative to one that was considered before
+CHEAPER = 0.95  # the same relative to a format that was considered before, as the mean over uses
 EMPTY = 0.5  # the least share of empty rows, or rows of blocks, for dcsr and dbsr
 LEAST_DENSITY = 0.25  # the least share of entries for dense levels, which take at most twice the memory of csr
 DEFAULT_USES = (64,)
@@ -103,10 +103,10 @@ class FormatChoice:
         lines.append(f"  empty rows: {self.empty_rows:.0%}")
         lines += map(str, self.fills)
         width = max(len(one.name) for one in self.considered)
-        lines.append(f"  {'format':<{width}}   bytes" + "".join(f"{f'{n} columns':>16}" for n in self.uses))
+        lines.append(f"  {'format':<{width}}     bytes" + "".join(f"{f'{n} columns':>16}" for n in self.uses))
         for one in self.considered:
             prices = "".join(f"{price:>16.4g}" for price in one.prices)
-            lines.append(f"  {one.name:<{width}}{one.nbytes:>8.3g}{prices}")
+            lines.append(f"  {one.name:<{width}}{one.nbytes:>10.3g}{prices}")
         return "\n".join(lines)
 
 
@@ -193,15 +193,11 @@ def _choose(pattern: Pattern, uses: tuple[int, ...], item: int, stores_zeros: bo
     csr, *others = considered = list(candidates.considered(fills, stores_zeros))
     chosen, best = csr, 1.0
     for one in others:
-        ratio = _ratio(one, csr)
-        if ratio <= min(GAIN_IN_PARTS if one.parts else GAIN, CHEAPER * best):
-            chosen, best = one, ratio
+        ratios = [price / of_csr for price, of_csr in zip(one.prices, csr.prices, strict=True)]
+        mean = sum(ratios) / len(ratios)
+        if max(ratios) <= (GAIN_IN_PARTS if one.parts else GAIN) and mean <= CHEAPER * best:
+            chosen, best = one, mean
     return FormatChoice(pattern.shape, pattern.nse, uses, candidates.empty, fills, tuple(considered), chosen)
-
-
-def _ratio(considered: Considered, csr: Considered) -> float:
-    """The largest price of a format relative to csr, over all uses."""
-    return max(price / of_csr for price, of_csr in zip(considered.prices, csr.prices, strict=True))
 
 
 class _Candidates:
