@@ -138,4 +138,4 @@ def test_tiles_agree_with_narrow_operands():
     x, y = (jnp.asarray(rng.standard_normal((size, WIDE)), jnp.float32) for size in (2, 3))
     together = jsparse.einsum("kij,ib,jb->kb", S, x, y, schedule=_written_out(*"kij"))
     single = [jsparse.einsum("kij,ib,jb->kb", S, x[:, n : n + 16], y[:, n : n + 16]) for n in range(0, WIDE, 16)]
-    np.testing.assert_allclose(together, jnp.concatenate(single, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(together, jnp.concatenate(single, axis=1), rtol=1e-5, atol=1e-6)  # sums in another order
