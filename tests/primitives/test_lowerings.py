@@ -20,6 +20,7 @@ D = jsparse.asarray(DENSE, format="csr", dynamic=True, nse=6)
 
 PROGRAMS = {
     "jsparse_einsum": lambda x: A @ x,
+    "jsparse_sum": lambda x: jsparse.evaluate("y[i] = A[i,j] * x[j] - B[j,i] * x[j]", A=A, B=B, x=x),
     "jsparse_entries": lambda x: jsparse.einsum("ij,jk->ik", D * 1.0, D.with_values(D.values * x[0]), nse=9).values,
     "jsparse_entries, without values": lambda x: jsparse.einsum("ij,ik,j->jk", D, D, x, nse=9).values,
     "jsparse_permute_values": lambda x: (B * x[0]).asformat("csc").values,
