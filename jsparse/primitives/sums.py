@@ -29,7 +29,7 @@ from jsparse import _compat
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import unrounded
-from jsparse.errors import LeafError, LinearityError
+from jsparse.errors import LeafError
 from jsparse.notation import IndexVar
 from jsparse.primitives.batch import batched_spec, one_by_one
 from jsparse.primitives.chain.expand import COMPOSED
@@ -139,10 +139,7 @@ def _transpose(cotangent: Any, *operands: Any, work: Sum) -> Operands:
     found: dict[int, list[Einsum]] = {n: [] for n in unknown}
     for (spec, own), numbers in zip(work.terms(operands), work.numbers, strict=True):
         if not any(map(_compat.is_undefined, own)):
-            raise LinearityError(
-                f"Expected a linear function to transpose, but it adds {spec.text}, which does not depend on its "
-                f"arguments. Transpose its derivative, by jax.vjp."
-            )
+            continue  # its tangent is a known array of zeros, which JAX makes of a symbolic zero in some places
         factor, exchanged, taken = exchanged_term(cotangent, own, spec)
         found[numbers[factor]].append((exchanged, taken))
     for n, einsums in found.items():

@@ -78,7 +78,7 @@ def random_chain(seed: int, number: int) -> RandomStatements:
 class _Draw:
     """One program: operands and patterns are made when they are first used."""
 
-    least, most, read_again, temporary = 1, 4, 0.5, 0.5
+    least, most, read_again, temporary, summed = 1, 4, 0.5, 0.5, 0.3
 
     def __init__(self, rng: np.random.Generator, has_functions: bool) -> None:
         self.rng, self.has_functions, self.dynamic = rng, has_functions, False
@@ -112,7 +112,7 @@ class _Draw:
         statements: list[Statement] = []
         for n in range(int(self.rng.integers(self.least, self.most + 1))):
             statements.append(self.statement(f"T{n}"))
-            if self.chance(0.3):
+            if self.chance(self.summed):
                 statements += self.later_terms(statements[-1])
         targets = [s.target.tensor for s in statements]
         views = {name for tensor in self.tensors.values() if tensor.view_of for name in (tensor.name, tensor.view_of)}
@@ -309,7 +309,7 @@ class _Draw:
 class _Chain(_Draw):
     """A program whose statements walk one pattern in most cases, and whose targets keep its outermost variables."""
 
-    least, most, read_again, temporary = 2, 5, 0.7, 0.9
+    least, most, read_again, temporary, summed = 2, 5, 0.7, 0.9, 0.0
 
     def program(self, seed: tuple[int, int]) -> RandomStatements:
         self.dynamic = self.chance(0.3)

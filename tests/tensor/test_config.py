@@ -55,8 +55,8 @@ def test_values_and_their_errors():
         assert config.bounds == "check"
         with config(bounds="clamp"):
             assert config.bounds == "clamp"
-        shown = "jsparse.config(bounds='check', backend='llvm', blocks='xla', overflow='raise', cache_dir="
-        assert repr(config).startswith(shown)
+        programs = "bounds='check', backend='llvm', blocks='xla', overflow='raise', autotune='off'"
+        assert repr(config).startswith(f"jsparse.config({programs}, cache_dir=")
     with pytest.raises(ConfigError, match=r"config.bounds to be 'clamp' or 'check', but got 'both'"):
         config.bounds = "both"
     with pytest.raises(ConfigError, match="got None"):
@@ -65,9 +65,8 @@ def test_values_and_their_errors():
         config(backend="gcc")
     with pytest.raises(ConfigError, match=r"config.blocks to be 'xla' or 'pallas', but got 'triton'"):
         config(blocks="triton")
-    known = (
-        "settings bounds, backend, blocks, overflow, cache_dir, cache_bytes, log_compiles, progress of jsparse.config"
-    )
+    programs = "settings bounds, backend, blocks, overflow, autotune"
+    known = f"{programs}, cache_dir, cache_bytes, log_compiles, progress of jsparse.config"
     with pytest.raises(ConfigError, match=f"{known}, but .* 'bound'"):
         config(bound="check")
     for wrong in (lambda: config.bound, lambda: setattr(config, "bound", 1)):
@@ -152,13 +151,13 @@ def test_settings_come_from_the_environment():
     quiet = {"JSPARSE_PROGRESS": "0"}
     cache = {"JSPARSE_CACHE_DIR": "/some/where", "JSPARSE_CACHE_BYTES": "1000"}
     traced = {"JSPARSE_BOUNDS": "check", "JSPARSE_BACKEND": "interpret", "JSPARSE_BLOCKS": "pallas"}
-    traced["JSPARSE_OVERFLOW"] = "cut"
+    traced |= {"JSPARSE_OVERFLOW": "cut", "JSPARSE_AUTOTUNE": "use"}
     found = printed(**traced, JSPARSE_LOG_COMPILES="1", **cache, **quiet)
-    programs = "bounds='check', backend='interpret', blocks='pallas', overflow='cut'"
+    programs = "bounds='check', backend='interpret', blocks='pallas', overflow='cut', autotune='use'"
     changed = f"{programs}, cache_dir='/some/where', cache_bytes=1000, log_compiles=True"
     assert found == f"jsparse.config({changed}, progress=False)"
     found = printed(JSPARSE_CACHE_DIR="", JSPARSE_CACHE_BYTES="")
-    programs = "bounds='clamp', backend='llvm', blocks='xla', overflow='raise'"
+    programs = "bounds='clamp', backend='llvm', blocks='xla', overflow='raise', autotune='off'"
     default = f"{programs}, cache_dir=None, cache_bytes={1 << 28}, log_compiles=False"
     assert found == f"jsparse.config({default}, progress=True)"
     assert "Expected the environment variable JSPARSE_BOUNDS to be 'clamp' or 'check'" in printed(JSPARSE_BOUNDS="yes")

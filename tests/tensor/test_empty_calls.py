@@ -25,6 +25,7 @@ OF_TENSORS = {
     "argmin": "A.argmin(1)", "argsort": "jsparse.argsort(D, axis=1)",
     "asarray": "jsparse.asarray(X), jsparse.asarray(X, dynamic=True), jsparse.asarray(A, format='csc')",
     "astype": "jsparse.astype(A, 'bfloat16')", "attention_fn": "jsparse.attention_fn(P)(*[F.reshape(1, n, 1, 2)] * 3)",
+    "autotune": "str(jsparse.autotune('ij,ik->jk', A, X, budget=0.01))",
     "bitwise_and": "(A > 0) & (A > 0)", "bitwise_invert": "jsparse.bitwise_invert(A)",
     "bitwise_or": "(A > 0) | (A > 0)",
     "bitwise_xor": "(A > 0) ^ (A > 0)",
