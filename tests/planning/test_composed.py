@@ -334,3 +334,11 @@ def test_results_on_tensors_of_dense_levels():
         assert found.values.shape == (6,)
         np.testing.assert_array_equal(found.todense(), x)
         np.testing.assert_array_equal(found.asformat("csr").todense(), x)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_result_of_rank_0_beside_a_sparse_number(format):
+    x = draw(8, 12)
+    number = SparseTensor.from_coords(np.zeros((0, 1), int), np.array([3], np.float32), (), "() -> ()")
+    found = jsparse.evaluate("s = O * A[i,j]", O=number, A=jsparse.asarray(x, format=format))
+    assert dense(found) == 3 * x.sum()

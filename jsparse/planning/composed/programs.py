@@ -100,7 +100,8 @@ def programs_on_digits(
         raise NoFormError(f"the result is in {output}")
     output, sizes = checked_request(text, statement, operands, request)
     named = dict(zip(factor_names(statement), operands, strict=True))
-    output = inferred_output(statement, named) if output is None else output
+    if output is None and statement.target.indices:  # a result of rank 0 has no digits
+        output = inferred_output(statement, named)
     digits = Digits.of(sizes, _compositions(statement, named, output))
     _check(statement, named, digits, semiring)
     return _on_digits(statement, named, replace(request, output=output), digits)
