@@ -104,7 +104,11 @@ def split_type(type_: DynamicType, strides: Sequence[Strides]) -> DynamicType | 
     if format is None or _added_rows(type_.format, type_.shape, strides) is None:
         return None
     found = DynamicType(_split_shape(type_.shape, strides), format, type_.nse)
-    return found if _stored(found) == _stored(type_) else None
+    # The digits of a level have its arrays: a level of few coordinates may have a lower capacity than others.
+    given = [n for n, level in zip(type_.capacities, type_.format.levels, strict=True) for _ in strides[level.dim]]
+    levels = zip(given, found.capacities, found.format.levels, strict=True)
+    is_alike = all(n == own for n, own, level in levels if not level.kind.is_full)
+    return found if is_alike and found.index_dtype == type_.index_dtype else None
 
 
 def _stored(type_: DynamicType) -> tuple[np.dtype, set[int]]:
