@@ -1,4 +1,4 @@
-"""Tensors of several parts, and of a fixed number of slots: their products and gradients beside those of csr."""
+"""Products and gradients of tensors in several parts and in a fixed number of slots, compared with csr."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMN_PARTS = 16
 
 
 def cases() -> list[Case]:
-    """The cases of blocks with a remainder, then those of a power-law graph."""
+    """The cases of blocks and single entries, then those of a power-law graph."""
     mixed = [case(size) for size in SIZES for case in (_mixed, _mixed_by_x)]
     return [*mixed, *(case(width) for width in WIDTHS for case in (_slots, _slots_by_x, _slots_by_a))]
 

@@ -35,99 +35,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 from typing import TypeAlias, TypeVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.output_kind import Compute, Coordinates, OutputKind, Write
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Monoid, Semiring
 from jsparse.compiler.statement import DerivedVar, Statement, product_statement
 from jsparse.formats.levels import Level, is_single
 from jsparse.notation.assignment import Access, Assignment, IndexVar
-
-
-@dataclass(frozen=True, slots=True)
-class Compute:
-    """The output kind of a problem that computes the values of its target, which has a known pattern or is dense."""
-
-    def __str__(self) -> str:
-        return "values"
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """The output kind of an assembly that counts entries: an int64 for each chunk of the outermost loop.
-
-    If not `exact`, the output is an upper bound of each count, computed without a workspace.
-    """
-
-    exact: bool = True
-
-    def __str__(self) -> str:
-        return "counts" if self.exact else "bounds"
-
-
-class Coordinates(Enum):
-    """The layout in which an assembly writes coordinates.
-
-    NONE writes none, COLUMNS writes [dimension][entry], and LEVELS writes [level][item]. An item of an outer level is
-    written once for all entries below it.
-    """
-
-    NONE = "none"
-    COLUMNS = "columns"
-    LEVELS = "levels"
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """The output kind of an assembly that writes the entries that loops reach.
-
-    The operand `starts` has the offset of each chunk's first entry. If coordinates are written, the kernel replaces
-    this offset by the offset of the chunk's end, and skips a chunk that starts at -1.
-
-    Attributes:
-        coordinates: the layout of the coordinates.
-        values: whether the sums of products are written, one for each entry.
-    """
-
-    coordinates: Coordinates
-    values: bool = False
-
-    def __str__(self) -> str:
-        if self.coordinates is Coordinates.NONE:
-            return "listed values"
-        if self.values:
-            return "entries"
-        return "levels" if self.coordinates is Coordinates.LEVELS else "coordinates"
-
-
-OutputKind: TypeAlias = Compute | Count | Write
-
-
-def write_output(output: OutputKind) -> list[str | bool]:
-    """Convert an output kind to JSON values."""
-    match output:
-        case Compute():
-            return ["compute"]
-        case Count(exact=exact):
-            return ["count", exact]
-        case Write(coordinates=coordinates, values=values):
-            return ["write", coordinates.value, values]
-
-
-def read_output(value: list[str | bool]) -> OutputKind:
-    """Read an output kind that `write_output` has converted. Raises ValueError for any other value."""
-    match value:
-        case ["compute"]:
-            return Compute()
-        case ["count", bool() as exact]:
-            return Count(exact)
-        case ["write", str() as coordinates, bool() as values]:
-            return Write(Coordinates(coordinates), values)
-    raise ValueError(f"expected an output kind, but got {value!r}")
-
 
 T = TypeVar("T")
 
@@ -334,7 +251,7 @@ class Problem:
     def _stated(self) -> list[str]:
         if not self.is_assembly:
             return [
-                f"{self.stated(s)}{' (temporary)' * (s.target.tensor in self.temporaries)}" for s in self.statements
+                f"{self.text_of(s)}{' (temporary)' * (s.target.tensor in self.temporaries)}" for s in self.statements
             ]
         return [f"{self.output} of {self.target}", *map(_term_text, self.terms)]
 
@@ -344,7 +261,7 @@ class Problem:
         lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
         return [*lines, *(f"  {var}" for var in self.derived)]
 
-    def stated(self, statement: Statement) -> str:
+    def text_of(self, statement: Statement) -> str:
         """A statement as text, in which a statement that adds to a view has `+=`."""
         return str(statement).replace(" = ", " += ", 1) if self.adds(statement) else str(statement)
 
@@ -393,8 +310,8 @@ class Problem:
     def results(self) -> tuple[TensorType, ...]:
         """The types of the targets that are results, in the order of their statements. Views are left out."""
         names = dict.fromkeys(s.target.tensor for s in self.statements)
-        found = (self.type_of[name] for name in names if name not in self.temporaries)
-        return tuple(tensor for tensor in found if not tensor.view_of)
+        targets = (self.type_of[name] for name in names if name not in self.temporaries)
+        return tuple(tensor for tensor in targets if not tensor.view_of)
 
     @lazy
     def operands(self) -> tuple[TensorType, ...]:

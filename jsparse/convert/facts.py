@@ -62,7 +62,7 @@ class Fill:
 
 
 def product_price(elements: float, side: int, visited: float, rows: int, columns: int) -> float:
-    """The price of A X in blocks, of which each row of `visited` ones is visited, for X with so many columns."""
+    """The price of A X, where A has `elements` elements in blocks and loops visit `visited` of its rows of blocks."""
     share = float(np.interp(log2(columns), np.log2(COLUMNS), SHARES[side]))
     row = ROW if columns > 1 else ROW_OF_VECTOR
     write = FRESH if 4 * rows * columns > CACHED_BYTES else WRITE

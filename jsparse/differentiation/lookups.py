@@ -148,7 +148,7 @@ def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
 
 
 def added(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
-    """Add up einsums, each of which may look up rows of a table."""
+    """Compute a sum of einsums that look up rows of a table."""
     work: Sum = equation.params["work"]
     wide = np.dtype(unrounded(work.dtype))
     products = (_product(equation, reader, spec, own, wide) for spec, own in work.terms(inputs))

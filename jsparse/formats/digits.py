@@ -119,7 +119,7 @@ class Blocks:
 
     @property
     def plain_levels(self) -> tuple[Level, ...]:
-        """The levels without their digits: those of the plain format, if `is_plain`."""
+        """The levels of the plain format that these are if `is_plain`."""
         return tuple(Level(level.kind, level.dim, level.unique) for level in self.levels)
 
     @property

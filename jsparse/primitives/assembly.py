@@ -12,7 +12,8 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
-from jsparse.compiler.problem import Count, Problem, TensorType
+from jsparse.compiler.output_kind import Count
+from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term, column_problem, counting_problem
 from jsparse.compiler.runtime.bound_arrays import OPERAND
 from jsparse.compiler.runtime.kernel_call import run_counting, run_recipe

@@ -10,7 +10,8 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
-from jsparse.compiler.problem import Coordinates, Problem, TensorType, Write
+from jsparse.compiler.output_kind import Coordinates, Write
+from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.scalar import Number, Scalar, product_of
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.compiler.schedule.ordered import ordered_plan

@@ -78,19 +78,19 @@ def make_plan(
     """
     with stage("schedule"):
         problem = problem_of(spec, dtypes)
-        chosen = _tuned(wide_accumulation_plan, problem, spec, tuned)
+        chosen = _plan_tuned(wide_accumulation_plan, problem, spec, tuned)
     names = bound_names(spec.walks, chosen.patterns, chosen.blocks)
     return chosen, call_of(chosen.problem, (chosen.schedule,), names, backend)
 
 
-def _tuned(plan: Callable[..., Plan], problem: Problem, spec: Spec, tuned: Schedule | None) -> Plan:
+def _plan_tuned(planner: Callable[..., Plan], problem: Problem, spec: Spec, tuned: Schedule | None) -> Plan:
     """Plan a problem with the schedule `tuned`, or without it if it is illegal."""
     if tuned is not None:
         with suppress(ScheduleError):
-            found = plan(problem, spec.stored, schedule=tuned)
-            build_loops(found.problem, found.schedule)
-            return found
-    return plan(problem, spec.stored, schedule=spec.schedule)
+            made = planner(problem, spec.stored, schedule=tuned)
+            build_loops(made.problem, made.schedule)  # its steps may be illegal for these patterns
+            return made
+    return planner(problem, spec.stored, schedule=spec.schedule)
 
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:
@@ -162,7 +162,7 @@ def make_sum_plan(
     wide = accumulator(dtype, *chain.from_iterable(factors))
     with stage("schedule"):
         problems = [problem_of(spec, (wide, *own)) for spec, own in zip(specs, factors, strict=True)]
-        plans = tuple(_tuned(plan, *each) for each in zip(problems, specs, tuned, strict=True))
+        plans = tuple(_plan_tuned(plan, *each) for each in zip(problems, specs, tuned, strict=True))
         whole = sum_of(plans)
     if whole is None:
         return None

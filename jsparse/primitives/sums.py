@@ -160,7 +160,7 @@ def _batch(operands: Operands, axes: Sequence[int | None], *, work: Sum) -> tupl
         if all(axis is None for axis in of):
             same.append((spec.unscheduled, own))
             continue
-        member = batched_spec(*_in_own_shapes(spec, own, of, size), spec)
+        member = batched_spec(*_batched_in_own_shapes(spec, own, of, size), spec)
         if member is None:
             return one_by_one(partial(sum_p.bind, work=work), operands, axes), 0
         members.append(member)
@@ -176,7 +176,7 @@ def _batch(operands: Operands, axes: Sequence[int | None], *, work: Sum) -> tupl
     return both.astype(work.dtype), at
 
 
-def _in_own_shapes(
+def _batched_in_own_shapes(
     spec: Spec, operands: Operands, axes: Sequence[int | None], size: int
 ) -> tuple[Operands, Sequence[int | None]]:
     """Return the operands of an einsum with batched factors in the shapes of the spec, and their batch axes."""

@@ -15,7 +15,8 @@ from programs.schedules import steps_of, summary_of, with_grain
 
 from jsparse import Format, Pattern
 from jsparse.compiler.dtypes import DTYPES, part
-from jsparse.compiler.problem import Coordinates, Dense, PatternType, Positions, Problem, TensorType, Write
+from jsparse.compiler.output_kind import Coordinates, Write
+from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Number, product_of
 from jsparse.compiler.schedule import Schedule, plan

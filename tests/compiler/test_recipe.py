@@ -11,18 +11,8 @@ from programs.schedules import steps_of
 
 import jsparse
 from jsparse import JsparseError
-from jsparse.compiler.problem import (
-    Compute,
-    Coordinates,
-    Count,
-    Dense,
-    Problem,
-    TensorType,
-    Write,
-    problem_of_product,
-    read_output,
-    write_output,
-)
+from jsparse.compiler.output_kind import Compute, Coordinates, Count, Write, read_output, write_output
+from jsparse.compiler.problem import Dense, Problem, TensorType, problem_of_product
 from jsparse.compiler.runtime.assembly_call import read_assembly
 from jsparse.compiler.runtime.recipe import digest, read_recipe, write_recipe
 from jsparse.compiler.schedule import Schedule

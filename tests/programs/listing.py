@@ -19,7 +19,8 @@ from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower.lower import lower
-from jsparse.compiler.problem import Coordinates, Count, Problem, Write
+from jsparse.compiler.output_kind import Coordinates, Count, Write
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import column_problem, counting_problem
 from jsparse.compiler.schedule import Plan, Schedule, build_loops
 from jsparse.formats.relayout import relayout_to

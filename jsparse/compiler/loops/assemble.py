@@ -30,7 +30,8 @@ from jsparse.compiler.loops.nest import (
     Where,
     with_children,
 )
-from jsparse.compiler.problem import Count, Problem
+from jsparse.compiler.output_kind import Count
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.scalar import Scalar
 from jsparse.compiler.statement import Statement, as_added
 from jsparse.notation.assignment import IndexVar

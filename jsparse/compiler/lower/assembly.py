@@ -31,7 +31,8 @@ from jsparse.compiler.lower.chunks import Partials
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.lower.workspaces import new_workspace, scattered, with_memory
-from jsparse.compiler.problem import Coordinates, Count, Problem, Write
+from jsparse.compiler.output_kind import Coordinates, Count, Write
+from jsparse.compiler.problem import Problem
 
 if TYPE_CHECKING:
     from jsparse.compiler.lower.storage import Storage

@@ -59,7 +59,7 @@ from jsparse.compiler.lower.panels import (
     position_panels,
     with_panel_bounds,
 )
-from jsparse.compiler.lower.position_lanes import assigned_in_lanes, position_lanes
+from jsparse.compiler.lower.position_lanes import assignment_in_lanes, position_lanes
 from jsparse.compiler.lower.prefetch import prefetches
 from jsparse.compiler.lower.row_split import split_loop
 from jsparse.compiler.lower.scalars import lowered_scalar
@@ -303,7 +303,7 @@ class _Lowerer:
         if parts is not None:
             ahead = partial(self.ahead, loop, domain, scope)
             return joint_sums(scope, domain, loop, parts, self.stmt, ahead)
-        if domain.lanes and assigned_in_lanes(loop) is not None:
+        if domain.lanes and assignment_in_lanes(loop) is not None:
             return position_lanes(scope, domain, loop, self.stmt, partials)
         body = partial(self.entry, loop, domain, scope)
         if domain.panel:

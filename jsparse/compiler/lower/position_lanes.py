@@ -82,7 +82,7 @@ def by_lanes(
     return block(ir.Declare(p, first), ir.If(at_most(after, stop), block(many, rest), alone))
 
 
-def assigned_in_lanes(loop: Forall) -> Assign | None:
+def assignment_in_lanes(loop: Forall) -> Assign | None:
     """Return the assignment in a loop in lanes over positions. Only loops over singleton levels may stand between."""
     body = loop.body
     while isinstance(body, Forall) and isinstance(body.domain, LevelIteration) and loop.lanes:
@@ -122,7 +122,7 @@ class _Lanes:
     """
 
     def __init__(self, scope: Scope, walk: LevelWalk, loop: Forall, lower: Lower) -> None:
-        assign = assigned_in_lanes(loop)
+        assign = assignment_in_lanes(loop)
         assert assign is not None
         self.scope, self.walk, self.assign, self.lower = scope, walk, assign, lower
         self.lanes, self.monoid = loop.lanes, assign.monoid

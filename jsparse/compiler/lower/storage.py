@@ -23,7 +23,8 @@ from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel.algebra import add, const, mul
 from jsparse.compiler.kernel.nodes import Buffer, Expr, Extent
 from jsparse.compiler.loops.nest import MAX_CHUNKS
-from jsparse.compiler.problem import Compute, Coordinates, Count, Dense, Positions, Problem, TensorType, Write
+from jsparse.compiler.output_kind import Compute, Coordinates, Count, Write
+from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.signature import BufferType, Length
 from jsparse.formats.levels import array_length
 from jsparse.notation.assignment import Access, IndexVar

@@ -23,7 +23,8 @@ from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.lower.storage import buffer_types
-from jsparse.compiler.problem import Coordinates, Count, Problem, TensorType, Write
+from jsparse.compiler.output_kind import Coordinates, Count, Write
+from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns
 from jsparse.compiler.runtime.recipe import backend_of, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import Parameters, has_batch, with_batch

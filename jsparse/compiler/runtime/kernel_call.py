@@ -27,7 +27,8 @@ from jsparse.compiler.backends.backend import Backend, CompiledKernel
 from jsparse.compiler.cache.entry import StoredKernel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower.storage import buffer_types
-from jsparse.compiler.problem import Compute, Coordinates, Problem, Write
+from jsparse.compiler.output_kind import Compute, Coordinates, Write
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import counting_problem, read_assembly
 from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns, find_array, read_carried
 from jsparse.compiler.runtime.recipe import backend_of, digest, is_assembly, is_routine, read_recipe, write_recipe

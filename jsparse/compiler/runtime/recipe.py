@@ -25,19 +25,8 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.backends import BACKENDS, DEFAULT
 from jsparse.compiler.dtypes import DTYPES, is_complex
 from jsparse.compiler.lower.storage import kernel_buffers
-from jsparse.compiler.problem import (
-    Axis,
-    Compute,
-    Coordinates,
-    Count,
-    Dense,
-    PatternType,
-    Positions,
-    Problem,
-    TensorType,
-    read_output,
-    write_output,
-)
+from jsparse.compiler.output_kind import Compute, Coordinates, Count, read_output, write_output
+from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.semiring import Add
@@ -300,8 +289,8 @@ def _target_elements(problem: Problem, name: str) -> int | None:
     """The number of elements of a dense target; None if a size is unknown, or an index is read from a table."""
     (target,) = (s.target for s in problem.statements if s.target.tensor == name)
     sizes = [None if isinstance(v, Access) else problem.size[v] for v in target.indices]
-    known = [size for size in sizes if size is not None]
-    return prod(known) if len(known) == len(sizes) else None
+    known_sizes = [size for size in sizes if size is not None]
+    return prod(known_sizes) if len(known_sizes) == len(sizes) else None
 
 
 def _check_temporary(problem: Problem, tensor: TensorType) -> None:

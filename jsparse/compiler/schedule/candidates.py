@@ -115,8 +115,8 @@ def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None, 
     probe = Summary(problem, 0, loops, steps, steps, start.concordant).knowing(start, StatementFacts)
     if problem.derived:
         return probe
-    known = probe.with_facts(walk=walk, vector=vector)
-    return known.with_facts(single=_single(start, walk, patterns)) if patterns else known
+    probe = probe.with_facts(walk=walk, vector=vector)
+    return probe.with_facts(single=_single(start, walk, patterns)) if patterns else probe
 
 
 def _single(start: Summary, walk: tuple[IndexVar, ...], patterns: Sequence[Stored]) -> frozenset[IndexVar]:

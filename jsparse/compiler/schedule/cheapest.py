@@ -70,9 +70,9 @@ def plan(
 
 def cheapest_schedules(problem: Problem, patterns: Sequence[Stored], most: int) -> list[Schedule]:
     """Return the schedules of the `most` cheapest candidates, cheapest first, each with all of its steps."""
-    known = tuple(patterns)
-    priced = _priced(problem, Prices(known), as_stored=False)[:most]
-    return [plan_as(candidate, cost, known).schedule for cost, _, candidate in priced]
+    stored = tuple(patterns)
+    priced = _priced(problem, Prices(stored), as_stored=False)[:most]
+    return [plan_as(candidate, cost, stored).schedule for cost, _, candidate in priced]
 
 
 def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, schedule: Schedule) -> Plan:

@@ -14,7 +14,8 @@ from dataclasses import replace
 from itertools import islice, permutations
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.problem import Count, Problem
+from jsparse.compiler.output_kind import Count
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import Cost, grain_of, walked_weight
 from jsparse.compiler.schedule.layout import Stored, layout_of, reordered
 from jsparse.compiler.schedule.legality import is_concordant

@@ -194,8 +194,8 @@ def sum_of(plans: Sequence[Plan]) -> tuple[Problem, tuple[Schedule, ...]] | None
         places = tuple(islice(patterns, len(own.problem.patterns)))
         results.append(new)
         operands += [replace(t.renumbered(dict(enumerate(places))), name=names[t.name]) for t in given]
-        statements.append(_renamed(own.problem.statement, new.name, names, places))
-        schedules.append(Schedule(tuple(step.renumbered(places).renamed(names) for step in own.schedule.steps)))
+        statements.append(_rename_tensors(own.problem.statement, new.name, names, places))
+        schedules.append(Schedule(tuple(step.renumbered(places, names) for step in own.schedule.steps)))
     problem = Problem(
         tuple(statements),
         (*results, *operands),
@@ -207,7 +207,7 @@ def sum_of(plans: Sequence[Plan]) -> tuple[Problem, tuple[Schedule, ...]] | None
     return problem, tuple(schedules)
 
 
-def _renamed(statement: Statement, target: str, names: Mapping[str, str], patterns: Sequence[int]) -> Statement:
+def _rename_tensors(statement: Statement, target: str, names: Mapping[str, str], patterns: Sequence[int]) -> Statement:
     """Return a statement with other names of its tensors, and other numbers of its patterns."""
     accesses = {access: Access(names[access.tensor], access.indices) for access in statement.reads}
     assert statement.value is not None

@@ -45,12 +45,8 @@ class Transformation:
         """The nest after the step, which must be legal."""
         raise NotImplementedError
 
-    def renumbered(self, numbers: Sequence[int]) -> Self:
-        """Return the step with pattern n renamed to pattern `numbers[n]`."""
-        return self
-
-    def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return the step with other names of tensors."""
+    def renumbered(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> Self:
+        """Return the step with pattern n renamed to pattern `numbers[n]`, and tensors renamed by `names`."""
         return self
 
 

@@ -158,7 +158,7 @@ class ExplainedKernel:
             yield "where the chain ends", self.cut
         if self.fused is not None:
             lines = (
-                f"{self.fused[0].stated(s)}: {', '.join(map(str, t.steps))}"
+                f"{self.fused[0].text_of(s)}: {', '.join(map(str, t.steps))}"
                 for s, t in zip(self.fused[0].statements, self.fused[1], strict=True)
             )
             yield "schedules", "\n".join(lines)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from math import prod
 from typing import Any
 
@@ -47,16 +46,25 @@ def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) ->
 
 
 def sum_kernels(
-    specs: Sequence[Spec], factors: Sequence[tuple[str, ...]], dtype: str, texts: Sequence[str]
+    specs: Sequence[Spec], factors: Sequence[Sequence[np.dtype]], dtype: np.dtype, texts: Sequence[str]
 ) -> Iterator[ExplainedKernel]:
-    """Yield the kernel that adds up einsums, or that of each of them. Dtypes are real, as for `spec_kernel`."""
+    """Yield the kernel that adds up einsums, or one for each of them if they are complex or cannot share a kernel.
+
+    Args:
+        factors, dtype: the dtypes of the factors of each einsum, and of the sum.
+        texts: the text of each einsum.
+    """
     specs = tuple(map(flattened, specs))
-    found = plan_sum(specs, tuple(factors), dtype)
-    if found is None:
+    names = tuple(tuple(own.name for own in map(np.dtype, each)) for each in factors)
+    has_complex = is_complex(dtype) or any(is_complex(name) for each in names for name in each)
+    planned_sum = None if has_complex else plan_sum(specs, names, np.dtype(dtype).name)
+    if planned_sum is None:
         for spec, own, text in zip(specs, factors, texts, strict=True):
-            yield spec_kernel(spec, (dtype, *own), f"a term of a sum: {text}")
+            result, parts, repeats = real_products(own, dtype) if has_complex else (dtype, own, 1)
+            title = f"a term of a sum: {text}"
+            yield spec_kernel(spec, tuple(x.name for x in (result, *parts)), title, repeats=repeats)
         return
-    plans, problem, schedules, _ = found
+    plans, problem, schedules, _ = planned_sum
     patterns = tuple(text for spec in specs for text in pattern_texts(spec.walks))
     title = f"{' + '.join(texts)}, a dense result, as one kernel of {len(specs)} statements"
     formats, moves = formats_of(problem, [walk for spec in specs for walk in spec.walks]), traffic_of_sum(plans)
@@ -140,15 +148,8 @@ def _einsum(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
 def _sum(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
     work: Sum = equation.params["work"]
     factors = [spec.split(own)[0] for spec, own in work.terms([var.aval for var in equation.invars])]
-    texts = [_einsum_text(spec) for spec in work.specs]
-    dtypes = [tuple(_dtype(aval) for aval in own) for own in factors]
-    if is_complex(work.dtype) or any(map(is_complex, chain.from_iterable(dtypes))):
-        for spec, own, text in zip(work.specs, dtypes, texts, strict=True):
-            result, parts, repeats = real_products(own, np.dtype(work.dtype))
-            yield spec_kernel(spec, tuple(dtype.name for dtype in (result, *parts)), text, repeats=repeats)
-        return
-    named = [tuple(dtype.name for dtype in own) for own in dtypes]
-    yield from sum_kernels(work.specs, named, work.dtype, texts)
+    dtypes = [[_dtype(aval) for aval in own] for own in factors]
+    yield from sum_kernels(work.specs, dtypes, np.dtype(work.dtype), [_einsum_text(spec) for spec in work.specs])
 
 
 def _einsum_text(spec: Spec) -> str:
@@ -220,20 +221,20 @@ def _apart(step: Step, others: Explain) -> Iterator[ExplainedKernel]:
 
 
 def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:
-    found = translated(closed)
-    if isinstance(found, ChainError):
-        raise found
+    chain = translated(closed)
+    if isinstance(chain, ChainError):
+        raise chain
     names = Counter(e.primitive.name.removeprefix("jsparse_") for e in closed.jaxpr.eqns)
     operations = ", ".join(f"{count} {name}" if count > 1 else name for name, count in names.items() if name != "name")
-    count = len(found.problem.statements)
+    count = len(chain.problem.statements)
     title = f"{operations} as one kernel of {count} statement{'s' * (count > 1)}"
     moved = Traffic(
         operands=(("operands", sum(bytes_of(aval) for aval in closed.in_avals)),),
         results=sum(bytes_of(aval) for aval in closed.out_avals),
         computes=False,
     )
-    patterns = tuple(repr(walk.pattern) for walk in found.walks)
-    return ExplainedKernel(title, None, patterns, moves=moved, fused=planned(found), cut=cut and f"then {cut}")
+    patterns = tuple(repr(walk.pattern) for walk in chain.walks)
+    return ExplainedKernel(title, None, patterns, moves=moved, fused=planned(chain), cut=cut and f"then {cut}")
 
 
 def explained_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:

@@ -238,18 +238,13 @@ def _of_sum(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) 
 
 
 def _of_joint(work: SumOfProducts, values: Sequence[object], formats: Sequence[str]) -> Iterator[ExplainedKernel]:
-    """Explain the kernel that adds up all terms, or one for each term if they are complex."""
+    """Explain the kernel that adds up all terms, or the kernel of each of them."""
     specs = [term.scaled_spec for term in work.terms if term.scaled_spec is not None]
     written = [_without_relations(term.assignment, [values[n] for n in term.values]) for term in work.terms]
     texts = [_scaled_text(term, assignment) for term, assignment in zip(work.terms, written, strict=True)]
     texts[0] = f"{written[0].target} = {texts[0]}"
-    if any(is_complex(dtype) for term in work.terms for dtype in (term.dtypes.computed, *term.factor_dtypes)):
-        for term in work.terms:
-            yield _of_term(term, values, _formats(replace(work, terms=(term,)), values, formats))
-        return
-    factors = [tuple(np.dtype(dtype).name for dtype in term.scaled_factor_dtypes) for term in work.terms]
-    dtype, shown = np.dtype(work.terms[0].dtype).name, _formats(work, values, formats)
-    for kernel in sum_kernels(specs, factors, dtype, texts):
+    factors, shown = [term.scaled_factor_dtypes for term in work.terms], _formats(work, values, formats)
+    for kernel in sum_kernels(specs, factors, np.dtype(work.terms[0].dtype), texts):
         yield replace(kernel, work=work.terms[0], **shown)
 
 

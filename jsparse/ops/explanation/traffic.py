@@ -17,7 +17,8 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.backends import DEFAULT, fault
-from jsparse.compiler.problem import Compute, Dense, Positions, Problem, TensorType
+from jsparse.compiler.output_kind import Compute
+from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import kernel_of
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.scalar import Apply, Number

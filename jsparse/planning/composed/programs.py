@@ -50,7 +50,7 @@ class Program(NamedTuple):
 
     Attributes:
         numbers: the number of each tensor's value, in order of appearance.
-        targets: the target of each term: that of the statement, or a view of a dense result in another shape.
+        targets: the target of each term. A dense result may have another shape in a term than in the statement.
     """
 
     statement: Statement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -43,9 +43,9 @@ class CacheRead(Transformation):
         tensor, loop = words
         return CacheRead(tensor, loop)
 
-    def renamed(self, names: Mapping[str, str]) -> CacheRead:
-        """Return the step with other names of tensors."""
-        return CacheRead(names[self.tensor], self.loop)
+    def renumbered(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> CacheRead:
+        """Return the step with another name of the tensor."""
+        return CacheRead((names or {}).get(self.tensor, self.tensor), self.loop)
 
     def check(self, nest: Summary) -> str | None:
         """Why the step is illegal; None if it is legal."""

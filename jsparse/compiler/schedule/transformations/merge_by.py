@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, cast
 
@@ -62,7 +62,7 @@ class MergeBy(Transformation):
             return f"{self.leader} locates a coordinate of {self.loop} by arithmetic, so that another one is walked"
         return None
 
-    def renumbered(self, numbers: Sequence[int]) -> MergeBy:
+    def renumbered(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> MergeBy:
         """Return the step with pattern n renamed to pattern `numbers[n]`."""
         return replace(self, leader=f"P{numbers[self.pattern]}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -78,7 +78,7 @@ class ScatterSegment(Transformation):
             return f"a map has at most {LARGEST_MAP:,} coordinates, not the {size:,} of {var}"
         return None
 
-    def renumbered(self, numbers: Sequence[int]) -> ScatterSegment:
+    def renumbered(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> ScatterSegment:
         """Return the step with pattern n renamed to pattern `numbers[n]`."""
         pattern, level = self.numbers
         return ScatterSegment(f"P{numbers[pattern]}.{level}")
