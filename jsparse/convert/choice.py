@@ -17,7 +17,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.compiler.semiring import Semiring
 from jsparse.convert.decompose import Parts, block_fill, decompose, to_parts
-from jsparse.convert.facts import ADD, FILLED, Fill, measure_fills, product_price
+from jsparse.convert.facts import FILLED, Fill, measure_fills, product_price
 from jsparse.convert.slots import Conversion, from_slots, plain_pattern, to_slots
 from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, represented
 from jsparse.formats import Format, Pattern, default_format
@@ -227,18 +227,18 @@ class _Candidates:
             prices = (product_price(every, 0, self.rows, self.rows, n) for n in self.uses)
             yield Considered(Format.dense(2).name, tuple(prices), self.item * every)
 
-    def _in_blocks(self, name: str, elements: float, side: int, skips: bool = False) -> Considered:
+    def _in_blocks(self, name: str, elements: float, side: int, skips: bool = False, adds: bool = False) -> Considered:
         visited, blocks = self._visited(side, skips), elements / side**2
-        prices = (product_price(elements, side, visited, self.rows, n) for n in self.uses)
+        prices = (product_price(elements, side, visited, self.rows, n, adds) for n in self.uses)
         numbers = blocks + visited * (2 if skips else 1) + 1
         return Considered(name, tuple(prices), int(self.index * numbers + self.item * elements))
 
     def _in_parts(self, fill: Fill) -> Considered:
         """The entries in well filled blocks as blocks, the others in csr."""
         name, inside = f"bsr({fill.side}, {fill.side})", self.nse * fill.inside
-        blocks, single = self._in_blocks(name, inside, fill.side), self._in_blocks("csr", self.nse - inside, 1)
-        every = zip(self.uses, blocks.prices, single.prices, strict=True)
-        prices = (price + other + ADD * self.rows * n for n, price, other in every)
+        blocks = self._in_blocks(name, inside, fill.side)
+        single = self._in_blocks("csr", self.nse - inside, 1, adds=True)
+        prices = (sum(both) for both in zip(blocks.prices, single.prices, strict=True))
         parts = ((block_fill(fill.side, fill.side, FILLED), name), (None, "csr"))
         return Considered(f"{name} + csr", tuple(prices), blocks.nbytes + single.nbytes, parts)
 

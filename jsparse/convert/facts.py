@@ -29,7 +29,7 @@ LEAST_SHARE, LEAST_INSIDE = 0.25, 0.2  # if blocks are filled less, larger ones 
 ENTRY = 6.0  # an entry of csr, beside its multiply-adds
 ROW, ROW_OF_VECTOR = 4.0, 50.0  # a row that is visited, for several columns and for one
 WRITE, FRESH, CACHED_BYTES = 1.0, 8.0, 1 << 22  # an element of the result; the same beyond this size, in new pages
-ADD = 9.0  # an element of the result to which another part is added
+ADD = 4.0  # an element of the result to which another part is added: it is read, and its pages exist
 COLUMNS = (1, 4, 16, 128, 512)  # the numbers of columns for which shares were measured
 SHARES: Mapping[int, tuple[float, ...]] = {
     1: (1.0, 1.0, 1.0, 1.0, 1.0),
@@ -61,12 +61,15 @@ class Fill:
         return f"  blocks of {self.side} x {self.side}: {self.share:.0%} filled, {self.inside:.0%} in filled ones"
 
 
-def product_price(elements: float, side: int, visited: float, rows: int, columns: int) -> float:
-    """The price of A X, where A has `elements` elements in blocks and loops visit `visited` of its rows of blocks."""
+def product_price(elements: float, side: int, visited: float, rows: int, columns: int, adds: bool = False) -> float:
+    """The price of A X, where A has `elements` elements in blocks and loops visit `visited` of its rows of blocks.
+
+    It is the price of a sum Y + A X if the product `adds` to a result.
+    """
     share = float(np.interp(log2(columns), np.log2(COLUMNS), SHARES[side]))
     row = ROW if columns > 1 else ROW_OF_VECTOR
     write = FRESH if 4 * rows * columns > CACHED_BYTES else WRITE
-    return elements * share * (ENTRY + columns) + visited * row + rows * columns * write
+    return elements * share * (ENTRY + columns) + visited * row + rows * columns * (ADD if adds else write)
 
 
 def measure_fills(pattern: Pattern) -> tuple[Fill, ...]:

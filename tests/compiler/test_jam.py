@@ -226,3 +226,11 @@ def test_rows_of_blocks_read_one_tile_of_the_rows_of_a_segment(block):
     assert loops[:3] == ("i.0", "k", "i.1")
     assert explained.schedule.found("split").size == 16
     assert explained.schedule.found("unroll_and_jam").copies == 8
+
+
+def test_columns_of_blocks_are_tiles_as_narrow_as_columns_of_the_dense_factor():
+    """Tiles of 32 columns of a block fit AVX2's registers only twice, beside the row of the block that they share."""
+    A = jsparse.asarray(np.kron(np.eye(64), np.ones((32, 32))).astype(np.float32), "bsr(32, 32)")
+    explained = jsparse.explain("ij,ik->jk", A, np.ones((A.shape[0], 256), np.float32))
+    assert explained.schedule.found("split").size == 16
+    assert explained.schedule.found("unroll_and_jam").copies == 8

@@ -205,7 +205,8 @@ def _alternatives(
     # Shared loops run over single coordinates. Only a dense statement may jam the innermost one (`blocks.py`).
     if jammed is not None and (jammed not in outer or (jammed == outer[-1] and not probe.walk)):
         in_blocks = not outer and _runs_over_rows_of_blocks(probe, jammed)
-        lanes = _lanes(probe, BLOCK_TILE_BYTES if in_blocks else JAM_TILE_BYTES)
+        of_blocks = in_blocks or _is_axis_of_blocks(probe, str(probe.vector))
+        lanes = _lanes(probe, BLOCK_TILE_BYTES if of_blocks else JAM_TILE_BYTES)
         copies = _copies(probe, jammed, lanes)
         steps, loops = _placed(probe, False, lanes, outer, in_blocks=in_blocks)
         jam = UnrollAndJam(jammed, copies)
@@ -308,8 +309,13 @@ def _runs_over_rows_of_blocks(probe: Summary, jammed: IndexVar) -> bool:
     """Whether a dense loop around a sum over entries is an axis of the blocks that these entries have."""
     if not (probe.head and probe.tail and jammed in probe.free_dense_vars):
         return False
+    return _is_axis_of_blocks(probe, jammed) and not _lie_beside(probe, jammed)
+
+
+def _is_axis_of_blocks(probe: Summary, var: IndexVar) -> bool:
+    """Whether an index is an axis of the blocks that the entries of a factor have."""
     stored = (f for f in probe.factors if probe.problem.type_of[f.tensor].positions is not None)
-    return any(jammed in f.variables() for f in stored) and not _lie_beside(probe, jammed)
+    return var not in probe.walk and any(var in f.variables() for f in stored)
 
 
 def _lie_beside(probe: Summary, var: IndexVar) -> bool:

@@ -10,9 +10,7 @@ NEAREST_BYTES = 1 << 15  # a tensor of at most this size stays in the first-leve
 REGISTER_BYTES = 256  # a register tile: 8 vectors of 32 bytes, half of AVX2's registers
 WIDE_TILE_BYTES = 512  # a register tile where few, large tiles are best, if there are enough tiles for all threads
 JAM_TILE_BYTES = 128  # one register tile, where several iterations run at a time
-BLOCK_TILE_BYTES = (
-    64  # the same for rows of blocks: with wider tiles, fewer rows fit AVX2's registers, or sums are spilled
-)
+BLOCK_TILE_BYTES = 64  # the same for blocks: with wider tiles, fewer rows fit AVX2's registers, or sums are spilled
 LARGEST_TILE = 1024  # the most bytes of a tile that a schedule may ask for; beyond, registers are spilled
 LARGEST_COPY = 1 << 18  # the most bytes of a copied panel: it lies on the stack
 WRITTEN_OUT = 256  # iterations that may be written out: LLVM takes about a millisecond for each
