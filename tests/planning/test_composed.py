@@ -183,6 +183,17 @@ def test_semirings_count_fill_and_no_padding(format, semiring, shape):
     np.testing.assert_array_equal(found, reduce(np.where(where, product, zero), axis=1))
 
 
+@pytest.mark.parametrize("semiring", ["min_plus", "max_times"])
+@pytest.mark.parametrize("least", [0.3, 1.0])  # the second one finds no block
+def test_parts_are_not_added_by_other_semirings(semiring, least):
+    csr, X = jsparse.asarray(draw(8, 12), format="csr"), draw(12, 3)
+    A = jsparse.decompose(csr, [(jsparse.block_fill(2, 2, least), "bsr(2, 2)"), (None, "csr")])
+    expected = jsparse.einsum("ij,jk->ik", A.asformat("csr"), X, semiring=semiring)
+    np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", A, X, semiring=semiring), expected)
+    assert np.isfinite(expected).any()
+    assert "parts are added, which" in str(jsparse.explain("ij,jk->ik", A, X, semiring=semiring))
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("shape", [(8, 12), (7, 11)])
 def test_compositions_are_patterns_without_values(format, shape):

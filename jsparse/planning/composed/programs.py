@@ -122,6 +122,8 @@ def _check(statement: Statement, operands: dict[str, Signature], digits: Digits,
         for v in access.variables():
             if digits.is_split(v) and access.indices.count(v) > 1:
                 raise NoFormError(f"{access} takes a diagonal")
+    if not semiring.is_linear and any(x.composed is not None and len(x.composed.parts) > 1 for x in operands.values()):
+        raise NoFormError(f"parts are added, which {semiring} does not do")
     if digits.are_ragged and not semiring.is_linear:
         raise NoFormError(f"the zeros in blocks at the end would count by {semiring}")
     if digits.are_ragged and any(x.is_bare and x.composed is not None for x in operands.values()):
