@@ -12,8 +12,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
 from jsparse.formats.composed import FORMS, ComposedFormat, named
 from jsparse.formats.digits import Blocks, DigitLevel
-from jsparse.formats.levels import DENSE, Level, check_dimensions, dimension_name
-from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels, read_levels
+from jsparse.formats.levels import DENSE, SINGLETON, Level, check_dimensions, dimension_name
+from jsparse.formats.parse import NAMES, default_levels, named_levels, read_levels, short_name
 
 PlainName: TypeAlias = Literal["csr", "csc", "coo", "dcsr", "dcsc", "csf", "dense"]
 """The names of plain formats."""
@@ -340,6 +340,12 @@ def digit_format(levels: Sequence[DigitLevel]) -> Format:
     return Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
 
 
+def outer_format(format: ComposedFormat) -> Format:
+    """The format of outer patterns: the levels above blocks and, under a rule, the number of each entry's slot."""
+    levels = digit_format(format.blocks.outer).levels
+    return Format(levels if format.rule is None else (*levels, Level(SINGLETON, len(levels))))
+
+
 def blocks_of(format: Format | ComposedFormat) -> Blocks:
     """The levels of a format with the digits that they store. In a plain format every digit is a whole coordinate."""
     return format.blocks if isinstance(format, ComposedFormat) else Blocks.of_levels(format.levels)
@@ -396,8 +402,7 @@ def _notation(format: Format) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _short_name(format: Format) -> str | None:
-    ndim = format.ndim
-    return next((name for name in NAMES if has_name(name, ndim) and named_levels(name, ndim) == format.levels), None)
+    return short_name(format.levels)
 
 
 def _orphan(parent: Level | None, child: Level) -> str:

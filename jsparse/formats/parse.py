@@ -57,6 +57,12 @@ def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
     return _coo(ndim) if name == "coo" else _compressed(ndim)
 
 
+def short_name(levels: tuple[Level, ...]) -> str | None:
+    """The short name of the format with these levels, one for each dimension; None if it has none."""
+    ndim = len(levels)
+    return next((name for name in NAMES if has_name(name, ndim) and named_levels(name, ndim) == levels), None)
+
+
 def default_levels(ndim: int) -> tuple[Level, ...]:
     """The levels of the default format for `ndim` dimensions: csr for a matrix, else all levels compressed.
 
