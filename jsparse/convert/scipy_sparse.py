@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from jsparse.base.arrays import device_array
 from jsparse.convert.composed import to_plain
 from jsparse.convert.scipy_structure import blocks, compressed, entries_of, scipy_sparse
-from jsparse.convert.sums import summands
+from jsparse.convert.sums import NUMBERS, summands
 from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat
@@ -53,12 +54,13 @@ def from_scipy(x: Any, format: Format, dtype: np.dtype | None = None) -> tuple[P
     return pattern, summed, summed is not values
 
 
-def blocks_from_scipy(x: sparray, format: ComposedFormat) -> tuple[Composition, np.ndarray] | None:
-    """Convert a bsr array to a composition in `format`, and to the values of its slots, block by block.
+def blocks_from_scipy(x: Any, format: Format | ComposedFormat | str, dtype: np.dtype | None) -> ComposedTensor | None:
+    """Convert a bsr array block by block. None unless it has the blocks of `format`, each of them once.
 
-    None unless the array has these blocks, each of them once. Raises PatternError as `from_scipy` does.
+    Raises PatternError as `from_scipy` does.
     """
-    if x.format != "bsr" or format != _bsr(np.shape(x.data)[1:]):
+    name = Format.of(format, len(x.shape)).name
+    if x.format != "bsr" or name != "bsr({}, {})".format(*np.shape(x.data)[1:]):
         return None
     shape = checked_shape(x.shape, Format.plain("csr", 2))
     try:
@@ -71,7 +73,7 @@ def blocks_from_scipy(x: sparray, format: ComposedFormat) -> tuple[Composition, 
     if outer.nse < len(parts.values):
         return None
     values = parts.values if built.is_identity else parts.values[built.gather()]
-    return Composition.of_blocks(outer, b, c), values.reshape(-1)
+    return ComposedTensor(device_array(values.reshape(-1), NUMBERS, dtype, False), Composition.of_blocks(outer, b, c))
 
 
 def _check_bounds(x: Any, rows: Sequence[np.ndarray], shape: tuple[int, ...]) -> None:
@@ -129,9 +131,4 @@ def to_scipy(tensor: SparseTensor) -> sparray:
 def _is_bsr(tensor: ComposedTensor) -> bool:
     """Whether SciPy has the tensor's format. Its blocks never exceed the shape."""
     part, *others = tensor.pattern.parts
-    is_named = not others and len(part.inner) == 2 and part.format == _bsr(part.inner)
-    return is_named and not part.format.blocks.is_ragged(tensor.shape)
-
-
-def _bsr(block: Sequence[int]) -> Format | ComposedFormat:
-    return Format.of("bsr({}, {})".format(*block), 2)
+    return not others and part.format.name.startswith("bsr(") and not part.format.blocks.is_ragged(tensor.shape)
