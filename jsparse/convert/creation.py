@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from math import prod
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,9 @@ from jsparse.formats.format import is_auto
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
+
+if TYPE_CHECKING:
+    from scipy.sparse import sparray
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -83,7 +86,7 @@ def asarray(
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
     if format is not None and not isinstance(x, SparseTensor) and is_composed(format):
         is_kept = is_scipy(x) and not dynamic and nse is None
-        in_blocks = blocks_from_scipy(x, format, dtype) if is_kept else None
+        in_blocks = blocks_from_scipy(cast("sparray", x), format, dtype) if is_kept else None
         return asarray(x, dtype=dtype, dynamic=dynamic, nse=nse).asformat(format) if in_blocks is None else in_blocks
     if isinstance(x, SparseTensor):
         tensor = x if format is None else x.asformat(format, nse=nse)

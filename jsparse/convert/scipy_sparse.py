@@ -54,7 +54,9 @@ def from_scipy(x: Any, format: Format, dtype: np.dtype | None = None) -> tuple[P
     return pattern, summed, summed is not values
 
 
-def blocks_from_scipy(x: Any, format: Format | ComposedFormat | str, dtype: np.dtype | None) -> ComposedTensor | None:
+def blocks_from_scipy(
+    x: sparray, format: Format | ComposedFormat | str, dtype: np.dtype | None
+) -> ComposedTensor | None:
     """Convert a bsr array block by block. None unless it has the blocks of `format`, each of them once.
 
     Raises PatternError as `from_scipy` does.
@@ -104,14 +106,16 @@ def to_scipy(tensor: SparseTensor) -> sparray:
     if isinstance(tensor.values, jax.core.Tracer):
         raise DTypeError(f"Expected known values, but {tensor!r} has traced ones. Convert outside jit.")
     tensor = tensor.static()
-    if isinstance(tensor, ComposedTensor) and not _is_bsr(tensor):
-        tensor = to_plain(tensor)
+    if isinstance(tensor, ComposedTensor):
+        part, *others = tensor.pattern.parts
+        is_bsr = not others and part.format.name.startswith("bsr(")
+        if not is_bsr or part.format.blocks.is_ragged(tensor.shape):  # SciPy's blocks never exceed the shape
+            tensor = to_plain(tensor)
     values = np.array(tensor.values)
     if values.dtype.kind == "V" or values.dtype == np.float16:
         raise DTypeError(f"Expected values that scipy.sparse can hold, but got {values.dtype}. Use astype('float32').")
     sparse = scipy_sparse()
     if isinstance(tensor, ComposedTensor):
-        (part,) = tensor.pattern.parts
         pointers, columns = tensor.pattern.arrays()
         return sparse.bsr_array((values.reshape(-1, *part.inner), columns.copy(), pointers.copy()), shape=tensor.shape)
     assert isinstance(tensor.pattern, Pattern)
@@ -126,9 +130,3 @@ def to_scipy(tensor: SparseTensor) -> sparray:
             f"Expected a matrix for scipy.sparse {version('scipy')}, or from 1.15 on a tensor of one dimension or "
             f"more, but the tensor has shape {tensor.shape}. Use to_coords()."
         ) from error
-
-
-def _is_bsr(tensor: ComposedTensor) -> bool:
-    """Whether SciPy has the tensor's format. Its blocks never exceed the shape."""
-    part, *others = tensor.pattern.parts
-    return not others and part.format.name.startswith("bsr(") and not part.format.blocks.is_ragged(tensor.shape)

@@ -56,8 +56,8 @@ class SlotRule(ABC):
 
     def resolve(self, lengths: np.ndarray) -> SlotRule:
         """Choose the number that the rule leaves open, by the number of entries below each parent."""
-        *others, last = self.numbers
-        return RULES[self.name](*others, last or self._choose(lengths))
+        *others, number = self.numbers
+        return RULES[self.name](*others, number or self._choose(lengths))
 
     def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
         """Return the first slot of each parent, which has `lengths` entries, and the number of all slots.
@@ -66,16 +66,16 @@ class SlotRule(ABC):
         index dtype counts. If lengths are traced, so is the number, which exceeds all slots if entries do not fit.
         Raises PatternError for known entries that do not fit.
         """
-        last = self.numbers[-1] or self._choose(np.asarray(lengths))
-        return self._starts(lengths.astype(np.int64) if isinstance(lengths, np.ndarray) else lengths, last)
+        number = self.numbers[-1] or self._choose(np.asarray(lengths))
+        return self._starts(lengths.astype(np.int64) if isinstance(lengths, np.ndarray) else lengths, number)
 
     @abstractmethod
     def _choose(self, lengths: np.ndarray) -> int:
-        """Choose the last number."""
+        """Choose the number that may be left open."""
 
     @abstractmethod
-    def _starts(self, lengths: Array, last: int) -> tuple[Array, int | jax.Array]:
-        """Return what `starts` does, for the last number `last`."""
+    def _starts(self, lengths: Array, number: int) -> tuple[Array, int | jax.Array]:
+        """Return what `starts` does, for this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +88,18 @@ class Width(SlotRule):
     def _choose(self, lengths: np.ndarray) -> int:
         return int(lengths.max(initial=1))
 
-    def _starts(self, lengths: Array, last: int) -> tuple[Array, int | jax.Array]:
-        total = len(lengths) * last
+    def _starts(self, lengths: Array, width: int) -> tuple[Array, int | jax.Array]:
+        total = len(lengths) * width
         if not isinstance(lengths, np.ndarray):
-            return jnp.arange(len(lengths)) * last, total + (lengths > last).any()
-        too_long = np.flatnonzero(lengths > last)
+            return jnp.arange(len(lengths)) * width, total + (lengths > width).any()
+        too_long = np.flatnonzero(lengths > width)
         if len(too_long):
             row, longest = int(too_long[0]), int(lengths.max())
             raise PatternError(
-                f"Expected at most {last:,} entries in each row for the format ell({last}), but row {row:,} has "
+                f"Expected at most {width:,} entries in each row for the format ell({width}), but row {row:,} has "
                 f"{int(lengths[row]):,}. Use ell({longest}), or hyb or group_coo, whose rows differ in length."
             )
-        return np.arange(len(lengths), dtype=np.int64) * last, total
+        return np.arange(len(lengths), dtype=np.int64) * width, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,8 @@ class Groups(SlotRule):
     def _choose(self, lengths: np.ndarray) -> int:
         return _power_of_two(sqrt(_mean_length(lengths)))
 
-    def _starts(self, lengths: Array, last: int) -> tuple[Array, int | jax.Array]:
-        return _one_after_the_other(-(-lengths // last) * last)
+    def _starts(self, lengths: Array, size: int) -> tuple[Array, int | jax.Array]:
+        return _one_after_the_other(-(-lengths // size) * size)
 
 
 @dataclass(frozen=True, slots=True)

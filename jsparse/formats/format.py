@@ -101,12 +101,15 @@ class Format:
         """
         if isinstance(spec, Format):
             return _of_rank(spec, ndim)
-        if not isinstance(spec, str | ComposedFormat):
+        if isinstance(spec, str):
+            name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec)
+            if name is not None:
+                return _by_name(name.group(1), name.group(2), ndim)
+            blocks = Blocks(read_levels(spec))
+            spec = Format(blocks.plain_levels) if blocks.is_plain else ComposedFormat(blocks)
+        elif not isinstance(spec, ComposedFormat):
             raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got a {type(spec).__name__}.")
-        name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec) if isinstance(spec, str) else None
-        if name is not None:
-            return _by_name(name.group(1), name.group(2), ndim)
-        return _of_rank(_of_notation(spec) if isinstance(spec, str) else spec, ndim)
+        return _of_rank(spec, ndim)
 
     @staticmethod
     def plain(spec: "Format | ComposedFormat | str", ndim: int) -> "Format":
@@ -316,11 +319,6 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFo
     if arguments is not None:
         raise FormatError(f"Expected the format {name} without arguments, but got {name}{shortened(arguments)}.")
     return Format(named_levels(name, ndim))
-
-
-def _of_notation(text: str) -> Format | ComposedFormat:
-    blocks = Blocks(read_levels(text))
-    return Format(blocks.plain_levels) if blocks.is_plain else ComposedFormat(blocks)
 
 
 def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFormat:
