@@ -38,7 +38,7 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
     """
     assert isinstance(tensor.pattern, DynamicPattern)
     blocks, rule = format.blocks, format.rule
-    if rule is not None and rule.resolve(np.zeros(0, np.int64)) != rule:
+    if rule is not None and None in rule.numbers:
         raise NotYetSupportedError(
             f"Expected a format whose numbers are given, since the entries of {tensor!r} are not known yet, but got "
             f"{format.name}. Write ell(w) or group_coo(g)."
@@ -50,19 +50,19 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
             f"Expected nse=, the capacity in values, to convert the dynamic {tensor!r} to {format.name}, whose blocks "
             f"and groups are filled up. Pass nse=."
         )
-    most = prod(sizes[: len(blocks.outer)])
-    entries = min(tensor.nse if rule is not None else (nse or 0) // max(inner, 1), most)
+    capacity = (nse or 0) // max(inner, 1)  # in slots
+    entries = min(capacity if rule is None else tensor.nse, prod(sizes[: len(blocks.outer)]))
     coords = jnp.asarray(expand(tensor.pattern.arrays, tensor.pattern.type))
     is_inside, split = _in_range(coords, tensor.shape), blocks.split(list(coords))
     limits = [own.dtype.type(size) for own, size in zip(split, sizes, strict=True)]  # padding stays out of range
-    digits = jnp.stack([jnp.where(is_inside, *pair) for pair in zip(split, limits, strict=True)])
+    digits = jnp.stack([jnp.where(is_inside, own, size) for own, size in zip(split, limits, strict=True)])
     type_ = dynamic_type(sizes, digit_format(blocks.levels), entries * inner)
     on_levels = assembled(digits, tensor.values, type_, tensor.pattern)
     assert isinstance(on_levels.pattern, DynamicPattern)
     outer, values, slots = on_levels.pattern.retyped(core_type(on_levels.pattern.type)), on_levels.values, entries
     if rule is not None:
         parents = outer.type.capacities[-2] if len(outer.type.capacities) > 1 else 1
-        slots = parents * (rule.width or 0) if isinstance(rule, Width) else (nse or 0) // max(inner, 1)
+        slots = parents * (rule.width or 0) if isinstance(rule, Width) else capacity
         outer, numbers = _in_slots(outer, format, slots)
         values = _into_slots(jnp.reshape(values, (-1, inner)), numbers, slots).reshape(-1)
     part = Part(format, outer, sizes[len(blocks.outer) :], slots)
