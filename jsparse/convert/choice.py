@@ -87,15 +87,15 @@ class FormatChoice:
         """How values move from a place to the chosen format, one step after the other."""
         if self.chosen.name == place.format.name:
             return ()
-        to_plain = () if isinstance(place, Pattern) else (from_slots(place),)
-        plain = plain_pattern(place) if isinstance(place, Composition) else place
+        if isinstance(place, Composition):
+            return from_slots(place), *self.conversions(plain_pattern(place))
         if self.chosen.parts:
-            return (*to_plain, to_parts(plain, self.chosen.parts))
-        format = Format.of(self.chosen.name, plain.ndim)
+            return (to_parts(place, self.chosen.parts),)
+        format = Format.of(self.chosen.name, place.ndim)
         if isinstance(format, ComposedFormat):
-            return (*to_plain, to_slots(plain, format))
-        relayout = relayout_to(plain, format)
-        return (*to_plain, Conversion(relayout.target, (((relayout, False),),)))
+            return (to_slots(place, format),)
+        relayout = relayout_to(place, format)
+        return (Conversion(relayout.target, (((relayout, False),),)),)
 
     def __str__(self) -> str:
         shape = " x ".join(f"{size:,}" for size in self.shape)
@@ -187,9 +187,8 @@ def _choose(pattern: Pattern, uses: tuple[int, ...], item: int, stores_zeros: bo
     if pattern.ndim != 2 or not pattern.nse:
         plain = Considered(pattern.format.name, (0.0,) * len(uses), pattern.nbytes() + item * pattern.nse)
         return FormatChoice(pattern.shape, pattern.nse, uses, 0.0, (), (plain,), plain)
-    lengths = np.diff(pattern.arrays[0])
     fills = measure_fills(pattern) if stores_zeros else ()
-    candidates = _Candidates(pattern, lengths != 0, uses, item)
+    candidates = _Candidates(pattern, uses, item)
     csr, *others = considered = list(candidates.considered(fills, stores_zeros))
     chosen, best = csr, 1.0
     for one in others:
@@ -203,11 +202,11 @@ def _choose(pattern: Pattern, uses: tuple[int, ...], item: int, stores_zeros: bo
 class _Candidates:
     """Prices formats for the entries of a pattern in csr."""
 
-    def __init__(self, pattern: Pattern, is_filled: np.ndarray, uses: tuple[int, ...], item: int) -> None:
+    def __init__(self, pattern: Pattern, uses: tuple[int, ...], item: int) -> None:
         self.rows, self.columns = pattern.shape
-        self.nse, self.index, self.item = pattern.nse, pattern.index_dtype.itemsize, item
-        self.is_filled, self.uses = is_filled, uses
-        self.empty = float(1 - np.count_nonzero(is_filled) / len(is_filled))
+        self.nse, self.index, self.item, self.uses = pattern.nse, pattern.index_dtype.itemsize, item, uses
+        self.is_filled = np.diff(pattern.arrays[0]) != 0
+        self.empty = float(1 - np.count_nonzero(self.is_filled) / self.rows)
 
     def considered(self, fills: Sequence[Fill], stores_zeros: bool) -> Iterator[Considered]:
         """The formats that the facts allow, csr first."""

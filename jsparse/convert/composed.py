@@ -24,7 +24,7 @@ from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.dynamic import padded_arrays
 from jsparse.formats.format import is_auto
 from jsparse.primitives.host import on_device, padded
-from jsparse.tensor.composed import ComposedTensor, Composition, Part, within
+from jsparse.tensor.composed import ComposedTensor, Composition, Part, join_values, within
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.leaves import check_values
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -40,7 +40,6 @@ def to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int | None = 
     if not isinstance(tensor.pattern, Pattern):
         return dynamic_to_composed(tensor, format, nse)
     conversion = to_slots(tensor.pattern, format)
-    assert isinstance(conversion.place, Composition)
     if nse is not None and conversion.place.nse > nse:
         raise PatternError(
             f"Expected nse= of at least {conversion.place.nse:,}, the values of all slots that {tensor!r} has in "
@@ -53,9 +52,9 @@ def to_plain(tensor: ComposedTensor) -> SparseTensor:
     """Convert a composed tensor to csr, dcsr or csf. Fill stays, padding is dropped."""
     if tensor.is_dynamic:
         return dynamic_to_plain(tensor)
-    pattern = plain_pattern(tensor.pattern)
+    conversion = from_slots(tensor.pattern)
     check_values(tensor, f"a tensor in {tensor.format.name}")
-    return SparseTensor._unchecked(from_slots(tensor.pattern).move(tensor.values), pattern)
+    return SparseTensor._unchecked(conversion.move(tensor.values), conversion.place)
 
 
 def composition_of(x: object) -> Composition | None:
@@ -98,7 +97,7 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
             moved.append(onto_slots(alone).move(from_slots(alone).move(own)))
         else:
             moved.append(without_padding(own, part, self.shape))
-    return ComposedTensor._unchecked(moved[0] if len(moved) == 1 else jnp.concatenate(moved), self.pattern)
+    return ComposedTensor._unchecked(join_values(moved), self.pattern)
 
 
 def in_digits(tensor: ComposedTensor, fill: float) -> SparseTensor | None:
@@ -175,8 +174,7 @@ def static(self: ComposedTensor) -> ComposedTensor:
         slots = part.slots if part.has_slots else static_outer.nse
         parts.append(replace(part, pattern=static_outer, slots=slots))
         values.append(own[: parts[-1].nse])
-    in_use = values[0] if len(values) == 1 else jnp.concatenate(values)
-    return ComposedTensor._unchecked(in_use, replace(self.pattern, parts=tuple(parts)))
+    return ComposedTensor._unchecked(join_values(values), replace(self.pattern, parts=tuple(parts)))
 
 
 def without_padding(values: jax.Array, part: Part, shape: tuple[int, ...], fill: float = 0) -> jax.Array:

@@ -82,12 +82,12 @@ def asarray(
         tensor = asarray(x, dtype=dtype, nse=nse)
         chosen = choose_format(tensor, uses).convert(tensor)
         return chosen.dynamic() if dynamic else chosen
-    if format is not None and not isinstance(x, SparseTensor) and is_composed(format):
-        is_kept = is_scipy(x) and not dynamic and nse is None
-        in_blocks = _convert_blocks(cast("sparray", x), format, dtype) if is_kept else None
-        return asarray(x, dtype=dtype, dynamic=dynamic, nse=nse).asformat(format) if in_blocks is None else in_blocks
     nse = checked_nse(nse, "asarray")
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
+    if format is not None and not isinstance(x, SparseTensor) and is_composed(format):
+        is_kept = is_scipy(x) and not dynamic and nse is None
+        in_blocks = blocks_from_scipy(cast("sparray", x), format, dtype) if is_kept else None
+        return asarray(x, dtype=dtype, dynamic=dynamic, nse=nse).asformat(format) if in_blocks is None else in_blocks
     if isinstance(x, SparseTensor):
         tensor = x if format is None else x.asformat(format, nse=nse)
     else:
@@ -247,18 +247,6 @@ def _kind(dtype: np.dtype) -> str:
 def _from_scipy(x: Any, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:
     pattern, values, fresh = from_scipy(x, _resolved(format, len(x.shape)), dtype)
     return _make(values, pattern, dtype, fresh)
-
-
-def _convert_blocks(
-    x: sparray, format: Format | ComposedFormat | str, dtype: DTypeLike | None
-) -> ComposedTensor | None:
-    """Convert a bsr array of SciPy block by block; None if that is not possible."""
-    converted = blocks_from_scipy(x, cast("ComposedFormat", Format.of(format, len(x.shape))))
-    if converted is None:
-        return None
-    composition, values = converted
-    wanted = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
-    return ComposedTensor(device_array(values, NUMBERS, wanted, False), composition)
 
 
 def _make(values: np.ndarray, pattern: Pattern, dtype: np.dtype | None, fresh: bool = False) -> SparseTensor:

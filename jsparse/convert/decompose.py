@@ -10,7 +10,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.convert.composed import to_plain
-from jsparse.convert.slots import Conversion, Steps, into_slots, plain_pattern, to_slots
+from jsparse.convert.slots import Conversion, Steps, into_slots, inverted, plain_pattern, to_slots
 from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.formats import Format, Level, Pattern, Relayout
 from jsparse.formats.composed import ComposedFormat
@@ -62,23 +62,25 @@ def decompose(A: SparseTensor, parts: Parts) -> ComposedTensor:
     check_static("decompose", plain.pattern, Pattern)
     assert isinstance(plain.pattern, Pattern)
     conversion = to_parts(plain.pattern, parts)
-    assert isinstance(conversion.place, Composition)
     return ComposedTensor._unchecked(conversion.move(plain.values), conversion.place)
 
 
-def to_parts(pattern: Pattern, parts: Parts) -> Conversion:
+def to_parts(pattern: Pattern, parts: Parts) -> Conversion[Composition]:
     """How values move from a plain pattern to the parts of `decompose`. Raises the errors that it documents."""
     left, earlier, of_parts, steps = pattern, list[Pattern](), list[Part](), list[Steps]()
     for which, format in parts:
-        composition, _ = _in_slots(_choose(left, which), as_composed(format, pattern.ndim))
-        covered = plain_pattern(composition)
+        read = Format.of(format, pattern.ndim)
+        # The slots of a plain format are its entries.
+        composed = read if isinstance(read, ComposedFormat) else ComposedFormat(blocks_of(read))
+        chosen = to_slots(_choose(left, which), composed).place
+        (part,), covered = chosen.parts, plain_pattern(chosen)
         own, left = left & covered, left - covered
         if covered.nse > own.nse:
-            _check_fill(covered, earlier, composition)
+            _check_fill(covered, earlier, part.format)
         earlier.append(covered)
-        composition, to_own_slots = _in_slots(own, composition.parts[0].format)
-        of_parts += composition.parts
-        steps.append((_drop_others(own, pattern), *to_own_slots))
+        conversion, chosen_slots = to_slots(own, part.format), Relayout(own, pattern).scatter
+        of_parts += conversion.place.parts
+        steps.append((*inverted([into_slots(chosen_slots, pattern.nse)]), *conversion.steps[0]))
     if left.nse or not of_parts:
         at = f", the first at {tuple(int(row[0]) for row in left.rows())}" if left.nse else ""
         raise PatternError(
@@ -86,12 +88,6 @@ def to_parts(pattern: Pattern, parts: Parts) -> Conversion:
             f"{left.nse:,} of them{at}. Pass None in place of the last function, to take the rest."
         )
     return Conversion(Composition(pattern.shape, tuple(of_parts)), tuple(steps))
-
-
-def as_composed(format: Format | ComposedFormat | str, ndim: int) -> ComposedFormat:
-    """Read a format. The slots of a plain one are its entries."""
-    read = Format.of(format, ndim)
-    return read if isinstance(read, ComposedFormat) else ComposedFormat(blocks_of(read))
 
 
 def _choose(left: Pattern, which: Which | None) -> Pattern:
@@ -110,28 +106,16 @@ def _choose(left: Pattern, which: Which | None) -> Pattern:
     return Pattern.from_rows(rows, left.shape, left.format, left.format.order)[0]
 
 
-def _in_slots(pattern: Pattern, format: ComposedFormat) -> tuple[Composition, Steps]:
-    conversion = to_slots(pattern, format)
-    assert isinstance(conversion.place, Composition)
-    return conversion.place, conversion.steps[0]
-
-
-def _check_fill(covered: Pattern, earlier: Sequence[Pattern], composition: Composition) -> None:
+def _check_fill(covered: Pattern, earlier: Sequence[Pattern], format: ComposedFormat) -> None:
     """Raise PatternError if the blocks of a part overlap an earlier part: an element would be stored twice."""
     for n, other in enumerate(earlier):
         both = covered & other
         if both.nse:
             at = tuple(int(row[0]) for row in both.rows())
             raise PatternError(
-                f"Expected parts that do not overlap, but {composition.format.name} of part {len(earlier)} has a block "
+                f"Expected parts that do not overlap, but {format.name} of part {len(earlier)} has a block "
                 f"around {at}, which part {n} stores. Put the part with larger blocks first."
             )
-
-
-def _drop_others(own: Pattern, pattern: Pattern) -> tuple[Relayout, bool]:
-    """Move the values of a pattern to a pattern of some of its entries, in the same order."""
-    relayout, _ = into_slots(Relayout(own, pattern).scatter, pattern.nse)
-    return relayout, True
 
 
 @dataclass(frozen=True, slots=True)

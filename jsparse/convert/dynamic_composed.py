@@ -14,16 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import assembled
 from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.digits import Blocks
 from jsparse.formats.dynamic import core_type
-from jsparse.formats.format import default_format, digit_format
-from jsparse.formats.levels import COMPRESSED, SINGLETON
+from jsparse.formats.format import default_format, digit_format, outer_format
+from jsparse.formats.levels import COMPRESSED
 from jsparse.primitives.routine import expand
-from jsparse.tensor.composed import ComposedTensor, Composition, Part, within
+from jsparse.tensor.composed import ComposedTensor, Composition, Part, join_values, within
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -37,7 +38,7 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
     """
     assert isinstance(tensor.pattern, DynamicPattern)
     blocks, rule = format.blocks, format.rule
-    if rule is not None and rule.resolve(np.zeros(0, np.int64)) != rule:
+    if rule is not None and None in rule.numbers:
         raise NotYetSupportedError(
             f"Expected a format whose numbers are given, since the entries of {tensor!r} are not known yet, but got "
             f"{format.name}. Write ell(w) or group_coo(g)."
@@ -49,38 +50,28 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
             f"Expected nse=, the capacity in values, to convert the dynamic {tensor!r} to {format.name}, whose blocks "
             f"and groups are filled up. Pass nse=."
         )
-    most = prod(sizes[: len(blocks.outer)])
-    entries = min(tensor.nse if rule is not None else (nse or 0) // max(inner, 1), most)
+    capacity = (nse or 0) // max(inner, 1)  # in slots
+    entries = min(capacity if rule is None else tensor.nse, prod(sizes[: len(blocks.outer)]))
     coords = jnp.asarray(expand(tensor.pattern.arrays, tensor.pattern.type))
+    is_inside, split = _in_range(coords, tensor.shape), blocks.split(list(coords))
+    limits = [own.dtype.type(size) for own, size in zip(split, sizes, strict=True)]  # padding stays out of range
+    digits = jnp.stack([jnp.where(is_inside, own, size) for own, size in zip(split, limits, strict=True)])
     type_ = dynamic_type(sizes, digit_format(blocks.levels), entries * inner)
-    on_levels = assembled(_split(coords, blocks, tensor.shape, sizes), tensor.values, type_, tensor.pattern)
-    outer = on_levels.pattern
-    assert isinstance(outer, DynamicPattern)
-    core, own = outer.retyped(core_type(outer.type)), sizes[len(blocks.outer) :]
-    if rule is None:
-        part = Part(format, core, own, entries)
-        return ComposedTensor._unchecked(on_levels.values, Composition(tensor.shape, (part,)))
-    slots = _row_count(core.type) * (rule.width or 0) if isinstance(rule, Width) else (nse or 0) // max(inner, 1)
-    with_slots, numbers = _in_slots(core, format, slots)
-    values = _into_slots(jnp.reshape(on_levels.values, (-1, inner)), numbers, slots)
-    part = Part(format, with_slots, own, slots)
-    return ComposedTensor._unchecked(jnp.reshape(values, -1), Composition(tensor.shape, (part,)))
-
-
-def _split(coords: jax.Array, blocks: Blocks, shape: Sequence[int], sizes: Sequence[int]) -> jax.Array:
-    """The digits of coordinates: one row for each level. Coordinates of padding stay out of range."""
-    is_inside, digits = _in_range(coords, shape), blocks.split(list(coords))
-    return jnp.stack([jnp.where(is_inside, x, x.dtype.type(s)) for x, s in zip(digits, sizes, strict=True)])
+    on_levels = assembled(digits, tensor.values, type_, tensor.pattern)
+    assert isinstance(on_levels.pattern, DynamicPattern)
+    outer, values, slots = on_levels.pattern.retyped(core_type(on_levels.pattern.type)), on_levels.values, entries
+    if rule is not None:
+        parents = outer.type.capacities[-2] if len(outer.type.capacities) > 1 else 1
+        slots = parents * (rule.width or 0) if isinstance(rule, Width) else capacity
+        outer, numbers = _in_slots(outer, format, slots)
+        values = _into_slots(jnp.reshape(values, (-1, inner)), numbers, slots).reshape(-1)
+    part = Part(format, outer, sizes[len(blocks.outer) :], slots)
+    return ComposedTensor._unchecked(values, Composition(tensor.shape, (part,)))
 
 
 def _in_range(rows: jax.Array, sizes: Sequence[int]) -> jax.Array:
     """Whether all coordinates of each slot, a column of `rows`, lie within these sizes."""
     return ((rows >= 0) & (rows < jnp.asarray(sizes, rows.dtype)[:, None])).all(0)
-
-
-def _row_count(core: DynamicType) -> int:
-    """The number of parents of the innermost level."""
-    return int(core.capacities[-2]) if len(core.capacities) > 1 else 1
 
 
 def _in_slots(core: DynamicPattern, format: ComposedFormat, slots: int) -> tuple[DynamicPattern, jax.Array]:
@@ -107,7 +98,7 @@ def _in_slots(core: DynamicPattern, format: ComposedFormat, slots: int) -> tuple
     rank = position - (jnp.cumsum(lengths) - lengths)[segment]
     numbers = jnp.where(is_used, starts[segment] + rank, slots)
     check_width(core.index_dtype, f"the slots of a pattern of shape {core.shape}")
-    type_ = DynamicType((*core.shape, slots), Format((*core.format.levels, Level(SINGLETON, core.ndim))), core.nse)
+    type_ = DynamicType((*core.shape, slots), outer_format(format), core.nse)
     with_slots = DynamicPattern(type_, (*core.arrays, numbers.astype(type_.index_dtype)))
     return with_slots.with_count(jnp.where(total > slots, capacity + 1, 0)), numbers
 
@@ -119,9 +110,8 @@ def dynamic_to_plain(tensor: ComposedTensor) -> SparseTensor:
     formats = [plain_format_of(part.format.blocks) for part in tensor.pattern.parts]
     format = next((x for x in formats if not x.levels[0].kind.is_full), formats[0])
     type_ = dynamic_type(tensor.shape, format, sum(pattern.nse for pattern in patterns))
-    if len(patterns) == 1:
-        return assembled(coords[0], values[0], type_, patterns[0])
-    plain = assembled(jnp.concatenate(coords, axis=1), jnp.concatenate(values), type_, patterns[0])
+    together = coords[0] if len(coords) == 1 else jnp.concatenate(coords, axis=1)
+    plain = assembled(together, join_values(values), type_, patterns[0])
     assert isinstance(plain.pattern, DynamicPattern)
     pattern = reduce(DynamicPattern.overflowed_with, patterns[1:], plain.pattern)
     return SparseTensor._unchecked(plain.values, pattern)
@@ -135,8 +125,10 @@ def _entries(part: Part, values: jax.Array, shape: tuple[int, ...]) -> tuple[jax
     is_inside = _in_range(digits, blocks.sizes(shape))
     coords = jnp.stack(blocks.join(list(digits), shape))  # beyond the shape in padding of blocks
     beyond = jnp.asarray(shape, coords.dtype)[:, None]
-    stored = _at_slots(values, part).reshape(-1) if part.has_slots else values
-    return jnp.where(is_inside, coords, beyond), on.settled(stored), on
+    if part.has_slots:  # the block of each entry, 0 in padding
+        blocks_of_slots = jnp.reshape(values, (part.slots, *part.inner))
+        values = blocks_of_slots.at[_slot_numbers(part)].get(mode="fill", fill_value=0).reshape(-1)
+    return jnp.where(is_inside, coords, beyond), on.settled(values), on
 
 
 def dynamic_core(part: Part) -> DynamicPattern:
@@ -154,14 +146,18 @@ def plain_format_of(blocks: Blocks) -> Format:
 
 
 def without_dynamic_padding(values: jax.Array, part: Part, shape: tuple[int, ...], fill: float = 0) -> jax.Array:
-    """Put `fill` wherever blocks at the end of a dynamic part exceed the shape. The values have the shape (nse,)."""
+    """Put `fill` in slots of a dynamic part without an entry, and wherever blocks at the end exceed the shape.
+
+    The values have the shape (nse,).
+    """
     core = dynamic_core(part)
-    rows = list(expand(core.arrays, core.type))
-    is_inside = jnp.broadcast_to(within(part.format, rows, part.inner, shape), (core.nse, *part.inner))
+    is_kept: Array = np.ones((core.nse, *[1] * len(part.inner)), bool)
+    if part.format.blocks.is_ragged(shape):
+        is_kept = within(part.format, list(expand(core.arrays, core.type)), part.inner, shape)
     if part.has_slots:
-        is_inside = _into_slots(is_inside, _slot_numbers(part), part.slots)
+        is_kept = _into_slots(is_kept, _slot_numbers(part), part.slots)
     blocks = jnp.reshape(values, (part.slots, *part.inner))
-    return jnp.reshape(jnp.where(is_inside, blocks, np.asarray(fill, values.dtype)), -1)
+    return jnp.reshape(jnp.where(is_kept, blocks, np.asarray(fill, values.dtype)), -1)
 
 
 def _slot_numbers(part: Part) -> jax.Array:
@@ -172,12 +168,7 @@ def _slot_numbers(part: Part) -> jax.Array:
     return jnp.where(position < outer.last_pointers[-1], outer.arrays[-1], part.slots)
 
 
-def _at_slots(values: jax.Array, part: Part) -> jax.Array:
-    """The block of values of each entry: shape (entries, …), 0 in padding."""
-    return jnp.reshape(values, (part.slots, *part.inner)).at[_slot_numbers(part)].get(mode="fill", fill_value=0)
-
-
-def _into_slots(blocks: jax.Array, numbers: jax.Array, slots: int) -> jax.Array:
+def _into_slots(blocks: Array, numbers: jax.Array, slots: int) -> jax.Array:
     """Move the blocks of entries to their slots. Slots without an entry are 0."""
     empty = jnp.zeros((slots, *blocks.shape[1:]), blocks.dtype)
     return empty.at[numbers].set(blocks, mode="drop", unique_indices=True)
@@ -190,15 +181,14 @@ def in_use(values: jax.Array, pattern: DynamicPattern | Composition) -> jax.Arra
 
 def with_zero_padding(values: jax.Array, composition: Composition) -> jax.Array:
     """Put 0 in all padding of a dynamic composition, and NaN everywhere after an overflow."""
-    kept = list[jax.Array]()
+    kept, shape = list[jax.Array](), composition.shape
     for part, of_part in zip(composition.parts, composition.split(values), strict=True):
         if not isinstance(part.pattern, DynamicPattern):
             raise NotYetSupportedError(f"Expected parts that are all dynamic, but got {composition!r}.")
+        if part.has_slots or part.format.blocks.is_ragged(shape):
+            of_part = without_dynamic_padding(of_part, part, shape)
         if part.has_slots:
-            in_slots = _into_slots(_at_slots(of_part, part), _slot_numbers(part), part.slots)
-            of_part = part.pattern.poisoned(in_slots.reshape(-1))
+            kept.append(part.pattern.poisoned(of_part))
         else:
-            of_part = part.pattern.extended(part.inner).settled(of_part)
-        is_ragged = part.format.blocks.is_ragged(composition.shape)
-        kept.append(without_dynamic_padding(of_part, part, composition.shape) if is_ragged else of_part)
-    return kept[0] if len(kept) == 1 else jnp.concatenate(kept)
+            kept.append(part.pattern.extended(part.inner).settled(of_part))
+    return join_values(kept)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from jsparse.base.arrays import device_array
 from jsparse.convert.composed import to_plain
 from jsparse.convert.scipy_structure import blocks, compressed, entries_of, scipy_sparse
-from jsparse.convert.sums import summands
+from jsparse.convert.sums import NUMBERS, summands
 from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat
@@ -53,12 +54,15 @@ def from_scipy(x: Any, format: Format, dtype: np.dtype | None = None) -> tuple[P
     return pattern, summed, summed is not values
 
 
-def blocks_from_scipy(x: sparray, format: ComposedFormat) -> tuple[Composition, np.ndarray] | None:
-    """Convert a bsr array to a composition in `format`, and to the values of its slots, block by block.
+def blocks_from_scipy(
+    x: sparray, format: Format | ComposedFormat | str, dtype: np.dtype | None
+) -> ComposedTensor | None:
+    """Convert a bsr array block by block. None unless it has the blocks of `format`, each of them once.
 
-    None unless the array has these blocks, each of them once. Raises PatternError as `from_scipy` does.
+    Raises PatternError as `from_scipy` does.
     """
-    if x.format != "bsr" or format != _bsr(np.shape(x.data)[1:]):
+    name = Format.of(format, len(x.shape)).name
+    if x.format != "bsr" or name != "bsr({}, {})".format(*np.shape(x.data)[1:]):
         return None
     shape = checked_shape(x.shape, Format.plain("csr", 2))
     try:
@@ -71,7 +75,7 @@ def blocks_from_scipy(x: sparray, format: ComposedFormat) -> tuple[Composition, 
     if outer.nse < len(parts.values):
         return None
     values = parts.values if built.is_identity else parts.values[built.gather()]
-    return Composition.of_blocks(outer, b, c), values.reshape(-1)
+    return ComposedTensor(device_array(values.reshape(-1), NUMBERS, dtype, False), Composition.of_blocks(outer, b, c))
 
 
 def _check_bounds(x: Any, rows: Sequence[np.ndarray], shape: tuple[int, ...]) -> None:
@@ -102,14 +106,16 @@ def to_scipy(tensor: SparseTensor) -> sparray:
     if isinstance(tensor.values, jax.core.Tracer):
         raise DTypeError(f"Expected known values, but {tensor!r} has traced ones. Convert outside jit.")
     tensor = tensor.static()
-    if isinstance(tensor, ComposedTensor) and not _is_bsr(tensor):
-        tensor = to_plain(tensor)
+    if isinstance(tensor, ComposedTensor):
+        part, *others = tensor.pattern.parts
+        is_bsr = not others and part.format.name.startswith("bsr(")
+        if not is_bsr or part.format.blocks.is_ragged(tensor.shape):  # SciPy's blocks never exceed the shape
+            tensor = to_plain(tensor)
     values = np.array(tensor.values)
     if values.dtype.kind == "V" or values.dtype == np.float16:
         raise DTypeError(f"Expected values that scipy.sparse can hold, but got {values.dtype}. Use astype('float32').")
     sparse = scipy_sparse()
     if isinstance(tensor, ComposedTensor):
-        (part,) = tensor.pattern.parts
         pointers, columns = tensor.pattern.arrays()
         return sparse.bsr_array((values.reshape(-1, *part.inner), columns.copy(), pointers.copy()), shape=tensor.shape)
     assert isinstance(tensor.pattern, Pattern)
@@ -124,14 +130,3 @@ def to_scipy(tensor: SparseTensor) -> sparray:
             f"Expected a matrix for scipy.sparse {version('scipy')}, or from 1.15 on a tensor of one dimension or "
             f"more, but the tensor has shape {tensor.shape}. Use to_coords()."
         ) from error
-
-
-def _is_bsr(tensor: ComposedTensor) -> bool:
-    """Whether SciPy has the tensor's format. Its blocks never exceed the shape."""
-    part, *others = tensor.pattern.parts
-    is_named = not others and len(part.inner) == 2 and part.format == _bsr(part.inner)
-    return is_named and not part.format.blocks.is_ragged(tensor.shape)
-
-
-def _bsr(block: Sequence[int]) -> Format | ComposedFormat:
-    return Format.of("bsr({}, {})".format(*block), 2)

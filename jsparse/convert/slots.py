@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from functools import reduce
 from math import prod
 from operator import add, or_
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base import _native
@@ -22,21 +21,23 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.convert.dynamic_composed import plain_format_of
 from jsparse.errors import FormatError, NotYetSupportedError
-from jsparse.formats import Format, Level, Pattern, Relayout, default_format
+from jsparse.formats import Format, Pattern, Relayout, default_format
 from jsparse.formats.build import frozen, index_dtype
 from jsparse.formats.composed import ComposedFormat
-from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
+from jsparse.formats.format import outer_format
 from jsparse.formats.pattern import core_of
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.permute_values import permute_values
-from jsparse.tensor.composed import Composition, Part
+from jsparse.tensor.composed import Composition, Part, join_values
+
+Place = TypeVar("Place", Pattern, Composition, covariant=True)
 
 Steps: TypeAlias = tuple[tuple[Relayout, bool], ...]
 """Relayouts of values, one after the other, each with whether it is inverted."""
 
 
 @dataclass(frozen=True, eq=False)
-class Conversion:
+class Conversion(Generic[Place]):
     """How the values of a tensor move to another place, and where they are then.
 
     Attributes:
@@ -45,7 +46,7 @@ class Conversion:
             from a plain pattern: then the moved values of parts follow one another.
     """
 
-    place: Pattern | Composition
+    place: Place
     steps: tuple[Steps, ...]
     source: Composition | None = None
 
@@ -57,8 +58,7 @@ class Conversion:
     def move(self, values: jax.Array) -> jax.Array:
         """Move the values."""
         if self.source is None:
-            moved = [_move(values, steps) for steps in self.steps]
-            return moved[0] if len(moved) == 1 else jnp.concatenate(moved)
+            return join_values([_move(values, steps) for steps in self.steps])
         parts = self.source.split(values)
         return reduce(add, [_move(part, steps) for part, steps in zip(parts, self.steps, strict=True)])
 
@@ -76,63 +76,58 @@ def plain_pattern(composition: Composition) -> Pattern:
             f"Expected a static pattern, to convert it to a plain format, but got {composition!r}. "
             "Convert the tensor: A.asformat('csr')."
         )
-    place = from_slots(composition).place
-    assert isinstance(place, Pattern)
-    return place
+    return from_slots(composition).place
 
 
 @remembered(maxsize=256)
-def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion:
+def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion[Composition]:
     """How values move from a plain pattern to a composed format."""
     to_levels = relayout_to(pattern, format.blocks)
-    core, inner = core_of(to_levels.target), to_levels.target.shape[len(format.blocks.outer) :]
-    if format.rule is None:
-        place = Composition(pattern.shape, (Part(format, core, inner, core.nse),))
-        return Conversion(place, (_without_identities([(to_levels, False)]),))
-    lengths = _segment_lengths(core, format)
-    format = format.resolve(lengths)
-    assert format.rule is not None
-    starts, total = format.rule.starts(lengths)
-    slots = max(int(total), 1)  # a singleton level has a dimension to store
-    dtype = index_dtype(pattern.shape, [core.nse, slots])
-    shifts = (np.asarray(starts) - (np.cumsum(lengths) - lengths)).astype(dtype)  # slots that segments skip before them
-    numbers = np.arange(core.nse, dtype=dtype) + np.repeat(shifts, lengths)
-    part = Part(format, _with_slots(core, numbers, slots), inner, slots)
+    outer, inner = core_of(to_levels.target), to_levels.target.shape[len(format.blocks.outer) :]
+    slots = outer.nse
+    if format.rule is not None:
+        lengths = _segment_lengths(outer, format)
+        format = format.resolve(lengths)
+        assert format.rule is not None
+        starts, total = format.rule.starts(lengths)
+        slots = max(int(total), 1)  # a singleton level has a dimension to store
+        dtype = index_dtype(pattern.shape, [outer.nse, slots])
+        shifts = (np.asarray(starts) - (np.cumsum(lengths) - lengths)).astype(dtype)  # slots that segments skip before
+        numbers = np.arange(outer.nse, dtype=dtype) + np.repeat(shifts, lengths)
+        outer = Pattern._trusted((*outer.shape, slots), outer_format(format), (*outer.arrays, numbers))
+    part = Part(format, outer, inner, slots)
     steps = _without_identities([(to_levels, False), *_to_their_slots(part)])
     return Conversion(Composition(pattern.shape, (part,)), (steps,))
 
 
 @remembered(maxsize=256)
-def from_slots(composition: Composition) -> Conversion:
+def from_slots(composition: Composition) -> Conversion[Pattern]:
     """How values move from a composition to csr, dcsr or csf. Padding is dropped."""
-    plain_parts = [_from_part(part, composition.shape) for part in composition.parts]
-    if len(plain_parts) == 1:
-        ((pattern, steps),) = plain_parts
-        return Conversion(pattern, (steps,), composition)
-    formats = [pattern.format for pattern, _ in plain_parts]
+    to_levels = [_join_digits(part, composition.shape) for part in composition.parts]
+    formats = [joined.source.format for joined in to_levels]
     format = next((x for x in formats if not x.levels[0].kind.is_full), formats[0])
-    in_format = [relayout_to(pattern, format) for pattern, _ in plain_parts]
-    union = reduce(or_, (relayout.target for relayout in in_format))
-    to_union = [[(x, False), into_slots(Relayout(x.target, union).scatter, union.nse)] for x in in_format]
-    whole = ((*first, *_without_identities(last)) for (_, first), last in zip(plain_parts, to_union, strict=True))
+    in_format = [relayout_to(joined.source, format) for joined in to_levels]
+    union, whole = reduce(or_, (relayout.target for relayout in in_format)), list[Steps]()
+    for part, joined, own in zip(composition.parts, to_levels, in_format, strict=True):
+        steps = [*inverted(_to_their_slots(part)), (joined, True), (own, False)]
+        if own.target is not union:
+            steps.append(into_slots(Relayout(own.target, union).scatter, union.nse))
+        whole.append(_without_identities(steps))
     return Conversion(union, tuple(whole), composition)
 
 
-def _from_part(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Steps]:
-    """The plain pattern of the entries of a part, and how its values move there."""
-    target, to_levels = _join_digits(part, shape)
-    back = [(relayout, not inverse) for relayout, inverse in reversed(_to_their_slots(part))] if part.has_slots else []
-    return target, _without_identities([*back, (to_levels, True)])
-
-
-def onto_slots(composition: Composition) -> Conversion:
+def onto_slots(composition: Composition) -> Conversion[Composition]:
     """How values move from the plain pattern of `from_slots` to the composition. Padding becomes 0."""
-    steps = (reversed(own) for own in from_slots(composition).steps)
-    return Conversion(composition, tuple(tuple((relayout, not inverse) for relayout, inverse in own) for own in steps))
+    return Conversion(composition, tuple(map(inverted, from_slots(composition).steps)))
 
 
-def _join_digits(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]:
-    """Make the plain pattern of the values of a part, and its relayout to the part's levels.
+def inverted(steps: Sequence[tuple[Relayout, bool]]) -> Steps:
+    """The steps that undo these."""
+    return tuple((relayout, not inverse) for relayout, inverse in reversed(steps))
+
+
+def _join_digits(part: Part, shape: tuple[int, ...]) -> Relayout:
+    """Make the plain pattern of the values of a part, and return its relayout to the part's levels.
 
     Values move in runs, as long as the innermost axis of blocks if coordinates end with its digit. If blocks exceed the
     shape, each value moves for itself.
@@ -141,7 +136,7 @@ def _join_digits(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]
     assert isinstance(core, Pattern)
     in_order = [level.dim for level in blocks.levels] == list(range(len(shape)))
     if blocks.is_plain and in_order and core.shape == shape and core.format == plain_format_of(blocks):
-        return core, Relayout(core, core)
+        return Relayout(core, core)
     ordered, outer, format = blocks.by_coordinate, len(blocks.outer), plain_format_of(blocks)
     is_ragged, last = blocks.is_ragged(shape), len(blocks.levels) - 1
     run = part.inner[-1] if part.inner and part.inner[-1] and ordered[-1] == last and not is_ragged else 1
@@ -157,9 +152,8 @@ def _join_digits(part: Part, shape: tuple[int, ...]) -> tuple[Pattern, Relayout]
     if is_ragged:
         inside = np.flatnonzero(np.logical_and.reduce([row < size for row, size in zip(rows, shape, strict=True)]))
         rows, runs = [row[inside] for row in rows], runs[inside]
-    target = _make_pattern(rows, run, shape, format)
-    digits = None if in_order else blocks
-    return target, Relayout(target, core.extended(part.inner), digits, runs=(frozen(runs), run))
+    plain, digits = _make_pattern(rows, run, shape, format), None if in_order else blocks
+    return Relayout(plain, core.extended(part.inner), digits, runs=(frozen(runs), run))
 
 
 def _number_values(ordered: Sequence[int], rows: Sequence[np.ndarray], outer: int, axes: Sequence[int]) -> np.ndarray:
@@ -210,10 +204,8 @@ def _make_pattern(rows: Sequence[np.ndarray], run: int, shape: tuple[int, ...], 
 
 
 def _coo(order: Sequence[int]) -> Format:
-    first, *others = order
-    last = len(others) - 1
-    inner = (Level(SINGLETON, dim, unique=n == last) for n, dim in enumerate(others))
-    return Format((Level(COMPRESSED, first, unique=not others), *inner))
+    """The format coo with its dimensions in this storage order."""
+    return Format.plain("coo", len(order)).transposed([order.index(n) for n in range(len(order))])
 
 
 def _segment_lengths(core: Pattern, format: ComposedFormat) -> np.ndarray:
@@ -229,36 +221,30 @@ def _segment_lengths(core: Pattern, format: ComposedFormat) -> np.ndarray:
     return np.bincount(segments, minlength=len(lengths) * parts)
 
 
-def _with_slots(core: Pattern, numbers: np.ndarray, slots: int) -> Pattern:
-    """The outer pattern with one more level: the number of each entry's slot."""
-    levels = (*core.format.levels, Level(SINGLETON, core.ndim))
-    return Pattern._trusted((*core.shape, slots), Format(levels), (*core.arrays, numbers))
-
-
 def _to_their_slots(part: Part) -> list[tuple[Relayout, bool]]:
     """Move values from the order of the entries to the order of their slots, then to the slots."""
+    if not part.has_slots:
+        return []
     outer = part.pattern
     assert isinstance(outer, Pattern)
-    numbers, steps = outer.arrays[-1], list[tuple[Relayout, bool]]()
+    numbers, last, steps = outer.arrays[-1], outer.ndim - 1, list[tuple[Relayout, bool]]()
     if not (numbers[1:] > numbers[:-1]).all():
-        by_slot = relayout_to(outer.extended(part.inner), _by_slot(outer.ndim - 1, len(part.inner)))
+        by_slot = relayout_to(outer.extended(part.inner), _coo((last, *range(last))).with_dense(len(part.inner)))
         numbers = core_of(by_slot.target).rows()[0]  # dimension n of a core is level n
         steps.append((by_slot, False))
     return [*steps, into_slots(numbers, outer.shape[-1], part.inner)]
 
 
 def into_slots(numbers: np.ndarray, slots: int, inner: tuple[int, ...] = ()) -> tuple[Relayout, bool]:
-    """Move slots of the sizes `inner` to slots with these numbers, which rise. The others become 0."""
+    """Move slots of the sizes `inner` to slots with these numbers, which rise. The others become 0.
+
+    Compiled programs find the target of a relayout by the source and a format, so the target has dense levels.
+    """
     entries = np.array([0, len(numbers)], numbers.dtype)
     stored = Pattern._trusted((slots,), default_format(1), (entries, np.ascontiguousarray(numbers)))
     every = Pattern._trusted((slots,), Format.dense(1), ())
     runs = (numbers, prod(inner)) if prod(inner) else None
     return Relayout(stored.extended(inner), every.extended(inner), runs=runs), False
-
-
-def _by_slot(last: int, axes: int) -> Format:
-    levels = _coo((last, *range(last))).levels
-    return Format((*levels, *(Level(DENSE, last + 1 + n) for n in range(axes))))
 
 
 def _without_identities(steps: Sequence[tuple[Relayout, bool]]) -> Steps:

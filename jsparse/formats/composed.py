@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import lru_cache
 from math import ceil, log2, sqrt
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -29,41 +29,53 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, PatternError, represented, shortened
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import COMPRESSED, DENSE
-from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels
+from jsparse.formats.parse import default_levels, short_name
 
 __all__ = ["FORMS", "RULES", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "is_composed", "named"]
 
 
+@dataclass(frozen=True, slots=True)
 class SlotRule(ABC):
     """The rule by which the entries below each parent of the innermost level get slots.
 
     The entry with the rank r among those below its parent has the slot `starts[parent] + r`.
-
-    Attributes:
-        column_parts: into how many ranges the innermost dimension is divided. Each part of a row is a row of its own.
     """
 
     name: ClassVar[str]
     """The name of the format with this rule on csr."""
 
-    column_parts: int = 1
+    @property
+    def column_parts(self) -> int:
+        """Into how many ranges the innermost dimension is divided. Each part of a row is a row of its own."""
+        return 1
 
     @property
-    @abstractmethod
     def numbers(self) -> tuple[int | None, ...]:
-        """The arguments of the rule's class."""
+        """The arguments of the rule's class. The last one is None if it is left open."""
+        return astuple(self)
 
-    @abstractmethod
-    def resolve(self, lengths: np.ndarray) -> Self:
-        """Choose the numbers that the rule leaves open, by the number of entries below each parent."""
+    def resolve(self, lengths: np.ndarray) -> SlotRule:
+        """Choose the number that the rule leaves open, by the number of entries below each parent."""
+        *others, number = self.numbers
+        return RULES[self.name](*others, number or self._choose(lengths))
 
-    @abstractmethod
     def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
         """Return the first slot of each parent, which has `lengths` entries, and the number of all slots.
 
-        Both arrays have the shape (parents,). Starts of known lengths are int64. If lengths are traced, so is the
-        number, which exceeds all slots if entries do not fit. Raises PatternError for known entries that do not fit.
+        Both arrays have the shape (parents,). Starts of known lengths are int64, since there may be more slots than an
+        index dtype counts. If lengths are traced, so is the number, which exceeds all slots if entries do not fit.
+        Raises PatternError for known entries that do not fit.
         """
+        number = self.numbers[-1] or self._choose(np.asarray(lengths))
+        return self._starts(lengths.astype(np.int64) if isinstance(lengths, np.ndarray) else lengths, number)
+
+    @abstractmethod
+    def _choose(self, lengths: np.ndarray) -> int:
+        """Choose the number that may be left open."""
+
+    @abstractmethod
+    def _starts(self, lengths: Array, number: int) -> tuple[Array, int | jax.Array]:
+        """Return what `starts` does, for this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +85,13 @@ class Width(SlotRule):
     name = "ell"
     width: int | None = None
 
-    @property
-    def numbers(self) -> tuple[int | None, ...]:
-        return (self.width,)
+    def _choose(self, lengths: np.ndarray) -> int:
+        return int(lengths.max(initial=1))
 
-    def resolve(self, lengths: np.ndarray) -> Width:
-        return self if self.width is not None else Width(int(lengths.max(initial=1)))
-
-    def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
+    def _starts(self, lengths: Array, width: int) -> tuple[Array, int | jax.Array]:
+        total = len(lengths) * width
         if not isinstance(lengths, np.ndarray):
-            assert self.width is not None
-            total = len(lengths) * self.width
-            return jnp.arange(len(lengths)) * self.width, total + (lengths > self.width).any()
-        width = self.resolve(lengths).width
-        assert width is not None
+            return jnp.arange(len(lengths)) * width, total + (lengths > width).any()
         too_long = np.flatnonzero(lengths > width)
         if len(too_long):
             row, longest = int(too_long[0]), int(lengths.max())
@@ -94,7 +99,7 @@ class Width(SlotRule):
                 f"Expected at most {width:,} entries in each row for the format ell({width}), but row {row:,} has "
                 f"{int(lengths[row]):,}. Use ell({longest}), or hyb or group_coo, whose rows differ in length."
             )
-        return np.arange(len(lengths), dtype=np.int64) * width, len(lengths) * width
+        return np.arange(len(lengths), dtype=np.int64) * width, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +113,11 @@ class Groups(SlotRule):
     name = "group_coo"
     size: int | None = None
 
-    @property
-    def numbers(self) -> tuple[int | None, ...]:
-        return (self.size,)
+    def _choose(self, lengths: np.ndarray) -> int:
+        return _power_of_two(sqrt(_mean_length(lengths)))
 
-    def resolve(self, lengths: np.ndarray) -> Groups:
-        if self.size is not None:
-            return self
-        mean = _mean_length(lengths)
-        return Groups(1 << max(ceil(log2(sqrt(mean))), 0) if mean else 1)
-
-    def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
-        size = self.size or self.resolve(np.asarray(lengths)).size
-        assert size is not None
-        return _one_after_the_other(-(-_wide(lengths) // size) * size)
+    def _starts(self, lengths: Array, size: int) -> tuple[Array, int | jax.Array]:
+        return _one_after_the_other(-(-lengths // size) * size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,22 +135,12 @@ class Buckets(SlotRule):
     column_parts: int = 1
     last: int | None = None
 
-    @property
-    def numbers(self) -> tuple[int | None, ...]:
-        return self.column_parts, self.last
+    def _choose(self, lengths: np.ndarray) -> int:
+        return _power_of_two(_mean_length(lengths))
 
-    def resolve(self, lengths: np.ndarray) -> Buckets:
-        if self.last is not None:
-            return self
-        mean = _mean_length(lengths)
-        return replace(self, last=1 << max(ceil(log2(mean)), 0) if mean else 1)
-
-    def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
-        last = self.last or self.resolve(np.asarray(lengths)).last
-        assert last is not None
+    def _starts(self, lengths: Array, last: int) -> tuple[Array, int | jax.Array]:
         where = np.where if isinstance(lengths, np.ndarray) else jnp.where
         total: int | jax.Array = 0
-        lengths = _wide(lengths)
         starts, width, least = lengths * 0, 1, 0
         while width <= last:
             is_here = (lengths > least) & ((lengths <= width) | (width == last))
@@ -164,14 +150,18 @@ class Buckets(SlotRule):
         return starts, total
 
 
+RULES: dict[str, Callable[..., SlotRule]] = {rule.name: rule for rule in (Width, Groups, Buckets)}
+"""The rules of slots by name."""
+
+
 def _mean_length(lengths: np.ndarray) -> float:
     """The mean number of entries of the parents that have entries; 0 if none has any."""
     return int(lengths.sum()) / max(int(np.count_nonzero(lengths)), 1)
 
 
-def _wide(lengths: Array) -> Array:
-    """Known lengths in int64, since there may be more slots than an index dtype counts."""
-    return lengths.astype(np.int64) if isinstance(lengths, np.ndarray) else lengths
+def _power_of_two(least: float) -> int:
+    """The least power of two from `least` on."""
+    return 1 << max(ceil(log2(least)), 0) if least else 1
 
 
 def _one_after_the_other(counts: Array) -> tuple[Array, int | jax.Array]:
@@ -271,6 +261,8 @@ class Decomposed:
 @lru_cache(maxsize=256)
 def _name(format: ComposedFormat) -> str:
     blocks, rule = format.blocks, format.rule
+    if rule is None and blocks.is_plain:
+        return short_name(blocks.plain_levels) or blocks.notation
     sizes = [level.size for level in blocks.inner]
     is_matrix_of_blocks = format.ndim == 2 and len(sizes) == 2 and None not in sizes
     texts = [f"{name}({sizes[0]}, {sizes[1]})" for name in ("bsr", "dbsr")] if is_matrix_of_blocks else []
@@ -283,13 +275,9 @@ def _name(format: ComposedFormat) -> str:
             texts = ["group_coo" if size is None else f"group_coo({size})"]
         case Buckets(parts):
             texts = ["hyb" if parts == 1 else f"hyb({parts})"]
-    if rule is None and blocks.is_plain:
-        levels, ndim = blocks.plain_levels, format.ndim
-        plain = (name for name in NAMES if has_name(name, ndim) and named_levels(name, ndim) == levels)
-        return next(plain, blocks.notation)
     for text in texts:
-        name, _, arguments = text.partition("(")
-        candidate = named(name, f"({arguments}" if arguments else None, format.ndim)
+        name, bracket, arguments = text.partition("(")
+        candidate = named(name, bracket + arguments or None, format.ndim)
         if candidate is not None and candidate.blocks == blocks:
             return text
     return blocks.notation if rule is None else f"{texts[0]} on {blocks.notation}"
@@ -300,8 +288,6 @@ FORMS = ("bsr(b, c)", "dbsr(b, c)", "ell", "ell(w)", "group_coo", "group_coo(g)"
 """The composed formats that have names. Letters are integers of at least 1."""
 
 _COUNTS = {"bsr": (2,), "dbsr": (2,), "ell": (0, 1), "group_coo": (0, 1), "block_group_coo": (3,), "hyb": (0, 1)}
-RULES: dict[str, Callable[..., SlotRule]] = {rule.name: rule for rule in (Width, Groups, Buckets)}
-"""The rules of slots by name."""
 
 
 def is_composed(spec: object) -> bool:
@@ -332,14 +318,9 @@ def named(name: str, arguments: str | None, ndim: int) -> ComposedFormat | None:
     if not blocks:
         assert rule is not None
         return ComposedFormat(Blocks.of_levels(default_levels(ndim)), rule(*numbers))
-    outer = DENSE if name != "dbsr" else COMPRESSED
-    b, c = numbers[-2:]
-    levels = (
-        DigitLevel(outer, 0, b),
-        DigitLevel(COMPRESSED, 1, c),
-        DigitLevel(DENSE, 0, 1, b),
-        DigitLevel(DENSE, 1, 1, c),
-    )
+    (b, c), rows = numbers[-2:], DENSE if name != "dbsr" else COMPRESSED
+    outer = DigitLevel(rows, 0, b), DigitLevel(COMPRESSED, 1, c)
+    levels = (*outer, DigitLevel(DENSE, 0, 1, b), DigitLevel(DENSE, 1, 1, c))
     return ComposedFormat(Blocks(levels), None if rule is None else rule(numbers[0]))
 
 

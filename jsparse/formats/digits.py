@@ -147,9 +147,8 @@ class Blocks:
     def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The size of each dimension, rounded up to whole blocks."""
         sizes = self.sizes(shape)
-        return tuple(
-            prod(size for x, size in zip(self.levels, sizes, strict=True) if x.dim == dim) for dim in range(self.ndim)
-        )
+        own = ([size for x, size in zip(self.levels, sizes, strict=True) if x.dim == dim] for dim in range(self.ndim))
+        return tuple(map(prod, own))
 
     def is_ragged(self, shape: Sequence[int]) -> bool:
         """Whether blocks at the end exceed the shape, so that they have padding."""
@@ -176,13 +175,12 @@ class Blocks:
         """
         padded = [size * x.stride for x, size in zip(self.levels, self.sizes(shape), strict=True)]
         dtype = np.dtype(np.int64 if max(padded, default=0) > np.iinfo(np.int32).max else np.int32)
-        rows: list[np.ndarray | None] = [None] * self.ndim
+        rows: dict[int, np.ndarray] = {}
         for level, own in zip(self.levels, digits, strict=True):
             own = own.astype(dtype, copy=False)
             part = own if level.stride == 1 else own * dtype.type(level.stride)
-            before = rows[level.dim]
-            rows[level.dim] = part if before is None else before + part
-        return [row for row in rows if row is not None]
+            rows[level.dim] = rows[level.dim] + part if level.dim in rows else part
+        return [rows[dim] for dim in range(self.ndim)]
 
     def transposed(self, axes: Sequence[int]) -> Blocks:
         """The blocks of the transposed tensor, over the same arrays. Its dimension d is `axes[d]` in these blocks."""

@@ -12,8 +12,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
 from jsparse.formats.composed import FORMS, ComposedFormat, named
 from jsparse.formats.digits import Blocks, DigitLevel
-from jsparse.formats.levels import DENSE, Level, check_dimensions, dimension_name
-from jsparse.formats.parse import NAMES, default_levels, has_name, named_levels, read_levels
+from jsparse.formats.levels import DENSE, SINGLETON, Level, check_dimensions, dimension_name
+from jsparse.formats.parse import NAMES, default_levels, named_levels, read_levels, short_name
 
 PlainName: TypeAlias = Literal["csr", "csc", "coo", "dcsr", "dcsc", "csf", "dense"]
 """The names of plain formats."""
@@ -101,12 +101,15 @@ class Format:
         """
         if isinstance(spec, Format):
             return _of_rank(spec, ndim)
-        if not isinstance(spec, str | ComposedFormat):
+        if isinstance(spec, str):
+            name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec)
+            if name is not None:
+                return _by_name(name.group(1), name.group(2), ndim)
+            blocks = Blocks(read_levels(spec))
+            spec = Format(blocks.plain_levels) if blocks.is_plain else ComposedFormat(blocks)
+        elif not isinstance(spec, ComposedFormat):
             raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got a {type(spec).__name__}.")
-        name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec) if isinstance(spec, str) else None
-        if name is not None:
-            return _by_name(name.group(1), name.group(2), ndim)
-        return _of_rank(_of_notation(spec) if isinstance(spec, str) else spec, ndim)
+        return _of_rank(spec, ndim)
 
     @staticmethod
     def plain(spec: "Format | ComposedFormat | str", ndim: int) -> "Format":
@@ -318,11 +321,6 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFo
     return Format(named_levels(name, ndim))
 
 
-def _of_notation(text: str) -> Format | ComposedFormat:
-    blocks = Blocks(read_levels(text))
-    return Format(blocks.plain_levels) if blocks.is_plain else ComposedFormat(blocks)
-
-
 def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFormat:
     if format.ndim != ndim:
         raise FormatError(
@@ -338,6 +336,12 @@ def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFor
 def digit_format(levels: Sequence[DigitLevel]) -> Format:
     """The plain format of the space of levels, whose dimension n has the digits of level n."""
     return Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
+
+
+def outer_format(format: ComposedFormat) -> Format:
+    """The format of outer patterns: the levels above blocks and, under a rule, the number of each entry's slot."""
+    levels = digit_format(format.blocks.outer).levels
+    return Format(levels if format.rule is None else (*levels, Level(SINGLETON, len(levels))))
 
 
 def blocks_of(format: Format | ComposedFormat) -> Blocks:
@@ -396,8 +400,7 @@ def _notation(format: Format) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _short_name(format: Format) -> str | None:
-    ndim = format.ndim
-    return next((name for name in NAMES if has_name(name, ndim) and named_levels(name, ndim) == format.levels), None)
+    return short_name(format.levels)
 
 
 def _orphan(parent: Level | None, child: Level) -> str:

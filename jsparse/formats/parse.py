@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from jsparse.base.dataclass import dataclass
@@ -55,6 +55,12 @@ def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
             f"Expected at least 1 dimension for the format {name}, but the tensor has none. Give no format."
         )
     return _coo(ndim) if name == "coo" else _compressed(ndim)
+
+
+def short_name(levels: tuple[Level, ...]) -> str | None:
+    """The short name of the format with these levels, one for each dimension; None if it has none."""
+    ndim = len(levels)
+    return next((name for name in NAMES if has_name(name, ndim) and named_levels(name, ndim) == levels), None)
 
 
 def default_levels(ndim: int) -> tuple[Level, ...]:
@@ -120,7 +126,9 @@ class _Notation:
         levels = self.sequence(lambda: self.level(names, places))
         if self.peek().text:
             raise self.error(self.peek(), "Expected the notation to end here")
-        self.check_whole(levels, places)
+        for n, level in enumerate(levels):
+            if level.is_whole and any(x.is_whole and x.dim == level.dim for x in levels[:n]):
+                raise self.error(places[n], f"Expected one level for each dimension, but {places[n]} has two")
         stored = {level.dim for level in levels}
         if missing := [name for dim, name in enumerate(names) if dim not in stored]:
             raise self.error(
@@ -130,13 +138,6 @@ class _Notation:
         if fault is not None:
             raise self.error(places[fault[0]], fault[1])
         return tuple(levels)
-
-    def check_whole(self, levels: Sequence[DigitLevel], places: Sequence[_Token]) -> None:
-        seen: set[int] = set()
-        for level, place in zip(levels, places, strict=True):
-            if level.is_whole and level.dim in seen:
-                raise self.error(place, f"Expected one level for each dimension, but {place} has two")
-            seen |= {level.dim} if level.is_whole else set()
 
     def sequence(self, item: Callable[[], _T]) -> list[_T]:
         self.expect("(", "'('")

@@ -212,13 +212,11 @@ def _in_digits(source: Pattern, blocks: Blocks) -> Relayout:
     """Make the relayout to a new pattern, whose level n stores the digits of the n-th level of blocks."""
     format, shape = digit_format(blocks.levels), blocks.sizes(source.shape)
     if _is_blocking(source, blocks):
-        height, width = shape[2:]
-        outer, inner = blocks.levels[:2]
-        source_pointers, source_columns = source.arrays
-        count = source.shape[inner.dim]
-        pointers, columns, slots = _native.block(source_pointers, source_columns, count, height, width)
+        (starts, entries), (height, width) = source.arrays, shape[2:]
+        count = source.shape[blocks.levels[1].dim]
+        pointers, columns, slots = _native.block(starts, entries, count, height, width)
         arrays: tuple[np.ndarray, ...] = pointers, columns
-        if not outer.kind.is_full:
+        if not blocks.levels[0].kind.is_full:
             rows = np.flatnonzero(np.diff(pointers)).astype(pointers.dtype)
             arrays = np.array([0, len(rows)], pointers.dtype), rows, np.append(pointers[rows], pointers[-1:]), columns
         return Relayout(source, Pattern._trusted(shape, format, arrays), blocks, scatter=frozen(slots))
@@ -234,15 +232,13 @@ def _is_blocking(source: Pattern, blocks: Blocks) -> bool:
 
     There is a mark for each column of blocks, so there may not be many more of them than entries.
     """
-    levels, shape = blocks.levels, blocks.sizes(source.shape)
-    if source.ndim != 2 or len(levels) != 4:
-        return False
-    kinds = tuple(level.kind for level in levels)
+    rows, *others = (level.kind for level in blocks.levels)
     return (
-        tuple(level.kind for level in source.format.levels) == (DENSE, COMPRESSED)
-        and kinds in ((DENSE, COMPRESSED, DENSE, DENSE), (COMPRESSED, COMPRESSED, DENSE, DENSE))
+        [level.kind for level in source.format.levels] == [DENSE, COMPRESSED]
+        and others == [COMPRESSED, DENSE, DENSE]
+        and rows in (DENSE, COMPRESSED)
         and blocks.are_blocks(source.format.order)
-        and shape[1] <= 4 * source.nse + 64
+        and blocks.sizes(source.shape)[1] <= 4 * source.nse + 64
     )
 
 

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from jsparse.errors import FormatError, JsparseError, PatternError, shortened
-from jsparse.formats.composed import RULES, Buckets, ComposedFormat
+from jsparse.formats.composed import RULES, ComposedFormat
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format, blocks_of
 from jsparse.formats.pattern import Pattern
@@ -84,7 +84,7 @@ def read_format(values: Mapping[str, object], ndim: int) -> ComposedFormat:
             return ComposedFormat(blocks)
         rule = RULES[str(name)]
         is_read = isinstance(numbers, list) and all(n is None or (type(n) is int and n > 0) for n in numbers)
-        if not isinstance(numbers, list) or not is_read or (rule is Buckets and numbers[0] is None):
+        if not isinstance(numbers, list) or not is_read or None in numbers[:-1]:
             raise FormatError(f"Expected numbers of at least 1 for the rule {name}, but got {shortened(numbers)}.")
         return ComposedFormat(blocks, rule(*numbers))
     except _FAULTS as error:

@@ -15,10 +15,9 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.errors import FileFormatError, shortened
-from jsparse.formats import DynamicType, Format, Level, Pattern
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import RULES, ComposedFormat, SlotRule
-from jsparse.formats.format import blocks_of, digit_format
-from jsparse.formats.levels import SINGLETON
+from jsparse.formats.format import blocks_of, digit_format, outer_format
 from jsparse.formats.validate import checked_shape
 from jsparse.io.entries import number, text
 from jsparse.tensor.composed import Composition, Part
@@ -72,7 +71,7 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
         raise FileFormatError(f"Its {at}pattern is {shortened(kind)!r}, but a part is {' or '.join(KINDS)}.")
     type_ = dynamic_type(sizes, layout, nse) if kind == "dynamic" else None
     if format.rule is not None:
-        layout = Format((*layout.levels, Level(SINGLETON, len(outer))))
+        layout = outer_format(format)
         sizes = checked_shape((*sizes, slots), layout)
         layout.check_storable()
         type_ = None if type_ is None else DynamicType(sizes, layout, type_.nse)

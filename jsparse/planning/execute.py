@@ -28,7 +28,7 @@ from jsparse.convert.dynamic_creation import converted_pattern
 from jsparse.convert.slots import Conversion
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
-from jsparse.formats.split import split_arrays
+from jsparse.formats.split import join_arrays, split_arrays
 from jsparse.notation import IndexVar
 from jsparse.planning.dtypes import converted
 from jsparse.planning.plan import (
@@ -60,7 +60,7 @@ from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.spec import Spec
 from jsparse.primitives.sums import sum_of_einsums
-from jsparse.tensor.composed import ComposedTensor, Composition, dynamic_patterns
+from jsparse.tensor.composed import ComposedTensor, Composition, dynamic_patterns, join_values
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array, dense_levels
@@ -108,9 +108,9 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
             given = values[value].pattern
             arrays = split_arrays(given.format, given.shape, strides, given.arrays)
             return _on_dynamic(values[value], DynamicPattern(type_, tuple(arrays)))
-        case JoinLevels(value, join, type_):
-            given = values[value].pattern
-            return _on_dynamic(values[value], DynamicPattern(type_, tuple(join.arrays(given.format, given.arrays))))
+        case JoinLevels(value, strides, type_):
+            arrays = join_arrays(type_.format, type_.shape, strides, values[value].pattern.arrays)
+            return _on_dynamic(values[value], DynamicPattern(type_, tuple(arrays)))
         case SplitAxes(value, padded, shape):
             x = values[value]
             more = [(0, size - own) for size, own in zip(padded, x.shape, strict=True)]
@@ -188,7 +188,7 @@ def _composed(work: Compose, values: Values, out_format: object) -> ComposedTens
         on = on.with_patterns(dynamic_patterns(given)) if isinstance(given, Composition) else _on_outer(on, given)
     taken = [values[n].values if isinstance(values[n], SparseTensor) else values[n].reshape(-1) for n in work.values]
     kept = [without_padding(x, part, on.shape) for x, part in zip(taken, on.parts, strict=True)]
-    return ComposedTensor._unchecked(kept[0] if len(kept) == 1 else jnp.concatenate(kept), on)
+    return ComposedTensor._unchecked(join_values(kept), on)
 
 
 def in_format(x: SparseTensor | BarePattern, format: Format) -> SparseTensor | BarePattern:

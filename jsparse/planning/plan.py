@@ -20,7 +20,7 @@ from jsparse.convert.choice import FormatChoice
 from jsparse.convert.slots import Conversion
 from jsparse.errors import ScheduleError, represented
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.split import Join, Strides
+from jsparse.formats.split import Strides
 from jsparse.notation import Access
 from jsparse.planning.output import Assembly
 from jsparse.planning.term import Term
@@ -213,12 +213,12 @@ class JoinLevels:
 
     Attributes:
         value: the number of the value.
-        join: how the digits are joined.
+        strides: for each dimension of the new pattern, the strides of its digits.
         pattern: the type of the new pattern.
     """
 
     value: int
-    join: Join
+    strides: tuple[Strides, ...]
     pattern: DynamicType
 
 

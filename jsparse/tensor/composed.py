@@ -10,25 +10,26 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from hashlib import sha256
 from itertools import accumulate
 from math import prod
+from operator import and_
 from typing import Any, TypeVar
 
 import jax
 import jax.export
+import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike, DTypeLike
+from jax.typing import ArrayLike
 
-from jsparse.base.arrays import Array, given_dtype
+from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError
-from jsparse.formats import DynamicType, Format, Level, Pattern
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import ComposedFormat, Decomposed, named
-from jsparse.formats.format import digit_format, permutation
-from jsparse.formats.levels import SINGLETON
+from jsparse.formats.format import digit_format, outer_format, permutation
 from jsparse.formats.serialized import format_values, pattern_bytes, read_format, read_pattern, read_type, type_bytes
 from jsparse.formats.set_operators import SetOperators
 from jsparse.formats.validate import sizes_of
@@ -63,17 +64,12 @@ class Part:
         format: ComposedFormat, pattern: Pattern | DynamicPattern | DynamicType, slots: int, shape: Sequence[int]
     ) -> Part:
         """Make a part of a tensor of this shape. Raises PatternError for a pattern that is none of the format."""
-        sizes, outer = format.blocks.sizes(shape), len(format.blocks.outer)
-        stored = digit_format(format.blocks.outer)
-        kinds = (*stored.levels, Level(SINGLETON, outer)) if format.rule is not None else stored.levels
-        expected = (*sizes[:outer], *([slots] if format.rule is not None else []))
-        if (
-            tuple(pattern.shape) != expected
-            or pattern.format != Format(kinds)
-            or (format.rule is None and slots != pattern.nse)
-        ):
+        sizes, outer, stored = format.blocks.sizes(shape), len(format.blocks.outer), outer_format(format)
+        expected = sizes[:outer] if format.rule is None else (*sizes[:outer], slots)
+        is_whole = format.rule is not None or slots == pattern.nse
+        if tuple(pattern.shape) != expected or pattern.format != stored or not is_whole:
             raise PatternError(
-                f"Expected an outer pattern of shape {expected} in {Format(kinds).notation} with {slots:,} slots for "
+                f"Expected an outer pattern of shape {expected} in {stored.notation} with {slots:,} slots for "
                 f"{format.name}, but got {pattern!r}."
             )
         return Part(format, pattern, tuple(sizes[outer:]), slots)
@@ -99,10 +95,6 @@ class Part:
         if isinstance(outer, Pattern):
             return Pattern._trusted(shape, format, arrays)
         return DynamicPattern(DynamicType(shape, format, outer.nse), arrays)
-
-    def transposed(self, axes: Sequence[int]) -> Part:
-        """The part of the transposed tensor, over the same arrays."""
-        return replace(self, format=self.format.transposed(axes))
 
     @cached_property
     def digest(self) -> str:
@@ -187,9 +179,8 @@ class Composition(Owning, SetOperators):
     def transposed(self, axes: Sequence[int]) -> Composition:
         """The composition of the logically transposed tensor, over the same arrays. Its dimension d is `axes[d]`."""
         axes = permutation(axes, self.ndim)
-        return Composition(
-            tuple(self.shape[axis] for axis in axes), tuple(part.transposed(axes) for part in self.parts)
-        )
+        parts = (replace(part, format=part.format.transposed(axes)) for part in self.parts)
+        return Composition(tuple(self.shape[axis] for axis in axes), tuple(parts))
 
     def split(self, values: A) -> list[A]:
         """Split the values into one array for each part."""
@@ -200,19 +191,21 @@ class Composition(Owning, SetOperators):
 
     def ordinary(self) -> Composition:
         """This composition without the marks of a gradient."""
-        return self._with(lambda pattern: pattern.ordinary())
+        patterns, static = _flatten(self)
+        return static.with_patterns(map(DynamicPattern.ordinary, patterns))
 
     def of_gradient(self) -> Composition:
         """Mark the dynamic patterns as patterns of a gradient (see `DynamicPattern.of_gradient`)."""
-        return self._with(lambda pattern: pattern.of_gradient())
-
-    def _with(self, change: Callable[[DynamicPattern], DynamicPattern]) -> Composition:
         patterns, static = _flatten(self)
-        return _unflatten(static, map(change, patterns))
+        return static.with_patterns(map(DynamicPattern.of_gradient, patterns))
 
     def with_patterns(self, patterns: Iterable[DynamicPattern]) -> Composition:
         """Put dynamic patterns in the places of their types."""
-        return _unflatten(self, patterns)
+        left = list(patterns)
+        if not left:
+            return self
+        found = [left.pop(0) if isinstance(part.pattern, DynamicType) else part.pattern for part in self.parts]
+        return _with_outer(self, found)
 
     def static_part(self) -> Composition:
         """The composition with the types of dynamic patterns in their places, as pytrees hold it."""
@@ -249,22 +242,15 @@ def _flatten(x: Composition) -> tuple[tuple[DynamicPattern, ...], Composition]:
     if not dynamic:
         return (), x
     types = [p.type if isinstance(p := part.pattern, DynamicPattern) else p for part in x.parts]
-    return dynamic, Composition(x.shape, tuple(map(_on, x.parts, types)))
+    return dynamic, _with_outer(x, types)
 
 
-def _unflatten(static: Composition, patterns: Iterable[DynamicPattern]) -> Composition:
-    left = list(patterns)
-    if not left:
-        return static
-    found = [left.pop(0) if isinstance(part.pattern, DynamicType) else part.pattern for part in static.parts]
-    return Composition(static.shape, tuple(map(_on, static.parts, found)))
+def _with_outer(x: Composition, outer: Sequence[Pattern | DynamicPattern | DynamicType]) -> Composition:
+    parts = (replace(part, pattern=pattern) for part, pattern in zip(x.parts, outer, strict=True))
+    return Composition(x.shape, tuple(parts))
 
 
-def _on(part: Part, pattern: Pattern | DynamicPattern | DynamicType) -> Part:
-    return replace(part, pattern=pattern)
-
-
-jax.tree_util.register_pytree_node(Composition, _flatten, _unflatten)
+jax.tree_util.register_pytree_node(Composition, _flatten, Composition.with_patterns)
 
 
 def dynamic_patterns(pattern: Pattern | DynamicPattern | Composition) -> tuple[DynamicPattern, ...]:
@@ -272,6 +258,11 @@ def dynamic_patterns(pattern: Pattern | DynamicPattern | Composition) -> tuple[D
     if isinstance(pattern, Composition):
         return _flatten(pattern)[0]
     return (pattern,) if isinstance(pattern, DynamicPattern) else ()
+
+
+def join_values(values: Sequence[jax.Array]) -> jax.Array:
+    """Put the values of parts one after another, as `Composition.split` takes them."""
+    return values[0] if len(values) == 1 else jnp.concatenate(values)
 
 
 class ComposedTensor(SparseTensor):
@@ -335,21 +326,9 @@ class ComposedTensor(SparseTensor):
         own = zip(self.pattern.split(self.values), self.pattern.parts, strict=True)
         return tuple(_of_part(values, part, self.shape) for values, part in own)
 
-    def transpose(self, axes: Sequence[int] | None = None) -> ComposedTensor:
-        """The logically transposed tensor, by default with all axes reversed, over the same arrays."""
-        reverse = tuple(range(self.ndim))[::-1]
-        return ComposedTensor._unchecked(self.values, self.pattern.transposed(reverse if axes is None else axes))
-
-    def astype(self, dtype: DTypeLike) -> ComposedTensor:
-        """This tensor with its values cast to another dtype. Raises DTypeError if `dtype` is not a dtype of numbers."""
-        return ComposedTensor(self.values.astype(given_dtype(dtype, "a dtype of numbers for astype")), self.pattern)
-
     def validate(self) -> None:
         """Check that the values fit. Static patterns were checked when they were made."""
         ComposedTensor(self.values, self.pattern)
-
-    def copy(self) -> ComposedTensor:
-        return ComposedTensor._unchecked(self.values.copy(), self.pattern)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (packed(self.values), self.pattern)
@@ -387,15 +366,10 @@ def within(
 
     `rows` are the digits of the entries of the outer pattern, one array for each of its levels.
     """
-    outer, axes = len(format.blocks.outer), len(inner)
-    digits = [row.reshape(-1, *[1] * axes) for row in rows[:outer]]
-    for n, size in enumerate(inner):
-        digits.append(np.arange(size, dtype=rows[0].dtype).reshape([1, *[-1 if m == n else 1 for m in range(axes)]]))
-    coordinates = format.blocks.join(digits, shape)
-    inside = np.ones((1,) * (axes + 1), bool)
-    for row, size in zip(coordinates, shape, strict=True):
-        inside = inside & (row < size)
-    return inside
+    of_entries = [row.reshape(-1, *[1] * len(inner)) for row in rows[: len(format.blocks.outer)]]
+    in_blocks = [axis[None].astype(rows[0].dtype) for axis in np.ix_(*map(np.arange, inner))]
+    coordinates = format.blocks.join([*of_entries, *in_blocks], shape)
+    return reduce(and_, [row < size for row, size in zip(coordinates, shape, strict=True)])
 
 
 def _flatten_tensor(tensor: ComposedTensor) -> tuple[tuple[Any, ...], Composition]:
@@ -411,7 +385,7 @@ def _flatten_tensor_with_keys(tensor: ComposedTensor) -> tuple[tuple[tuple[Any, 
 
 def _unflatten_tensor(static: Composition, children: Iterable[Any]) -> ComposedTensor:
     values, *patterns = children
-    return ComposedTensor._unchecked(values, _unflatten(static, patterns))
+    return ComposedTensor._unchecked(values, static.with_patterns(patterns))
 
 
 jax.tree_util.register_pytree_with_keys(ComposedTensor, _flatten_tensor_with_keys, _unflatten_tensor, _flatten_tensor)
@@ -452,4 +426,4 @@ def _register_for_export(cls: type[ComposedTensor | Composition], unflatten: Cal
 
 
 _register_for_export(ComposedTensor, _unflatten_tensor)
-_register_for_export(Composition, _unflatten)
+_register_for_export(Composition, Composition.with_patterns)

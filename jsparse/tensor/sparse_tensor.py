@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +79,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         check_pattern(self, "the new tensor", tangents=True)
 
     @classmethod
-    def _unchecked(cls, values: Array, pattern: Pattern | DynamicPattern) -> SparseTensor:
+    def _unchecked(cls, values: Array, pattern: Pattern | DynamicPattern) -> Self:
         tensor = object.__new__(cls)
         tensor._set(values, pattern)
         return tensor
@@ -184,10 +184,8 @@ class SparseTensor(Valued, UnsupportedOperations):
         dtype(bfloat16)
         """
         check_leaves(self, "A in A.astype", tangents=True)
-        return SparseTensor._unchecked(
-            compiled(_cast, self.pattern, self.values, dtype=given_dtype(dtype, "a dtype of numbers for astype")),
-            self.pattern,
-        )
+        wanted = given_dtype(dtype, "a dtype of numbers for astype")
+        return self._unchecked(compiled(_cast, self.pattern, self.values, dtype=wanted), self.pattern)
 
     def to_coords(self) -> tuple[np.ndarray, jax.Array]:
         """The coordinates and the values of the entries in use, in storage order.
@@ -215,7 +213,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         The dtype stays.
         """
         reverse = tuple(range(self.ndim))[::-1]
-        return SparseTensor._unchecked(self.values, self.pattern.transposed(reverse if axes is None else axes))
+        return self._unchecked(self.values, self.pattern.transposed(reverse if axes is None else axes))
 
     @property
     def T(self) -> SparseTensor:  # noqa: N802
@@ -269,7 +267,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         Raises LeafError if the values do not fit the pattern.
         """
         check_leaves(self, "A in A.copy", tangents=True)
-        return SparseTensor._unchecked(self.values.copy(), self.pattern)
+        return self._unchecked(self.values.copy(), self.pattern)
 
     def static(self) -> SparseTensor:
         """This tensor with a static pattern of the entries in use.
@@ -306,10 +304,10 @@ class SparseTensor(Valued, UnsupportedOperations):
         raise AttributeError(f"A SparseTensor is immutable: cannot set {name}. Use with_values.")
 
     def __copy__(self) -> SparseTensor:
-        return SparseTensor._unchecked(self.values, self.pattern)
+        return self._unchecked(self.values, self.pattern)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
-        return SparseTensor._unchecked(copy.deepcopy(self.values, memo), self.pattern)
+        return self._unchecked(copy.deepcopy(self.values, memo), self.pattern)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (packed(self.values), self.pattern, checksum(self))

@@ -12,7 +12,7 @@ from jsparse.formats.digits import Blocks
 from jsparse.formats.dynamic import core_type
 from jsparse.formats.levels import COMPRESSED, DENSE, Level
 from jsparse.formats.pattern import core_of
-from jsparse.formats.split import Join, join_pattern, split_format
+from jsparse.formats.split import join_pattern, join_type, split_format
 from jsparse.notation import Access, IndexVar
 from jsparse.notation.statement import Statement
 from jsparse.planning.composed.digits import Digits, NoFormError
@@ -120,20 +120,18 @@ def on_joined_pattern(target: Access, digits: Digits, in_blocks: bool, results: 
     """
     ((number, made),) = results
     assert made.stored is not None
-    pattern, levels = made.stored.pattern, digits.levels(target)
-    shape = tuple(digits.sizes[str(v)] for v in target.indices)
+    names, pattern = tuple(map(str, target.indices)), made.stored.pattern
+    shape, strides = tuple(digits.sizes[v] for v in names), tuple(digits.strides[v] for v in names)
     if isinstance(pattern, Pattern):
-        joined = join_pattern(pattern, levels, shape)
-        if joined is not None:
-            return ((OnLevels(number, joined), replace(made, shape=shape, stored=PatternRef(joined))),)
+        joined: Pattern | DynamicType | None = join_pattern(pattern, strides, shape)
     else:
-        join = Join.of(pattern.format, pattern.shape, levels, shape)
-        if join is not None and join.fits(pattern):
-            type_ = DynamicType(shape, join.format, pattern.nse)
-            on = replace(made.stored, pattern=type_, derived=())
-            return ((JoinLevels(number, join, type_), replace(made, shape=shape, stored=on)),)
+        joined = join_type(pattern, strides, shape)
+    if joined is not None:
+        work = OnLevels(number, joined) if isinstance(joined, Pattern) else JoinLevels(number, strides, joined)
+        return ((work, replace(made, shape=shape, stored=replace(made.stored, pattern=joined, derived=()))),)
     if not in_blocks:
         raise NoFormError("the digits of the result do not join, or blocks at the end exceed its shape")
+    levels = digits.levels(target)
     own = (replace(levels[x.dim], kind=x.kind, unique=x.unique) for x in pattern.format.levels)
     core = core_of(pattern) if isinstance(pattern, Pattern) else core_type(pattern)
     inner = tuple(pattern.shape[x.dim] for x in pattern.format.levels[len(core.shape) :])
