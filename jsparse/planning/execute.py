@@ -28,7 +28,7 @@ from jsparse.convert.dynamic_creation import converted_pattern
 from jsparse.convert.slots import Conversion
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
-from jsparse.formats.split import split_arrays
+from jsparse.formats.split import Join, split_arrays
 from jsparse.notation import IndexVar
 from jsparse.planning.dtypes import converted
 from jsparse.planning.plan import (
@@ -40,17 +40,14 @@ from jsparse.planning.plan import (
     EntryValues,
     Instruction,
     JoinAxes,
-    JoinLevels,
     MoveValues,
     Ones,
     OnLevels,
     OnPattern,
-    PartPattern,
-    PartValues,
     ProgramPlan,
     SplitAxes,
-    SplitLevels,
     SumOfProducts,
+    TakePart,
 )
 from jsparse.planning.signature import BarePattern, IndexRelation, pattern_of
 from jsparse.planning.term import Term, subscripts_of
@@ -91,26 +88,16 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
             return _sum(instruction, values, out_format)
         case Convert(value, format):
             return in_format(values[value], format)
-        case OnLevels(value, pattern):
-            return _on_levels(values[value], pattern)
+        case OnLevels(value):
+            return _on_levels(instruction, values[value])
         case Ones(shape, one, dtype):
             return jnp.full(shape, one, dtype)
         case EntryValues(value):
             return values[value].values
         case EntryCoordinates(pattern):
             return IndexRelation(pattern)
-        case PartValues(value):
-            return _part_values(instruction, values[value])
-        case PartPattern(value, number, pattern):
-            given = out_format if value is None else values[value]
-            return BarePattern(_outer(pattern_of(given).parts[number].pattern, pattern))
-        case SplitLevels(value, strides, type_):
-            given = values[value].pattern
-            arrays = split_arrays(given.format, given.shape, strides, given.arrays)
-            return _on_dynamic(values[value], DynamicPattern(type_, tuple(arrays)))
-        case JoinLevels(value, join, type_):
-            given = values[value].pattern
-            return _on_dynamic(values[value], DynamicPattern(type_, tuple(join.arrays(given.format, given.arrays))))
+        case TakePart(value):
+            return _part(instruction, out_format if value is None else values[value])
         case SplitAxes(value, padded, shape):
             x = values[value]
             more = [(0, size - own) for size, own in zip(padded, x.shape, strict=True)]
@@ -133,24 +120,21 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     return view if type(x) is np.ndarray else on_device([view], [x])[0]
 
 
-def _part_values(instruction: PartValues, x: ComposedTensor) -> SparseTensor | jax.Array:
-    """The values of a part of a composed tensor. Values of padding are 0, whatever the tensor has there."""
-    parts = x.pattern.parts
-    first, part = sum(other.nse for other in parts[: instruction.number]), parts[instruction.number]
-    values = x.values if len(parts) == 1 else x.values[first : first + part.nse]
-    values = without_padding(values, part, x.shape)
-    if instruction.pattern is None:
-        return jnp.reshape(values, instruction.shape)
-    tensor: SparseTensor = SparseTensor._unchecked(values, _outer(part.pattern, instruction.pattern))
+def _part(work: TakePart, x: Any) -> SparseTensor | BarePattern | jax.Array:
+    """A part of a composed tensor. Values of padding are 0, whatever the tensor has there."""
+    whole: Composition = pattern_of(x)
+    part, on = whole.parts[work.number], cast("Any", work.pattern)
+    if isinstance(on, DynamicType) and isinstance(part.pattern, DynamicPattern):
+        on = part.pattern.retyped(on)
+    if work.is_bare:
+        return BarePattern(on)
+    first = sum(other.nse for other in whole.parts[: work.number])
+    values = x.values if len(whole.parts) == 1 else x.values[first : first + part.nse]
+    values = without_padding(values, part, whole.shape)
+    if on is None:
+        return jnp.reshape(values, (part.slots, *part.inner))
+    tensor: SparseTensor = SparseTensor._unchecked(values, on)
     return tensor
-
-
-def _outer(given: object, pattern: Pattern | DynamicType) -> Pattern | DynamicPattern:
-    """The static pattern of a plan, or the dynamic pattern `given` with the type of the plan."""
-    if isinstance(pattern, Pattern):
-        return pattern
-    assert isinstance(given, DynamicPattern)
-    return given.retyped(pattern)
 
 
 def _on_outer(composition: Composition, pattern: DynamicPattern) -> Composition:
@@ -158,14 +142,6 @@ def _on_outer(composition: Composition, pattern: DynamicPattern) -> Composition:
     (part,) = composition.parts
     assert isinstance(part.pattern, DynamicType)
     return replace(composition, parts=(replace(part, pattern=pattern.retyped(part.pattern)),))
-
-
-def _on_dynamic(x: SparseTensor | BarePattern, pattern: DynamicPattern) -> SparseTensor | BarePattern:
-    """Move a tensor or a bare pattern to a dynamic pattern with the same entries in the same order."""
-    if isinstance(x, BarePattern):
-        return BarePattern(pattern)
-    tensor: SparseTensor = SparseTensor._unchecked(x.values, pattern)
-    return tensor
 
 
 def _moved(x: SparseTensor | BarePattern, conversion: Conversion) -> SparseTensor | BarePattern:
@@ -211,12 +187,20 @@ def _pattern_sorted_anew(pattern: DynamicPattern, format: Format) -> DynamicPatt
     return converted_pattern(pattern, type_)
 
 
-def _on_levels(x: Any, pattern: Pattern) -> SparseTensor | BarePattern:
-    """Move a tensor, an array or a bare pattern `x` to a static pattern with the same entries in the same order."""
+def _on_levels(work: OnLevels, x: Any) -> SparseTensor | BarePattern:
+    """Move a tensor, an array or a bare pattern `x` to a pattern with the same entries in the same order."""
+    on: Any = work.pattern
+    if isinstance(on, DynamicType):
+        given: DynamicPattern = x.pattern
+        if isinstance(work.change, Join):
+            arrays = work.change.arrays(given.format, given.arrays)
+        else:
+            arrays = split_arrays(given.format, given.shape, work.change, given.arrays)
+        on = DynamicPattern(on, tuple(arrays))
     if isinstance(x, BarePattern):
-        return BarePattern(pattern)
-    values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, pattern.nse)
-    made: SparseTensor = SparseTensor._unchecked(values, pattern)
+        return BarePattern(on)
+    values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, on.nse)
+    made: SparseTensor = SparseTensor._unchecked(values, on)
     return made
 
 
