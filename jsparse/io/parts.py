@@ -20,7 +20,7 @@ from jsparse.formats.composed import RULES, ComposedFormat, SlotRule
 from jsparse.formats.format import blocks_of, digit_format
 from jsparse.formats.levels import SINGLETON
 from jsparse.formats.validate import checked_shape
-from jsparse.io.entries import number, text
+from jsparse.io.entries import check_index, number, text
 from jsparse.tensor.composed import Composition, Part
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 
@@ -64,7 +64,8 @@ def read_parts(shape: tuple[int, ...], entries: Mapping[str, np.ndarray]) -> Com
 
 def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) -> Part:
     """Read the part whose entries have names that begin with `at`."""
-    format = _format(entries, at, len(shape))
+    blocks = blocks_of(Format.of(text(entries, f"{at}levels"), len(shape)))
+    format = ComposedFormat(blocks, _rule(entries, at) if f"{at}rule" in entries else None)
     outer, slots = format.blocks.outer, number(entries, f"{at}slots")
     sizes, layout = format.blocks.sizes(shape)[: len(outer)], digit_format(outer)
     kind, nse = text(entries, f"{at}pattern"), number(entries, f"{at}nse")
@@ -78,21 +79,11 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
         type_ = None if type_ is None else DynamicType(sizes, layout, type_.nse)
     arrays = [entries[f"{at}index_{n}"] for n in range(len(layout.arrays))]
     pattern = Pattern.of_arrays(sizes, layout, arrays) if type_ is None else _dynamic(type_, arrays, at)
-    found = ", ".join(str(array.dtype) for array in arrays)
-    if pattern.nse != nse or any(array.dtype != pattern.index_dtype for array in arrays):
-        raise FileFormatError(
-            f"Its {at}pattern takes nse={pattern.nse} and index arrays of {pattern.index_dtype}, but it has nse={nse} "
-            f"and {found or 'none'}."
-        )
+    check_index(f"{at}pattern", pattern, nse, arrays)
     part = Part.of(format, pattern, slots, shape)
     if part.has_slots and not (isinstance(pattern, DynamicPattern) and pattern.has_overflowed):
         _check_slots(pattern if isinstance(pattern, Pattern) else pattern.to_static(), at)
     return part
-
-
-def _format(entries: Mapping[str, np.ndarray], at: str, ndim: int) -> ComposedFormat:
-    blocks = blocks_of(Format.of(text(entries, f"{at}levels"), ndim))
-    return ComposedFormat(blocks, _rule(entries, at) if f"{at}rule" in entries else None)
 
 
 def _rule(entries: Mapping[str, np.ndarray], at: str) -> SlotRule:
@@ -134,7 +125,7 @@ def _check_slots(outer: Pattern, at: str) -> None:
     if (numbers[1:] > numbers[:-1]).all():
         return
     ordered = np.sort(numbers)
-    repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(repeated):
-        slot = int(ordered[repeated[0]])
+        slot = int(repeated[0])
         raise FileFormatError(f"Its {at}pattern puts several entries into slot {slot}, but each has a slot of its own.")

@@ -9,7 +9,6 @@ factors that attain a minimum share its gradient.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from math import prod
 from operator import add, mul
@@ -137,13 +136,6 @@ def _part(work: TakePart, x: Any) -> SparseTensor | BarePattern | jax.Array:
     return tensor
 
 
-def _on_outer(composition: Composition, pattern: DynamicPattern) -> Composition:
-    """A composition of one part, whose outer pattern has the arrays of a pattern with the levels of blocks below it."""
-    (part,) = composition.parts
-    assert isinstance(part.pattern, DynamicType)
-    return replace(composition, parts=(replace(part, pattern=pattern.retyped(part.pattern)),))
-
-
 def _moved(x: SparseTensor | BarePattern, conversion: Conversion) -> SparseTensor | BarePattern:
     """Move the values of a tensor to another place."""
     place = conversion.place
@@ -161,7 +153,9 @@ def _composed(work: Compose, values: Values, out_format: object) -> ComposedTens
     on = work.composition
     if on.is_dynamic:
         given = pattern_of(out_format if work.source is None else values[work.source])
-        on = on.with_patterns(dynamic_patterns(given)) if isinstance(given, Composition) else _on_outer(on, given)
+        # A pattern with the levels of blocks below it has the index arrays of the outer pattern.
+        is_composed = isinstance(given, Composition)
+        on = on.with_patterns(dynamic_patterns(given) if is_composed else [given.retyped(on.parts[0].pattern)])
     taken = [values[n].values if isinstance(values[n], SparseTensor) else values[n].reshape(-1) for n in work.values]
     kept = [without_padding(x, part, on.shape) for x, part in zip(taken, on.parts, strict=True)]
     return ComposedTensor._unchecked(kept[0] if len(kept) == 1 else jnp.concatenate(kept), on)

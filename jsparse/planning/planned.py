@@ -47,6 +47,7 @@ from jsparse.planning.signature import (
     signature,
     stored_on,
 )
+from jsparse.planning.term import factor_names
 from jsparse.settings import config, logged
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -309,7 +310,7 @@ def plan_statement(
     Raises the errors of `plan_einsum`.
     """
     statement, more = _with_factors(statement, tensors)
-    names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
+    names = factor_names(statement)
     every = {**tensors, **more}
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     given, requested = signatures(text, operands, out_format)

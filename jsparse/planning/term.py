@@ -300,34 +300,10 @@ def typed_terms(
 
     All terms have the dtypes of their sum.
 
-    The operands are the tensors of the terms, in order of appearance. The request that is returned is the
-    one of `checked_request`.
+    The operands are the tensors of the terms, in order of appearance. If the returned request is a pattern, the pattern
+    has all dimensions of the result.
 
     Raises ShapeError if ranks or sizes do not agree, DTypeError or SemiringError if dtypes do not fit.
-    """
-    numbers = {name: n for n, name in enumerate(factor_names(statement))}
-    target, (output, sizes) = statement.target, checked_request(text, statement, operands, request)
-    values = [n if x.same is None else x.same for n, x in enumerate(operands)]
-    dtypes, terms = _dtypes(text, statement, operands, request, semiring), []
-    for term in statement.terms:
-        own = [numbers[factor.tensor] for factor in term.factors]
-        assignment, given = Assignment(target, term.factors), tuple(operands[n] for n in own)
-        terms.append(Term(assignment, given, sizes, tuple(values[n] for n in own), dtypes, term.coefficient, semiring))
-    return terms, output
-
-
-def factor_names(statement: Statement) -> tuple[str, ...]:
-    """The names of the tensors in the terms of a statement, in order of appearance."""
-    return tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
-
-
-def checked_request(
-    text: str, statement: Statement, operands: Sequence[Signature], request: Request
-) -> tuple[OutputRequest, dict[IndexVar, int]]:
-    """Check ranks and sizes. Returns the output's request, and the size of each index variable.
-
-    If the returned request is a pattern, the pattern has all dimensions of the result. Raises ShapeError if ranks or
-    sizes do not agree.
     """
     numbers = {name: n for n, name in enumerate(factor_names(statement))}
     accesses = [(factor, operands[numbers[factor.tensor]]) for term in statement.terms for factor in term.factors]
@@ -340,7 +316,19 @@ def checked_request(
         output = extended_to(text, target, output, checked_sizes(text, shapes, None, given_shape))
     if isinstance(output, PatternRef | CompositionRef):
         pattern = target, output.pattern.shape
-    return output, checked_sizes(text, shapes, pattern, given_shape)
+    sizes = checked_sizes(text, shapes, pattern, given_shape)
+    values = [n if x.same is None else x.same for n, x in enumerate(operands)]
+    dtypes, terms = _dtypes(text, statement, operands, request, semiring), []
+    for term in statement.terms:
+        own = [numbers[factor.tensor] for factor in term.factors]
+        assignment, given = Assignment(target, term.factors), tuple(operands[n] for n in own)
+        terms.append(Term(assignment, given, sizes, tuple(values[n] for n in own), dtypes, term.coefficient, semiring))
+    return terms, output
+
+
+def factor_names(statement: Statement) -> tuple[str, ...]:
+    """The names of the tensors in the terms of a statement, in order of appearance."""
+    return tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
 
 
 def _dtypes(

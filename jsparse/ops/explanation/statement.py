@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest
 from jsparse.compiler.schedule import Plan, Schedule
@@ -18,12 +17,11 @@ from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.indirect import IndirectStatement, indirect_statement
 from jsparse.ops.explanation.kernel import ExplainedKernel
-from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel, sum_kernels
+from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, in_reals, spec_kernel, sum_kernels
 from jsparse.planning.plan import AssembledPattern, Convert, EntryCoordinates, MoveValues, SumOfProducts
 from jsparse.planning.planned import Planned
 from jsparse.planning.signature import IndexRelation
 from jsparse.planning.term import Term
-from jsparse.primitives.execute import real_products
 from jsparse.primitives.spec import Spec
 
 
@@ -215,9 +213,7 @@ def _of_term(work: Term, values: Sequence[object], formats: tuple[tuple[str, str
     if work.spec is None:
         title = f"{title}: no sparse level is left to walk, XLA computes it"
         return ExplainedKernel(title, None, work=work, formats=formats)
-    repeats = 1
-    if is_complex(work.dtypes.computed) or any(map(is_complex, work.factor_dtypes)):
-        repeats = real_products(work.factor_dtypes, np.dtype(work.dtypes.computed))[-1]
+    _, _, repeats = in_reals(work.factor_dtypes, np.dtype(work.dtypes.computed))
     return spec_kernel(work.spec, work.kernel_dtypes, title, repeats=repeats, work=work, formats=formats)
 
 
