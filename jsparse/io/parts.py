@@ -31,23 +31,20 @@ def part_entries(composition: Composition) -> dict[str, Array]:
     """Return the entries of all parts."""
     entries: dict[str, Array] = {"parts": np.array(len(composition.parts), np.int64)}
     for n, part in enumerate(composition.parts):
-        entries |= {f"part_{n}_{name}": array for name, array in _entries_of(part).items()}
+        outer, rule = part.pattern, part.format.rule
+        assert not isinstance(outer, DynamicType)
+        own: dict[str, Array] = {
+            "levels": np.array(part.format.blocks.notation),
+            "slots": np.array(part.slots, np.int64),
+            "pattern": np.array("static" if isinstance(outer, Pattern) else "dynamic"),
+            "nse": np.array(outer.nse, np.int64),
+        }
+        if rule is not None:
+            own["rule"] = np.array(rule.name)
+            own["numbers"] = np.array([x or 0 for x in rule.numbers], np.int64)
+        own |= {f"index_{m}": array for m, array in enumerate(outer.arrays)}
+        entries |= {f"part_{n}_{name}": array for name, array in own.items()}
     return entries
-
-
-def _entries_of(part: Part) -> dict[str, Array]:
-    outer, rule = part.pattern, part.format.rule
-    assert not isinstance(outer, DynamicType)
-    own: dict[str, Array] = {
-        "levels": np.array(part.format.blocks.notation),
-        "slots": np.array(part.slots, np.int64),
-        "pattern": np.array("static" if isinstance(outer, Pattern) else "dynamic"),
-        "nse": np.array(outer.nse, np.int64),
-    }
-    if rule is not None:
-        own["rule"] = np.array(rule.name)
-        own["numbers"] = np.array([n or 0 for n in rule.numbers], np.int64)
-    return own | {f"index_{n}": array for n, array in enumerate(outer.arrays)}
 
 
 def read_parts(shape: tuple[int, ...], entries: Mapping[str, np.ndarray]) -> Composition:

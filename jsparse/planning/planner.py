@@ -80,7 +80,6 @@ class _Begun(NamedTuple):
     values: int
     steps: int
     made: dict[Hashable, int]
-    converted: dict[tuple[int, Format], int]
 
 
 class Planner:
@@ -98,9 +97,8 @@ class Planner:
         self.values, self.instructions = list(operands), list[Instruction]()
         self.schedules = request.schedules
         self.groups = count(NEW - 1, -1)  # patterns of operands and of `out_format` have other groups
-        self.converted: dict[tuple[int, Format], int] = {}
         self.steps = 0
-        self.made: dict[Hashable, int] = {}  # the values of steps, and of instructions that `once` has added
+        self.made: dict[Hashable, int] = {}  # the values of steps and conversions, and of instructions added by `once`
 
     def typed(self, statement: Statement, semiring: Semiring) -> tuple[list[Term], OutputRequest]:
         """The terms of a statement on the operands, and where the result is requested (see `typed_terms`)."""
@@ -242,12 +240,12 @@ class Planner:
 
     def _begun(self) -> _Begun:
         """A snapshot of the planner's present state."""
-        return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.made), dict(self.converted))
+        return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.made))
 
     def _forget(self, begun: _Begun) -> None:
         """Go back to a snapshot."""
         del self.instructions[begun.instructions :], self.values[begun.values :]
-        self.steps, self.made, self.converted = begun.steps, dict(begun.made), dict(begun.converted)
+        self.steps, self.made = begun.steps, dict(begun.made)
 
     def _in_steps(self, terms: list[Term], output: Stored | Format) -> list[Term]:
         """Split terms into steps where that is allowed.
@@ -369,7 +367,8 @@ class Planner:
 
     def _converted(self, value: int, conversion: Conversion) -> int:
         format = conversion.format
-        if (value, format) not in self.converted:
+        key = value, format
+        if key not in self.made:
             given = self.values[value]
             assert given.stored is not None
             pattern = given.stored.pattern
@@ -377,8 +376,8 @@ class Planner:
             type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern, format))
             stored = PatternRef(type_, next(self.groups))
             instruction = Convert(value, format, conversion.cost)
-            self.converted[value, format] = self.add(instruction, replace(given, stored=stored))
-        return self.converted[value, format]
+            self.made[key] = self.add(instruction, replace(given, stored=stored))
+        return self.made[key]
 
     def _stored(
         self, terms: Sequence[Term], output: Stored | Format, nse: int | None

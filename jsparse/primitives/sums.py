@@ -130,13 +130,10 @@ def _jvp(primals: Operands, tangents: Operands, *, work: Sum) -> Any:
 
 
 def _transpose(cotangent: Any, *operands: Any, work: Sum) -> Operands:
-    unknown = [n for n, x in enumerate(operands) if _compat.is_undefined(x)]
-    out: list[Any] = [None] * len(operands)
+    out: list[Any] = [_compat.Zero(x.aval) if _compat.is_undefined(x) else None for x in operands]
     if type(cotangent) is _compat.Zero:
-        for n in unknown:
-            out[n] = _compat.Zero(operands[n].aval)
         return out
-    found: dict[int, list[Einsum]] = {n: [] for n in unknown}
+    found: dict[int, list[Einsum]] = {n: [] for n, x in enumerate(operands) if _compat.is_undefined(x)}
     for (spec, own), numbers in zip(work.terms(operands), work.numbers, strict=True):
         if not any(map(_compat.is_undefined, own)):
             continue  # its tangent is a known array of zeros, which JAX makes of a symbolic zero in some places

@@ -63,8 +63,7 @@ def sum_kernels(
     """
     specs = tuple(map(flattened, specs))
     names = tuple(tuple(own.name for own in map(np.dtype, each)) for each in factors)
-    has_complex = is_complex(dtype) or any(is_complex(name) for each in names for name in each)
-    planned_sum = None if has_complex else plan_sum(specs, names, np.dtype(dtype).name)
+    planned_sum = plan_sum(specs, names, np.dtype(dtype).name)
     if planned_sum is None:
         for spec, own, text in zip(specs, factors, texts, strict=True):
             result, parts, repeats = in_reals(own, dtype)

@@ -83,27 +83,21 @@ def in_digits(format: Format, target: Access, digits: Digits) -> Format:
     return found
 
 
-def joined_array(planner: Planner, number: int, target: Access, digits: Digits) -> int:
-    """Join the digits of a dense result. Returns the number of the new value, as all functions below."""
-    names = tuple(map(str, target.indices))
-    shape = tuple(digits.sizes[v] for v in names)
-    join = JoinAxes(number, padded(shape, [digits.strides[v] for v in names]), shape)
-    return planner.add(join, replace(planner.values[number], shape=shape))
+def joined(planner: Planner, number: int, target: Access, digits: Digits, in_blocks: bool) -> int:
+    """Join the digits of a result. Returns the number of the new value, as `composed` does.
 
-
-def on_joined_pattern(planner: Planner, number: int, target: Access, digits: Digits, in_blocks: bool) -> int:
-    """Put a result with a new pattern on a plain pattern if its digits join, else in blocks on a composition.
-
-    Raises NoFormError if they do not join, and the result is not in blocks.
+    A new pattern whose digits do not join stays in blocks, on a composition. Raises NoFormError if it has none.
     """
-    made = planner.values[number]
-    assert made.stored is not None
-    pattern, levels = made.stored.pattern, digits.levels(target)
-    shape = tuple(digits.sizes[str(v)] for v in target.indices)
+    made, names, levels = planner.values[number], tuple(map(str, target.indices)), digits.levels(target)
+    shape = tuple(digits.sizes[v] for v in names)
+    if made.stored is None:
+        filled = padded(shape, [digits.strides[v] for v in names])
+        return planner.add(JoinAxes(number, filled, shape), replace(made, shape=shape))
+    pattern = made.stored.pattern
     if isinstance(pattern, Pattern):
-        joined = join_pattern(pattern, levels, shape)
-        if joined is not None:
-            return planner.add(OnLevels(number, joined), replace(made, shape=shape, stored=PatternRef(joined)))
+        static = join_pattern(pattern, levels, shape)
+        if static is not None:
+            return planner.add(OnLevels(number, static), replace(made, shape=shape, stored=PatternRef(static)))
     else:
         join = Join.of(pattern.format, pattern.shape, levels, shape)
         if join is not None and join.fits(pattern):

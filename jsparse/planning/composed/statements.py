@@ -15,14 +15,7 @@ from jsparse.formats.format import default_format
 from jsparse.notation import Access
 from jsparse.planning.composed.digits import Digits, NoFormError, whole_levels
 from jsparse.planning.composed.operands import Factor, Factors, extended_part, split_levels
-from jsparse.planning.composed.results import (
-    block_format,
-    composed,
-    in_digits,
-    inferred_output,
-    joined_array,
-    on_joined_pattern,
-)
+from jsparse.planning.composed.results import block_format, composed, in_digits, inferred_output, joined
 from jsparse.planning.plan import OnLevels, TakePart
 from jsparse.planning.planner import Planner
 from jsparse.planning.signature import NEW_PATTERN, CompositionRef, OutputRequest, PatternRef, bare_signature
@@ -62,10 +55,8 @@ def sum_on_digits(planner: Planner, terms: Sequence[Term], output: OutputRequest
     if isinstance(given, PatternRef):  # values keep their order
         made = replace(planner.values[number], shape=tuple(given.pattern.shape), stored=given)
         planner.add(OnLevels(number, given.pattern), made)
-    elif output == "dense":
-        joined_array(planner, number, target, digits)
     else:
-        on_joined_pattern(planner, number, target, digits, blocks is not None)
+        joined(planner, number, target, digits, blocks is not None)
 
 
 def _check(terms: Sequence[Term], digits: Digits) -> None:
