@@ -119,8 +119,6 @@ def _check_slots(outer: Pattern, at: str) -> None:
     """Raise PatternError or FileFormatError unless an outer pattern stores each entry once, in a slot of its own."""
     *arrays, numbers = outer.arrays
     Pattern.of_arrays(outer.shape[:-1], Format(outer.format.levels[:-1]), arrays)
-    if (numbers[1:] > numbers[:-1]).all():
-        return
     ordered = np.sort(numbers)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(repeated):

@@ -173,13 +173,6 @@ def _on_plain(name: str, find: Find) -> Find:
     return lambda: property(attribute) if isinstance(find(), property) else method
 
 
-OF_COMPOSITIONS: dict[str, Find] = {
-    "_plain": _at("convert.slots.plain_pattern"),
-    **{name: _on_plain(name, METHODS[name]) for name in OF_PATTERNS},
-}
-"""The methods of compositions, which act on the pattern in csr, or csf."""
-
-
 class _Late:
     """Placeholder for a method of a class. The first lookup imports the method, which replaces the placeholder."""
 
@@ -194,15 +187,21 @@ class _Late:
 
 
 def install() -> None:
-    """Give SparseTensor and patterns their methods."""
+    """Give tensors and patterns their methods. Compositions act as their pattern in csr, or csf."""
     for name, find in METHODS.items():
-        for class_ in (SparseTensor, Pattern, DynamicPattern) if name in OF_PATTERNS else (SparseTensor,):
-            setattr(class_, name, _Late(class_, name, find))
-        setattr(ComposedTensor, name, _Late(ComposedTensor, name, _on_plain(name, find)))
+        _give(SparseTensor, name, find)
+        _give(ComposedTensor, name, _on_plain(name, find))
     for name, find in OF_COMPOSED.items():
-        setattr(ComposedTensor, name, _Late(ComposedTensor, name, find))
-    for name, find in OF_COMPOSITIONS.items():
-        setattr(Composition, name, _Late(Composition, name, find))
+        _give(ComposedTensor, name, find)
+    for name in OF_PATTERNS:
+        _give(Pattern, name, METHODS[name])
+        _give(DynamicPattern, name, METHODS[name])
+        _give(Composition, name, _on_plain(name, METHODS[name]))
+    _give(Composition, "_plain", _at("convert.slots.plain_pattern"))
+
+
+def _give(class_: type, name: str, find: Find) -> None:
+    setattr(class_, name, _Late(class_, name, find))
 
 
 install()

@@ -107,7 +107,7 @@ class Planner:
     def sum(self, terms: Sequence[Term], requested: OutputRequest) -> int:
         """Append the instructions for a sum of terms on plain operands. Returns the number of the result."""
         output = resolve_output(self.text, terms, requested, self.request.nse)
-        return self.compute([self.with_ones(term) for term in terms], output, self.request.nse)
+        return self.compute([self.with_ones(term) for term in terms], output)
 
     def add(self, instruction: Instruction, signature: Signature) -> int:
         """Append an instruction whose result has that signature. Returns the number of its value."""
@@ -178,13 +178,14 @@ class Planner:
             term = self.selected(whole, whole.assignment.target, accesses, values)
         return term
 
-    def compute(self, terms: list[Term], output: Stored | Format, nse: int | None, is_step: bool = False) -> int:
+    def compute(self, terms: list[Term], output: Stored | Format, is_step: bool = False) -> int:
         """Append the instructions for a sum of terms: for steps and conversions, and then for the sum.
 
         The result of a step is dense if its new pattern would store every element. Returns the number of the sum's
         value.
         """
         shape, dtype, repeated = terms[0].shape, terms[0].dtype, tuple[int, ...]()
+        nse = None if is_step else self.request.nse
         if output is None:
             terms, repeated = _without_repeats(terms)
             terms = terms if self.schedules else _each(self.entry_by_entry, terms)
@@ -196,7 +197,10 @@ class Planner:
         concordant = self._concordant(planned, provisional)
         if any(a is not b for a, b in zip(planned, concordant, strict=True)):
             output = new_format(provisional) or output
-        on, assembly = self._stored(concordant, output, nse)
+        on: PatternRef | None = output if isinstance(output, PatternRef) else None
+        assembly: Assembly | None = None
+        if output is NEW_PATTERN or isinstance(output, Format):
+            on, assembly = assembled(self.text, concordant, output if isinstance(output, Format) else None, nse)
         if assembly is not None and isinstance(assembly.result, Pattern) and len(concordant) == 1:
             if not is_step and not self.schedules and _stores_everything(assembly.result):
                 self._forget(begun)
@@ -204,7 +208,7 @@ class Planner:
             known = _known(concordant[0], assembly, is_step, begun.values)
             if isinstance(known, PatternRef) and self._has_sparse_steps(begun):
                 self._forget(begun)
-                return self.compute([self._on_known(terms[0])], known, nse, is_step)
+                return self.compute([self._on_known(terms[0])], known, is_step)
             on, assembly = (on, assembly) if known is NEW_PATTERN else (known, None)
         stored = tuple(term.stored_on(self.text, on) for term in concordant)
         made = self._output(shape, repeated, on, assembly, stored)
@@ -216,7 +220,7 @@ class Planner:
         """Append the instructions for a term whose result stores every element: a dense product, moved to `pattern`."""
         target, order = term.assignment.target, pattern.format.order
         stored = Assignment(Access(target.tensor, tuple(target.indices[dim] for dim in order)), term.assignment.factors)
-        made = self.compute([replace(term, assignment=stored)], None, None)
+        made = self.compute([replace(term, assignment=stored)], None)
         signature = replace(self.values[made], shape=pattern.shape, stored=PatternRef(pattern))
         return self.add(OnLevels(made, pattern), signature)
 
@@ -320,7 +324,7 @@ class Planner:
         stores_all = output is None or (isinstance(output, PatternRef) and output.core is None)
         if stores_all and not step.is_dense:  # the result may store fewer entries than an operand of dense levels
             output = NEW_PATTERN
-        made = self.compute([self._of_dtype(taken, dtype)], output, None, is_step=True)
+        made = self.compute([self._of_dtype(taken, dtype)], output, is_step=True)
         self.made[key] = made
         return made
 
@@ -378,15 +382,6 @@ class Planner:
             instruction = Convert(value, format, conversion.cost)
             self.made[key] = self.add(instruction, replace(given, stored=stored))
         return self.made[key]
-
-    def _stored(
-        self, terms: Sequence[Term], output: Stored | Format, nse: int | None
-    ) -> tuple[PatternRef | None, Assembly | None]:
-        """The pattern on which the result is stored (None if dense), and its assembly if it is a new pattern."""
-        if isinstance(output, PatternRef) or output is None:
-            return output, None
-        format = output if isinstance(output, Format) else None
-        return assembled(self.text, terms, format, nse)
 
     def _output(
         self,

@@ -119,10 +119,6 @@ class CompositionRef:
     pattern: Composition
     parts: tuple[PatternRef, ...] = ()
 
-    def transposed(self, axes: Sequence[int]) -> CompositionRef:
-        """The logically transposed composition, over the same arrays."""
-        return replace(self, pattern=self.pattern.transposed(axes))
-
 
 @dataclass(frozen=True, slots=True)
 class Core:

@@ -308,7 +308,7 @@ def typed_terms(
     numbers = {name: n for n, name in enumerate(factor_names(statement))}
     accesses = [(factor, operands[numbers[factor.tensor]]) for term in statement.terms for factor in term.factors]
     for access, operand in accesses:
-        _check_rank(text, access, operand)
+        check_rank(text, access, operand.shape)
     target, output, pattern = statement.target, request.output, None
     shapes = [(access, operand.shape) for access, operand in accesses]
     given_shape = None if request.shape is None else (target, request.shape)
@@ -343,11 +343,12 @@ def _dtypes(
     return dtypes
 
 
-def _check_rank(text: str, access: Access, operand: Signature) -> None:
-    if len(access.indices) != len(operand.shape):
+def check_rank(text: str, access: Access, shape: Sequence[int]) -> None:
+    """Raise ShapeError unless a tensor of this shape has a dimension for each index of its access."""
+    if len(access.indices) != len(shape):
         raise ShapeError(
             f"Expected tensor {access.tensor} of '{text}' to have rank {len(access.indices)}, as {access} says, but "
-            f"it has shape {operand.shape}. Write one index for each dimension."
+            f"it has shape {tuple(shape)}. Write one index for each dimension."
         )
 
 

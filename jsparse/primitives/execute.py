@@ -133,39 +133,32 @@ def _call(
 
 
 SumPlan: TypeAlias = tuple[tuple[Plan, ...], Problem, tuple[Schedule, ...], KernelCall]
+"""The plan of each term of a sum, the problem and the schedules of all of them, and its kernel call."""
 
 
 def plan_sum(specs: tuple[Spec, ...], factors: tuple[tuple[str, ...], ...], dtype: str) -> SumPlan | None:
-    """Return the plan of a sum under the settings of this thread; None if it is complex. See `make_sum_plan`."""
-    if any(map(is_complex, (dtype, *chain.from_iterable(factors)))):
-        return None
-    wide = accumulator(dtype, *chain.from_iterable(factors))
-    tuned = tuple(tuned_schedule(spec, (wide, *own)) for spec, own in zip(specs, factors, strict=True))
-    return make_sum_plan(specs, factors, dtype, config.generator, tuned)
-
-
-@remembered(maxsize=256)
-def make_sum_plan(
-    specs: tuple[Spec, ...],
-    factors: tuple[tuple[str, ...], ...],
-    dtype: str,
-    backend: str,
-    tuned: tuple[Schedule | None, ...],
-) -> SumPlan | None:
-    """Return the plan of each term of a sum, the problem and the schedules of all of them, and its kernel call.
+    """Return the plan of a sum under the settings of this thread.
 
     Terms are added up in memory, where nothing may be rounded: the target has the dtype of arithmetic.
 
     Args:
-        factors: the dtypes of the factors of each term.
-        dtype: the dtype of the sum.
-        tuned: the schedule that was found for each term, or None.
+        factors, dtype: the dtypes of the factors of each term, and of the sum.
 
-    Returns None if the terms need a kernel each, since they store their results in different orders.
+    Returns None if the terms need a kernel each, since they are complex, or store their results in different orders.
     """
+    if any(map(is_complex, (dtype, *chain.from_iterable(factors)))):
+        return None
     wide = accumulator(dtype, *chain.from_iterable(factors))
+    dtypes = tuple((wide, *own) for own in factors)
+    return _make_sum_plan(specs, dtypes, config.generator, tuple(map(tuned_schedule, specs, dtypes)))
+
+
+@remembered(maxsize=256)
+def _make_sum_plan(
+    specs: tuple[Spec, ...], dtypes: tuple[tuple[str, ...], ...], backend: str, tuned: tuple[Schedule | None, ...]
+) -> SumPlan | None:
     with stage("schedule"):
-        problems = [problem_of(spec, (wide, *own)) for spec, own in zip(specs, factors, strict=True)]
+        problems = map(problem_of, specs, dtypes)
         plans = tuple(_plan_tuned(plan, *each) for each in zip(problems, specs, tuned, strict=True))
         whole = sum_of(plans)
     if whole is None:

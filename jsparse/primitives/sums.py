@@ -104,18 +104,20 @@ def _einsum(spec: Spec, operands: Operands) -> jax.Array:
 
 def compute_sum(*operands: Array, work: Sum) -> jax.Array:
     """Compute the sum by einsums and additions."""
-    wide = [(replace(spec, dtype=unrounded(work.dtype)), own) for spec, own in work.terms(operands)]
-    return reduce(add, (_einsum(spec, own).reshape(work.shape) for spec, own in wide)).astype(work.dtype)
+    wide = unrounded(work.dtype)
+    terms = (_einsum(replace(spec, dtype=wide), own).reshape(work.shape) for spec, own in work.terms(operands))
+    return reduce(add, terms).astype(work.dtype)
 
 
 def _abstract(*operands: Any, work: Sum) -> Any:
     for spec, own in work.terms(operands):
-        shapes = [spec.shape(term) for term in spec.factors]
-        for n, (x, shape) in enumerate(zip(own, shapes, strict=False)):
+        seen = list(own)
+        for n, (x, term) in enumerate(zip(own, spec.factors, strict=False)):
+            shape = spec.shape(term)
             if x.size != prod(shape):
                 raise LeafError(f"Expected {prod(shape):,} elements in factor {n} of {spec.text}, but got {x.size:,}.")
-        seen = [jax.ShapeDtypeStruct(shape, x.dtype) for x, shape in zip(own, shapes, strict=False)]
-        spec.check_operands([*seen, *own[len(seen) :]])
+            seen[n] = jax.ShapeDtypeStruct(shape, x.dtype)
+        spec.check_operands(seen)
     return _compat.output_aval(work.shape, np.dtype(work.dtype), operands)
 
 

@@ -49,7 +49,8 @@ class Factors:
         relation = self.relation(access, part, on, number, n, slot)
         made = replace(x, shape=(part.slots, *part.inner), composed=None)
         taken = self.planner.once(TakePart(number, n, None, is_bare=False), made)
-        return [self._split(Access(name, (*access.indices, slot)), taken, (_slots(access), *blocks.inner)), relation]
+        levels = (DigitLevel(DENSE, len(access.indices)), *blocks.inner)
+        return [self._split(Access(name, (*access.indices, slot)), taken, levels), relation]
 
     def relation(
         self, access: Access, part: Part, on: PatternRef, number: int | None, n: int, slot: IndexVar
@@ -64,7 +65,7 @@ class Factors:
         self.digits.add(slot, part.slots)
         taken = self.planner.once(TakePart(number, n, on.pattern, is_bare=True), bare_signature(on, is_relation=True))
         at = Access(f"{access.tensor}.at", (*access.indices, slot))
-        return self._split(at, taken, (*part.format.blocks.outer, _slots(access)))
+        return self._split(at, taken, (*part.format.blocks.outer, DigitLevel(DENSE, len(access.indices))))
 
     def _split(self, access: Access, number: int, levels: Sequence[DigitLevel]) -> Factor:
         """The access to a value whose dimensions are these levels of the access, after these are split into digits."""
@@ -79,11 +80,6 @@ class Factors:
             split = SplitAxes(number, padded(x.shape, strides), shape)
             number = self.planner.once(split, replace(x, shape=shape))
         return Access(access.tensor, names), number
-
-
-def _slots(access: Access) -> DigitLevel:
-    """The level of slots, which are a dimension behind those of an access."""
-    return DigitLevel(DENSE, len(access.indices))
 
 
 def extended_part(part: Part, on: PatternRef, access: Access) -> PatternRef:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import ComposedFormat
@@ -11,7 +12,7 @@ from jsparse.formats.digits import Blocks
 from jsparse.formats.dynamic import core_type
 from jsparse.formats.levels import COMPRESSED, DENSE, Level
 from jsparse.formats.pattern import core_of
-from jsparse.formats.split import Join, join_pattern, split_format
+from jsparse.formats.split import Join, join_pattern
 from jsparse.notation import Access, IndexVar
 from jsparse.planning.composed.digits import Digits, NoFormError, padded
 from jsparse.planning.output import is_sparse_by_rule
@@ -28,16 +29,16 @@ def inferred_output(terms: Sequence[Term]) -> CompositionRef | NewPattern | str:
     It is dense or sparse by the rules of `planning.output`. If all sparse operands are on one composition, with the
     indices of the result, so is the result.
     """
-    target, on = terms[0].kept, set[CompositionRef | None]()
-    for term in terms:
-        sparse = _sparse_operands(term)
-        if not is_sparse_by_rule(target, [names for names, _ in sparse]):
-            return "dense"
-        for names, x in sparse:
-            is_like = x.composed is not None and sorted(names) == sorted(target)
-            on.add(x.composed.transposed([names.index(v) for v in target]) if is_like and x.composed else None)
-    (only,) = on if len(on) == 1 else (None,)
-    return only or NEW_PATTERN
+    target, sparse = terms[0].kept, [_sparse_operands(term) for term in terms]
+    if not all(is_sparse_by_rule(target, [names for names, _ in operands]) for operands in sparse):
+        return "dense"
+    found = set[CompositionRef]()
+    for names, x in chain.from_iterable(sparse):
+        if x.composed is None or sorted(names) != sorted(target):
+            return NEW_PATTERN
+        axes = [names.index(v) for v in target]
+        found.add(replace(x.composed, pattern=x.composed.pattern.transposed(axes)))
+    return found.pop() if len(found) == 1 else NEW_PATTERN
 
 
 def _sparse_operands(term: Term) -> list[tuple[tuple[IndexVar, ...], Signature]]:
@@ -73,14 +74,6 @@ def _in_blocks(names: Sequence[IndexVar], composition: Composition, digits: Digi
         are_dense = all(x.kind.is_full for levels in own for x in levels if x.size is not None)
         if are_dense and strides == {digits.strides[v]}:
             yield v
-
-
-def in_digits(format: Format, target: Access, digits: Digits) -> Format:
-    """The format of a result in digits. Raises NoFormError if the levels have none."""
-    found = split_format(format, [digits.strides[str(v)] for v in target.indices])
-    if found is None:
-        raise NoFormError(f"a result in {format.name} has no digits")
-    return found
 
 
 def joined(planner: Planner, number: int, target: Access, digits: Digits, in_blocks: bool) -> int:

@@ -12,10 +12,11 @@ from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat, is_composed
 from jsparse.formats.format import default_format
+from jsparse.formats.split import split_format
 from jsparse.notation import Access
 from jsparse.planning.composed.digits import Digits, NoFormError, whole_levels
 from jsparse.planning.composed.operands import Factor, Factors, extended_part, split_levels
-from jsparse.planning.composed.results import block_format, composed, in_digits, inferred_output, joined
+from jsparse.planning.composed.results import block_format, composed, inferred_output, joined
 from jsparse.planning.plan import OnLevels, TakePart
 from jsparse.planning.planner import Planner
 from jsparse.planning.signature import NEW_PATTERN, CompositionRef, OutputRequest, PatternRef, bare_signature
@@ -48,7 +49,9 @@ def sum_on_digits(planner: Planner, terms: Sequence[Term], output: OutputRequest
         rank, is_new = len(target.indices), output is NEW_PATTERN
         blocks = block_format(terms, digits) if is_new else None
         format = default_format(rank) if is_new else Format.plain(cast("str | Format", output), rank)
-        output = "dense" if format.is_dense else blocks or in_digits(format, target, digits)
+        output = "dense" if format.is_dense else blocks or split_format(format, strides)
+        if output is None:
+            raise NoFormError(f"a result in {format.name} has no digits")
     number = planner.sum(_on_factors(factors, terms, Access(target.tensor, names), output == "dense"), output)
     if not is_split:
         return
