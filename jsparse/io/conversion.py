@@ -20,11 +20,6 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 PARENT = 40  # the bytes in use for each parent of the innermost level while its entries get their slots
 
 
-def plain_format(layout: Format | ComposedFormat) -> Format:
-    """Return a plain format itself, and csr, dcsr or csf for a composed one, which is made of a tensor in that."""
-    return layout if isinstance(layout, Format) else plain_format_of(layout.blocks)
-
-
 def in_format(limit: Limit, tensor: SparseTensor, layout: Format | ComposedFormat, held: int = 0) -> SparseTensor:
     """Convert the tensor of a file. `held` bytes are allocated besides.
 
@@ -78,7 +73,7 @@ def check_slots(limit: Limit, tensor: SparseTensor, layout: ComposedFormat, held
     if rule is None:
         return
     sizes = layout.blocks.sizes(tensor.shape)
-    parents = most_positions(sizes, digit_format(outer[:-1]), tensor.nse)
+    parents = most_positions(sizes, digit_format(outer[:-1]), tensor.nse)[-1]
     limit.check(held + PARENT * parents * rule.column_parts, f"giving slots in {layout.name} takes")
     if isinstance(pattern, Pattern):
         count = to_slots(pattern, layout).place.nse

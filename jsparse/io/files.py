@@ -10,12 +10,13 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.base.arrays import given_dtype
+from jsparse.convert.dynamic_composed import plain_format_of
 from jsparse.errors import DTypeError, FileFormatError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, default_format
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.levels import MOST_DIMENSIONS
 from jsparse.formats.validate import LARGEST_SIZE, sizes_of
-from jsparse.io.conversion import in_format, plain_format
+from jsparse.io.conversion import in_format
 from jsparse.io.limit import Limit
 from jsparse.io.matrix_market import read_matrix_market, write_matrix_market
 from jsparse.io.npz import read_npz, write_npz
@@ -118,7 +119,7 @@ def _from_text(
     coords, values, shape = read_frostt(limit, sizes) if suffix == ".tns" else read_matrix_market(limit)
     _check_shape(limit.path, shape, sizes)
     layout = default_format(len(shape)) if format is None else Format.of(format, len(shape))
-    plain = plain_format(layout)
+    plain = layout if isinstance(layout, Format) else plain_format_of(layout.blocks)
     target = target_dtype(values.dtype, dtype)
     rows, held = list(coords), coords.nbytes + values.nbytes
     limit.check_tensor(shape, plain, values.dtype, len(values), lambda: rows, held)

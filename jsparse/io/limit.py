@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import stat
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -99,19 +100,17 @@ class Limit:
 
 def most_bytes(shape: Sequence[int], layout: Format, itemsize: int, count: int) -> int:
     """Return an upper bound of the bytes of a tensor of `count` entries, wherever the entries are."""
-    positions, lengths = 1, [0]
-    for level in layout.levels:
-        parents = positions
-        positions = level.kind.capacity(parents, shape[level.dim], count, last=False)
-        lengths += [array_length(role, parents, positions) for role in level.kind.arrays]
-    return sum(lengths) * index_dtype(shape, lengths).itemsize + positions * itemsize
+    positions = most_positions(shape, layout, count)
+    each = zip(layout.levels, pairwise(positions), strict=True)
+    lengths = [array_length(role, *pair) for level, pair in each for role in level.kind.arrays]
+    return sum(lengths) * index_dtype(shape, [0, *lengths]).itemsize + positions[-1] * itemsize
 
 
-def most_positions(shape: Sequence[int], layout: Format, count: int) -> int:
-    """Return an upper bound of the positions in the last level of `count` entries, wherever the entries are."""
-    positions = 1
+def most_positions(shape: Sequence[int], layout: Format, count: int) -> list[int]:
+    """Return upper bounds of the positions above all levels, and in each level, of `count` entries anywhere."""
+    positions = [1]
     for level in layout.levels:
-        positions = level.kind.capacity(positions, shape[level.dim], count, last=False)
+        positions.append(level.kind.capacity(positions[-1], shape[level.dim], count, last=False))
     return positions
 
 

@@ -18,7 +18,7 @@ from jsparse.errors import DTypeError, FileFormatError, JsparseError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.pattern import hash_arrays
 from jsparse.formats.validate import sizes_of
-from jsparse.io.entries import number, text
+from jsparse.io.entries import check_index, number, text
 from jsparse.io.limit import Limit
 from jsparse.io.parts import part_entries, read_parts
 from jsparse.io.values import converted, target_dtype
@@ -142,12 +142,7 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
     values = _values(entries)
     type_ = None if kind == "static" else dynamic_type(shape, layout, nse)
     pattern = Pattern.of_arrays(shape, layout, arrays) if type_ is None else DynamicPattern(type_, tuple(arrays))
-    if pattern.nse != nse or any(array.dtype != pattern.index_dtype for array in arrays):
-        found = ", ".join(str(array.dtype) for array in arrays)
-        raise FileFormatError(
-            f"Its {pattern!r} takes nse={pattern.nse} and index arrays of {pattern.index_dtype}, but it has nse={nse} "
-            f"and {found or 'none'}."
-        )
+    check_index(repr(pattern), pattern, nse, arrays)
     values = converted(limit.path, values, target_dtype(values.dtype, wanted))
     if isinstance(pattern, Pattern):
         return SparseTensor(values, pattern)

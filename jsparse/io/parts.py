@@ -19,7 +19,7 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import RULES, ComposedFormat, SlotRule
 from jsparse.formats.format import blocks_of, digit_format, outer_format
 from jsparse.formats.validate import checked_shape
-from jsparse.io.entries import number, text
+from jsparse.io.entries import check_index, number, text
 from jsparse.tensor.composed import Composition, Part
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 
@@ -30,23 +30,20 @@ def part_entries(composition: Composition) -> dict[str, Array]:
     """Return the entries of all parts."""
     entries: dict[str, Array] = {"parts": np.array(len(composition.parts), np.int64)}
     for n, part in enumerate(composition.parts):
-        entries |= {f"part_{n}_{name}": array for name, array in _entries_of(part).items()}
+        outer, rule = part.pattern, part.format.rule
+        assert not isinstance(outer, DynamicType)
+        own: dict[str, Array] = {
+            "levels": np.array(part.format.blocks.notation),
+            "slots": np.array(part.slots, np.int64),
+            "pattern": np.array("static" if isinstance(outer, Pattern) else "dynamic"),
+            "nse": np.array(outer.nse, np.int64),
+        }
+        if rule is not None:
+            own["rule"] = np.array(rule.name)
+            own["numbers"] = np.array([x or 0 for x in rule.numbers], np.int64)
+        own |= {f"index_{m}": array for m, array in enumerate(outer.arrays)}
+        entries |= {f"part_{n}_{name}": array for name, array in own.items()}
     return entries
-
-
-def _entries_of(part: Part) -> dict[str, Array]:
-    outer, rule = part.pattern, part.format.rule
-    assert not isinstance(outer, DynamicType)
-    own: dict[str, Array] = {
-        "levels": np.array(part.format.blocks.notation),
-        "slots": np.array(part.slots, np.int64),
-        "pattern": np.array("static" if isinstance(outer, Pattern) else "dynamic"),
-        "nse": np.array(outer.nse, np.int64),
-    }
-    if rule is not None:
-        own["rule"] = np.array(rule.name)
-        own["numbers"] = np.array([n or 0 for n in rule.numbers], np.int64)
-    return own | {f"index_{n}": array for n, array in enumerate(outer.arrays)}
 
 
 def read_parts(shape: tuple[int, ...], entries: Mapping[str, np.ndarray]) -> Composition:
@@ -63,7 +60,8 @@ def read_parts(shape: tuple[int, ...], entries: Mapping[str, np.ndarray]) -> Com
 
 def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) -> Part:
     """Read the part whose entries have names that begin with `at`."""
-    format = _format(entries, at, len(shape))
+    blocks = blocks_of(Format.of(text(entries, f"{at}levels"), len(shape)))
+    format = ComposedFormat(blocks, _rule(entries, at) if f"{at}rule" in entries else None)
     outer, slots = format.blocks.outer, number(entries, f"{at}slots")
     sizes, layout = format.blocks.sizes(shape)[: len(outer)], digit_format(outer)
     kind, nse = text(entries, f"{at}pattern"), number(entries, f"{at}nse")
@@ -77,21 +75,11 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
         type_ = None if type_ is None else DynamicType(sizes, layout, type_.nse)
     arrays = [entries[f"{at}index_{n}"] for n in range(len(layout.arrays))]
     pattern = Pattern.of_arrays(sizes, layout, arrays) if type_ is None else _dynamic(type_, arrays, at)
-    found = ", ".join(str(array.dtype) for array in arrays)
-    if pattern.nse != nse or any(array.dtype != pattern.index_dtype for array in arrays):
-        raise FileFormatError(
-            f"Its {at}pattern takes nse={pattern.nse} and index arrays of {pattern.index_dtype}, but it has nse={nse} "
-            f"and {found or 'none'}."
-        )
+    check_index(f"{at}pattern", pattern, nse, arrays)
     part = Part.of(format, pattern, slots, shape)
     if part.has_slots and not (isinstance(pattern, DynamicPattern) and pattern.has_overflowed):
         _check_slots(pattern if isinstance(pattern, Pattern) else pattern.to_static(), at)
     return part
-
-
-def _format(entries: Mapping[str, np.ndarray], at: str, ndim: int) -> ComposedFormat:
-    blocks = blocks_of(Format.of(text(entries, f"{at}levels"), ndim))
-    return ComposedFormat(blocks, _rule(entries, at) if f"{at}rule" in entries else None)
 
 
 def _rule(entries: Mapping[str, np.ndarray], at: str) -> SlotRule:
@@ -130,10 +118,8 @@ def _check_slots(outer: Pattern, at: str) -> None:
     """Raise PatternError or FileFormatError unless an outer pattern stores each entry once, in a slot of its own."""
     *arrays, numbers = outer.arrays
     Pattern.of_arrays(outer.shape[:-1], Format(outer.format.levels[:-1]), arrays)
-    if (numbers[1:] > numbers[:-1]).all():
-        return
     ordered = np.sort(numbers)
-    repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(repeated):
-        slot = int(ordered[repeated[0]])
+        slot = int(repeated[0])
         raise FileFormatError(f"Its {at}pattern puts several entries into slot {slot}, but each has a slot of its own.")

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from statistics import median
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from jax.typing import DTypeLike
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import forget_everything
 from jsparse.base.progress import working
-from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.cheapest import cheapest_schedules
 from jsparse.compiler.schedule.statements import wide_accumulation_plan
 from jsparse.compiler.semiring import Semiring
@@ -196,7 +196,12 @@ def autotune(
     options |= {"out_format": as_sparse_operand(out_format, "autotune", composed=True)}
     given = tensors or {operand_name(n): x for n, x in enumerate(operands)}
     named = {name: as_sparse_operand(x, "autotune", composed=True) for name, x in given.items()}
-    _check_known(named, text)
+    for name, x in named.items():
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x)):
+            raise ScheduleError(
+                f"Expected known operands of autotune for '{shortened(text)}', which runs it, but {name} is traced. "
+                f"Call autotune before the function that is transformed, on tensors of the same sizes."
+            )
 
     def run(converted: Operands) -> object:
         if tensors:
@@ -225,12 +230,9 @@ def _searched(text: str, operands: Operands, run: Run, seconds: float, tick: Cal
     known = {(t.formats, t.schedules) for t in (first, *rest)}
     earlier = [p.trial(own, samples[0]) for p, own in zip(programs, samples, strict=True) if own]
     left = [t for t in earlier if (t.formats, t.schedules) not in known]
-    trials = (first, *sorted(rest, key=_by_ratio), *sorted(left, key=_by_ratio))
-    return Tuned(text, trials, min([first, *faster], key=_by_ratio))
-
-
-def _by_ratio(trial: Trial) -> float:
-    return trial.ratio
+    by_ratio = attrgetter("ratio")
+    trials = (first, *sorted(rest, key=by_ratio), *sorted(left, key=by_ratio))
+    return Tuned(text, trials, min([first, *faster], key=by_ratio))
 
 
 def _seconds(budget: str | float, text: str) -> float:
@@ -250,15 +252,6 @@ def _seconds(budget: str | float, text: str) -> float:
     return seconds
 
 
-def _check_known(operands: Operands, text: str) -> None:
-    for name, x in operands.items():
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x)):
-            raise ScheduleError(
-                f"Expected known operands of autotune for '{shortened(text)}', which runs it, but {name} is traced. "
-                f"Call autotune before the function that is transformed, on tensors of the same sizes."
-            )
-
-
 def _variants(operands: Operands) -> Iterator[Operands]:
     """Yield the operands as they are, then those on each static pattern in the other formats that its facts allow."""
     yield operands
@@ -274,21 +267,15 @@ def _variants(operands: Operands) -> Iterator[Operands]:
 def _program(operands: Operands, run: Run, schedules: dict[str, Schedule]) -> _Program:
     search = Search(schedules)
     # Arrays of integers may be tables of indices, which planning reads: they are constants of the program.
-    given = {name: x for name, x in operands.items() if isinstance(x, SparseTensor) or _is_inexact(x)}
+    arrays = {name: x for name, x in operands.items() if isinstance(x, np.ndarray | jax.Array)}
+    given: dict[str, Any] = {name: x for name, x in arrays.items() if jnp.issubdtype(x.dtype, jnp.inexact)}
+    given |= {name: x for name, x in operands.items() if isinstance(x, SparseTensor)}
     arguments = jax.tree.map(jnp.asarray, given)
     with searching(search):
         program = jax.jit(lambda given: run({**operands, **given})).lower(arguments).compile()
-    plans = (_plan(kernel, schedules.get(key)) for key, kernel in search.kernels.items())
+    plans = (wide_accumulation_plan(*kernel, schedules.get(key)) for key, kernel in search.kernels.items())
     price = sum(plan.cost.total for plan in plans)
     return _Program(operands, schedules, search.kernels, price, lambda: jax.block_until_ready(program(arguments)))
-
-
-def _is_inexact(x: object) -> bool:
-    return isinstance(x, np.ndarray | jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact)
-
-
-def _plan(kernel: Kernel, schedule: Schedule | None = None) -> Plan:
-    return wide_accumulation_plan(*kernel, schedule)
 
 
 def _compile_cheapest(operands: Operands, run: Run, end: float) -> list[_Program]:
@@ -311,12 +298,12 @@ def _compile_cheapest(operands: Operands, run: Run, end: float) -> list[_Program
 def _challengers(program: _Program) -> Iterator[tuple[float, str, Schedule]]:
     """Yield the schedules to try beside the default: the price of the program, the kernel's key, and the schedule."""
     for key, kernel in program.kernels.items():
-        default = _plan(kernel)
+        default = wide_accumulation_plan(*kernel)
         seen = {default.schedule}
         for candidate in cheapest_schedules(*kernel, CANDIDATES):
             with suppress(ScheduleError):
                 schedule = general(candidate)
-                found = _plan(kernel, schedule)
+                found = wide_accumulation_plan(*kernel, schedule)
                 if found.schedule not in seen:
                     seen.add(found.schedule)
                     yield program.price - default.cost.total + found.cost.total, key, schedule

@@ -64,22 +64,43 @@ _OF_TABLE = {
 }
 """(function of the table, symbol) of an operator, by the name of its method without underscores."""
 
-METHODS: dict[str, Find] = {
+OF_ALL: dict[str, Find] = {
     "from_coords": _static("convert.coordinate_creation.from_coords"),
     "asformat": _at("convert.conversion.asformat"),
-    "dynamic": _at("convert.conversion.dynamic"),
-    "with_transpose": _at("convert.conversion.with_transpose"),
     "todense": _at("ops.elementwise.operators.todense"),
     "toarray": _at("ops.elementwise.operators.todense"),
     "to_scipy": _at("convert.scipy_sparse.to_scipy"),
-    "to_bcoo": _at("convert.jax_sparse.to_bcoo"),
-    "to_bcsr": _at("convert.jax_sparse.to_bcsr"),
     "conj": _at("ops.elementwise.operators.conj"),
     "dot": _at("ops.dot.dot"),
     "multiply": _at("ops.elementwise.operators.multiply"),
-    "power": _at("ops.elementwise.binary.power"),
     "map": _at("ops.elementwise.map.map_entries"),
     "sum": _at("ops.reductions.reductions.sum"),
+    "prune": _at("ops.surgery.prune.prune"),
+    "__str__": _at("ops.display.as_text"),
+    "__array_function__": _at("ops.protocols.array_function"),
+    "__matmul__": _at("ops.elementwise.operators.matmul"),
+    "__rmatmul__": _reflected("ops.elementwise.operators.matmul"),
+    "__mul__": _at("ops.elementwise.operators.multiply"),
+    "__rmul__": _at("ops.elementwise.operators.multiply"),
+    "__truediv__": _at("ops.elementwise.operators.divide"),
+    "__rtruediv__": _reflected("ops.elementwise.operators.divide"),
+    "__add__": _at("ops.elementwise.operators.add"),
+    "__radd__": _reflected("ops.elementwise.operators.add"),
+    "__sub__": _at("ops.elementwise.operators.subtract"),
+    "__rsub__": _reflected("ops.elementwise.operators.subtract"),
+    "__neg__": _at("ops.elementwise.operators.negative"),
+    "__pos__": _at("ops.elementwise.operators.positive"),
+    "__abs__": _at("ops.elementwise.operators.absolute"),
+}
+"""The methods that have a rule for composed tensors, too."""
+
+METHODS: dict[str, Find] = {
+    **OF_ALL,
+    "dynamic": _at("convert.conversion.dynamic"),
+    "with_transpose": _at("convert.conversion.with_transpose"),
+    "to_bcoo": _at("convert.jax_sparse.to_bcoo"),
+    "to_bcsr": _at("convert.jax_sparse.to_bcsr"),
+    "power": _at("ops.elementwise.binary.power"),
     "min": _at("ops.reductions.reductions.min"),
     "max": _at("ops.reductions.reductions.max"),
     "prod": _at("ops.reductions.reductions.prod"),
@@ -91,12 +112,10 @@ METHODS: dict[str, Find] = {
     "argmax": _at("ops.reductions.arg.argmax"),
     "argmin": _at("ops.reductions.arg.argmin"),
     "restrict": _at("ops.surgery.restrict.restrict"),
-    "prune": _at("ops.surgery.prune.prune"),
     "regrow": _at("ops.surgery.regrow.regrow"),
     "drop_zeros": _at("ops.surgery.prune.drop_zeros"),
     "spy": _at("ops.picture.spy"),
     "_repr_html_": _at("ops.picture.as_html"),
-    "__str__": _at("ops.display.as_text"),
     "__getitem__": _at("ops.indexing.getitem.getitem"),
     "take": _at("ops.indexing.getitem.take"),
     "coords": _property("ops.indexing.at_coords.coords"),
@@ -110,31 +129,17 @@ METHODS: dict[str, Find] = {
     "nonzero": _at("ops.shaping.ordering.nonzero"),
     "diagonal": _at("ops.building.diagonals.diagonal"),
     "trace": _at("ops.building.diagonals.trace"),
-    "__array_function__": _at("ops.protocols.array_function"),
-    "__matmul__": _at("ops.elementwise.operators.matmul"),
-    "__rmatmul__": _reflected("ops.elementwise.operators.matmul"),
-    "__mul__": _at("ops.elementwise.operators.multiply"),
-    "__rmul__": _at("ops.elementwise.operators.multiply"),
-    "__truediv__": _at("ops.elementwise.operators.divide"),
-    "__rtruediv__": _reflected("ops.elementwise.operators.divide"),
     "__pow__": _at("ops.elementwise.binary.power"),
     "__lt__": _at("ops.elementwise.comparisons.less"),
     "__le__": _at("ops.elementwise.comparisons.less_equal"),
     "__gt__": _at("ops.elementwise.comparisons.greater"),
     "__ge__": _at("ops.elementwise.comparisons.greater_equal"),
-    "__add__": _at("ops.elementwise.operators.add"),
-    "__radd__": _reflected("ops.elementwise.operators.add"),
-    "__sub__": _at("ops.elementwise.operators.subtract"),
-    "__rsub__": _reflected("ops.elementwise.operators.subtract"),
     "__and__": _at("ops.elementwise.operators.bitwise_and"),
     "__rand__": _at("ops.elementwise.operators.bitwise_and"),
     "__or__": _at("ops.elementwise.operators.bitwise_or"),
     "__ror__": _at("ops.elementwise.operators.bitwise_or"),
     "__xor__": _at("ops.elementwise.operators.bitwise_xor"),
     "__rxor__": _at("ops.elementwise.operators.bitwise_xor"),
-    "__neg__": _at("ops.elementwise.operators.negative"),
-    "__pos__": _at("ops.elementwise.operators.positive"),
-    "__abs__": _at("ops.elementwise.operators.absolute"),
     "__divmod__": _at("ops.elementwise.operators.divmod_"),
     "__rdivmod__": _reflected("ops.elementwise.operators.divmod_"),
     **{f"__{name}__": _of_table(*row) for name, row in _OF_TABLE.items()},
@@ -144,43 +149,13 @@ METHODS: dict[str, Find] = {
 
 
 OF_COMPOSED: dict[str, Find] = {
+    **OF_ALL,
     "with_values": _at("convert.composed.with_values"),
     "to_coords": _at("convert.composed.to_coords"),
     "dynamic": _at("convert.composed.dynamic"),
     "static": _at("convert.composed.static"),
-    **{
-        name: METHODS[name]
-        for name in (
-            "asformat",
-            "from_coords",
-            "todense",
-            "toarray",
-            "to_scipy",
-            "prune",
-            "map",
-            "sum",
-            "dot",
-            "multiply",
-            "conj",
-            "__matmul__",
-            "__rmatmul__",
-            "__mul__",
-            "__rmul__",
-            "__truediv__",
-            "__rtruediv__",
-            "__add__",
-            "__radd__",
-            "__sub__",
-            "__rsub__",
-            "__neg__",
-            "__pos__",
-            "__abs__",
-            "__array_function__",
-            "__str__",
-        )
-    },
 }
-"""The methods that have a rule for composed tensors. All others act on the tensor in csr, or csf."""
+"""The methods that composed tensors have by a rule for them. All others act on the tensor in csr, or csf."""
 
 OF_PATTERNS = ("__getitem__", "_repr_html_", "spy", "take")
 """Methods that static and dynamic patterns have, too: a pattern acts as a tensor of ones, without stored values."""
@@ -198,13 +173,6 @@ def _on_plain(name: str, find: Find) -> Find:
     return lambda: property(attribute) if isinstance(find(), property) else method
 
 
-OF_COMPOSITIONS: dict[str, Find] = {
-    "_plain": _at("convert.slots.plain_pattern"),
-    **{name: _on_plain(name, METHODS[name]) for name in OF_PATTERNS},
-}
-"""The methods of compositions, which act on the pattern in csr, or csf."""
-
-
 class _Late:
     """Placeholder for a method of a class. The first lookup imports the method, which replaces the placeholder."""
 
@@ -219,15 +187,21 @@ class _Late:
 
 
 def install() -> None:
-    """Give SparseTensor and patterns their methods."""
+    """Give tensors and patterns their methods. Compositions act as their pattern in csr, or csf."""
     for name, find in METHODS.items():
-        for class_ in (SparseTensor, Pattern, DynamicPattern) if name in OF_PATTERNS else (SparseTensor,):
-            setattr(class_, name, _Late(class_, name, find))
-        setattr(ComposedTensor, name, _Late(ComposedTensor, name, _on_plain(name, find)))
+        _give(SparseTensor, name, find)
+        _give(ComposedTensor, name, _on_plain(name, find))
     for name, find in OF_COMPOSED.items():
-        setattr(ComposedTensor, name, _Late(ComposedTensor, name, find))
-    for name, find in OF_COMPOSITIONS.items():
-        setattr(Composition, name, _Late(Composition, name, find))
+        _give(ComposedTensor, name, find)
+    for name in OF_PATTERNS:
+        _give(Pattern, name, METHODS[name])
+        _give(DynamicPattern, name, METHODS[name])
+        _give(Composition, name, _on_plain(name, METHODS[name]))
+    _give(Composition, "_plain", _at("convert.slots.plain_pattern"))
+
+
+def _give(class_: type, name: str, find: Find) -> None:
+    setattr(class_, name, _Late(class_, name, find))
 
 
 install()

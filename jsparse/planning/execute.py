@@ -9,7 +9,6 @@ factors that attain a minimum share its gradient.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from math import prod
 from operator import add, mul
@@ -40,17 +39,14 @@ from jsparse.planning.plan import (
     EntryValues,
     Instruction,
     JoinAxes,
-    JoinLevels,
     MoveValues,
     Ones,
     OnLevels,
     OnPattern,
-    PartPattern,
-    PartValues,
     ProgramPlan,
     SplitAxes,
-    SplitLevels,
     SumOfProducts,
+    TakePart,
 )
 from jsparse.planning.signature import BarePattern, IndexRelation, pattern_of
 from jsparse.planning.term import Term, subscripts_of
@@ -91,26 +87,16 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
             return _sum(instruction, values, out_format)
         case Convert(value, format):
             return in_format(values[value], format)
-        case OnLevels(value, pattern):
-            return _on_levels(values[value], pattern)
+        case OnLevels(value):
+            return _on_levels(instruction, values[value])
         case Ones(shape, one, dtype):
             return jnp.full(shape, one, dtype)
         case EntryValues(value):
             return values[value].values
         case EntryCoordinates(pattern):
             return IndexRelation(pattern)
-        case PartValues(value):
-            return _part_values(instruction, values[value])
-        case PartPattern(value, number, pattern):
-            given = out_format if value is None else values[value]
-            return BarePattern(_outer(pattern_of(given).parts[number].pattern, pattern))
-        case SplitLevels(value, strides, type_):
-            given = values[value].pattern
-            arrays = split_arrays(given.format, given.shape, strides, given.arrays)
-            return _on_dynamic(values[value], DynamicPattern(type_, tuple(arrays)))
-        case JoinLevels(value, strides, type_):
-            arrays = join_arrays(type_.format, type_.shape, strides, values[value].pattern.arrays)
-            return _on_dynamic(values[value], DynamicPattern(type_, tuple(arrays)))
+        case TakePart(value):
+            return _part(instruction, out_format if value is None else values[value])
         case SplitAxes(value, padded, shape):
             x = values[value]
             more = [(0, size - own) for size, own in zip(padded, x.shape, strict=True)]
@@ -133,38 +119,20 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     return view if type(x) is np.ndarray else on_device([view], [x])[0]
 
 
-def _part_values(instruction: PartValues, x: ComposedTensor) -> SparseTensor | jax.Array:
-    """The values of a part of a composed tensor. Values of padding are 0, whatever the tensor has there."""
-    parts = x.pattern.parts
-    first, part = sum(other.nse for other in parts[: instruction.number]), parts[instruction.number]
-    values = x.values if len(parts) == 1 else x.values[first : first + part.nse]
-    values = without_padding(values, part, x.shape)
-    if instruction.pattern is None:
-        return jnp.reshape(values, instruction.shape)
-    tensor: SparseTensor = SparseTensor._unchecked(values, _outer(part.pattern, instruction.pattern))
-    return tensor
-
-
-def _outer(given: object, pattern: Pattern | DynamicType) -> Pattern | DynamicPattern:
-    """The static pattern of a plan, or the dynamic pattern `given` with the type of the plan."""
-    if isinstance(pattern, Pattern):
-        return pattern
-    assert isinstance(given, DynamicPattern)
-    return given.retyped(pattern)
-
-
-def _on_outer(composition: Composition, pattern: DynamicPattern) -> Composition:
-    """A composition of one part, whose outer pattern has the arrays of a pattern with the levels of blocks below it."""
-    (part,) = composition.parts
-    assert isinstance(part.pattern, DynamicType)
-    return replace(composition, parts=(replace(part, pattern=pattern.retyped(part.pattern)),))
-
-
-def _on_dynamic(x: SparseTensor | BarePattern, pattern: DynamicPattern) -> SparseTensor | BarePattern:
-    """Move a tensor or a bare pattern to a dynamic pattern with the same entries in the same order."""
-    if isinstance(x, BarePattern):
-        return BarePattern(pattern)
-    tensor: SparseTensor = SparseTensor._unchecked(x.values, pattern)
+def _part(work: TakePart, x: Any) -> SparseTensor | BarePattern | jax.Array:
+    """A part of a composed tensor. Values of padding are 0, whatever the tensor has there."""
+    whole: Composition = pattern_of(x)
+    part, on = whole.parts[work.number], cast("Any", work.pattern)
+    if isinstance(on, DynamicType) and isinstance(part.pattern, DynamicPattern):
+        on = part.pattern.retyped(on)
+    if work.is_bare:
+        return BarePattern(on)
+    first = sum(other.nse for other in whole.parts[: work.number])
+    values = x.values if len(whole.parts) == 1 else x.values[first : first + part.nse]
+    values = without_padding(values, part, whole.shape)
+    if on is None:
+        return jnp.reshape(values, (part.slots, *part.inner))
+    tensor: SparseTensor = SparseTensor._unchecked(values, on)
     return tensor
 
 
@@ -185,7 +153,9 @@ def _composed(work: Compose, values: Values, out_format: object) -> ComposedTens
     on = work.composition
     if on.is_dynamic:
         given = pattern_of(out_format if work.source is None else values[work.source])
-        on = on.with_patterns(dynamic_patterns(given)) if isinstance(given, Composition) else _on_outer(on, given)
+        # A pattern with the levels of blocks below it has the index arrays of the outer pattern.
+        is_composed = isinstance(given, Composition)
+        on = on.with_patterns(dynamic_patterns(given) if is_composed else [given.retyped(on.parts[0].pattern)])
     taken = [values[n].values if isinstance(values[n], SparseTensor) else values[n].reshape(-1) for n in work.values]
     kept = [without_padding(x, part, on.shape) for x, part in zip(taken, on.parts, strict=True)]
     return ComposedTensor._unchecked(join_values(kept), on)
@@ -211,12 +181,20 @@ def _pattern_sorted_anew(pattern: DynamicPattern, format: Format) -> DynamicPatt
     return converted_pattern(pattern, type_)
 
 
-def _on_levels(x: Any, pattern: Pattern) -> SparseTensor | BarePattern:
-    """Move a tensor, an array or a bare pattern `x` to a static pattern with the same entries in the same order."""
+def _on_levels(work: OnLevels, x: Any) -> SparseTensor | BarePattern:
+    """Move a tensor, an array or a bare pattern `x` to a pattern with the same entries in the same order."""
+    on: Any = work.pattern
+    if isinstance(on, DynamicType):
+        given: DynamicPattern = x.pattern
+        if work.joins:
+            arrays = join_arrays(on.format, on.shape, work.strides, given.arrays)
+        else:
+            arrays = split_arrays(given.format, given.shape, work.strides, given.arrays)
+        on = DynamicPattern(on, tuple(arrays))
     if isinstance(x, BarePattern):
-        return BarePattern(pattern)
-    values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, pattern.nse)
-    made: SparseTensor = SparseTensor._unchecked(values, pattern)
+        return BarePattern(on)
+    values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, on.nse)
+    made: SparseTensor = SparseTensor._unchecked(values, on)
     return made
 
 

@@ -23,6 +23,7 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.split import Strides
 from jsparse.notation import Access
 from jsparse.planning.output import Assembly
+from jsparse.planning.signature import Signature
 from jsparse.planning.term import Term
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.execute import plan_kernel
@@ -108,15 +109,20 @@ class Ones:
 
 @dataclass(frozen=True, slots=True)
 class OnLevels:
-    """A value moved to another static pattern with the same entries in the same order. The value may be a dense array.
+    """A value moved to another pattern with the same entries in the same order. It may be a dense array or bare.
 
     Attributes:
         value: the number of the value.
-        pattern: the pattern.
+        pattern: the static pattern, or the type of the dynamic one.
+        strides: for each dimension of a dynamic pattern, the strides of the digits into which it is split, or from
+            which it is joined.
+        joins: whether digits are joined.
     """
 
     value: int
-    pattern: Pattern
+    pattern: Pattern | DynamicType
+    strides: tuple[Strides, ...] = ()
+    joins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,65 +167,20 @@ class SumOfProducts:
 
 
 @dataclass(frozen=True, slots=True)
-class PartValues:
-    """The values of a part of a composed operand, as a tensor on its outer pattern, or as a dense array of its slots.
-
-    Attributes:
-        value: the number of the operand.
-        number: the number of the part.
-        pattern: the static pattern of the tensor, or the type of the dynamic one; None for a dense array.
-        shape: the shape of the dense array.
-    """
-
-    value: int
-    number: int
-    pattern: Pattern | DynamicType | None
-    shape: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PartPattern:
-    """The outer pattern of a part of a composed operand, as a bare pattern.
+class TakePart:
+    """A part of a composed operand: a tensor or a bare pattern on its outer pattern, or a dense array of its slots.
 
     Attributes:
         value: the number of the operand. None for the composition that is `out_format`.
         number: the number of the part.
-        pattern: the static pattern, or the type of the dynamic one.
+        pattern: the static pattern, or the type of the dynamic one; None for a dense array.
+        is_bare: whether the values are left out.
     """
 
     value: int | None
     number: int
-    pattern: Pattern | DynamicType
-
-
-@dataclass(frozen=True, slots=True)
-class SplitLevels:
-    """A tensor or bare pattern, the levels of whose dynamic pattern are split into digits. No value moves.
-
-    Attributes:
-        value: the number of the value.
-        strides: for each dimension, the strides of its digits.
-        pattern: the type of the new pattern.
-    """
-
-    value: int
-    strides: tuple[Strides, ...]
-    pattern: DynamicType
-
-
-@dataclass(frozen=True, slots=True)
-class JoinLevels:
-    """A tensor whose dynamic pattern has digits that are joined: the inverse of `SplitLevels`.
-
-    Attributes:
-        value: the number of the value.
-        strides: for each dimension of the new pattern, the strides of its digits.
-        pattern: the type of the new pattern.
-    """
-
-    value: int
-    strides: tuple[Strides, ...]
-    pattern: DynamicType
+    pattern: Pattern | DynamicType | None
+    is_bare: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,10 +251,7 @@ Instruction: TypeAlias = (
     | EntryValues
     | EntryCoordinates
     | SumOfProducts
-    | PartValues
-    | PartPattern
-    | SplitLevels
-    | JoinLevels
+    | TakePart
     | SplitAxes
     | JoinAxes
     | MoveValues
@@ -303,13 +261,18 @@ Instruction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class ProgramPlan:
-    """All instructions of a program. Messages quote `text`, the expression that the program computes.
+    """All instructions of a program.
 
-    `choice` is that of the result's format, for out_format="auto".
+    Attributes:
+        text: the expression that the program computes, which messages quote.
+        instructions: the instructions.
+        values: the signatures of all values.
+        choice: why the result has its format, for out_format="auto".
     """
 
     text: str
     instructions: tuple[Instruction, ...]
+    values: tuple[Signature, ...]
     choice: FormatChoice | None = None
 
     @property

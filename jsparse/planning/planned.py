@@ -26,14 +26,14 @@ from jsparse.base.arrays import check_alive, jax_array
 from jsparse.base.memo import Memo, remembered
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import FormatError, shortened
-from jsparse.formats import Format, Pattern
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.notation import Access, parse_einsum
 from jsparse.notation.statement import Product, Statement
 from jsparse.planning.execute import execute
 from jsparse.planning.host.kinds import run_by_kind
 from jsparse.planning.plan import ProgramPlan, Schedules
-from jsparse.planning.planner import plan
+from jsparse.planning.program import plan
 from jsparse.planning.rewrites import ONE
 from jsparse.planning.signature import (
     BarePattern,
@@ -47,6 +47,7 @@ from jsparse.planning.signature import (
     signature,
     stored_on,
 )
+from jsparse.planning.term import factor_names
 from jsparse.settings import config, logged
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -85,7 +86,7 @@ def log_planned(text: str, names: Sequence[str], operands: Sequence[Signature], 
     """Log the operands of a planned statement: as a warning if they are new, as information if JAX traces it again."""
     found = {name: _described(x) for name, x in zip(names, operands, strict=True)}
     if isinstance(request.output, PatternRef | CompositionRef):
-        found["out_format"] = _stored(request.output, None)
+        found["out_format"] = _stored(request.output.pattern, None)
     known = _history(text, tuple(found))
     if found not in known:
         _log.warning("%s", _message(text, found, _nearest(found, known)))
@@ -103,14 +104,12 @@ def _history(text: str, names: tuple[str, ...]) -> deque[Operands]:
 
 
 def _described(x: Signature) -> Description:
-    on = x.composed or x.stored
-    if on is None:
+    if x.place is None:
         return Description(x.shape, x.dtype.name, "dense")
-    return _stored(on, None if x.is_bare else x.dtype.name)
+    return _stored(x.place, None if x.is_bare else x.dtype.name)
 
 
-def _stored(on: PatternRef | CompositionRef, dtype: str | None) -> Description:
-    pattern = on.pattern
+def _stored(pattern: Pattern | DynamicType | Composition, dtype: str | None) -> Description:
     if isinstance(pattern, Pattern) or (isinstance(pattern, Composition) and not pattern.is_dynamic):
         return Description(pattern.shape, dtype, pattern.format.name, pattern.nse, pattern.digest[:6])
     return Description(pattern.shape, dtype, f"dynamic {pattern.format.name}", pattern.nse)
@@ -311,7 +310,7 @@ def plan_statement(
     Raises the errors of `plan_einsum`.
     """
     statement, more = _with_factors(statement, tensors)
-    names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
+    names = factor_names(statement)
     every = {**tensors, **more}
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     given, requested = signatures(text, operands, out_format)

@@ -1,4 +1,4 @@
-"""The planner: it makes a plan from a statement and the signatures of its operands.
+"""The planner: it appends the instructions of a plan, for sums of products of plain operands.
 
 steps        a product of three or more operands may be split into smaller products (`contraction_path`)
 conversions  dynamic patterns that are not concordant are converted to another storage order first (`concordize`)
@@ -21,17 +21,23 @@ import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.semiring import Semiring
+from jsparse.convert import slots
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
-from jsparse.formats.format import is_auto
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
-from jsparse.planning.chosen import in_chosen_format
-from jsparse.planning.composed.digits import NoFormError
-from jsparse.planning.composed.programs import PlainPrograms, Program, programs_on_converted, programs_on_digits
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.dtypes import dtypes_of
-from jsparse.planning.output import Assembly, Stored, assembled, fused, new_format, provisional_output, resolve_output
+from jsparse.planning.output import (
+    NEW,
+    Assembly,
+    Stored,
+    assembled,
+    fused,
+    new_format,
+    provisional_output,
+    resolve_output,
+)
 from jsparse.planning.path.estimates import form_of
 from jsparse.planning.path.search import Result, Step, contraction_path
 from jsparse.planning.plan import (
@@ -41,16 +47,24 @@ from jsparse.planning.plan import (
     EntryCoordinates,
     EntryValues,
     Instruction,
+    MoveValues,
     OnLevels,
     OnPattern,
     Output,
-    ProgramPlan,
     SumOfProducts,
-    scheduled,
 )
 from jsparse.planning.rewrites import coordinates_of, free_name, multiplies_matrices, needed_ones, next_collapse
-from jsparse.planning.signature import NEW_PATTERN, PatternRef, Request, Signature, bare_signature
+from jsparse.planning.signature import (
+    NEW_PATTERN,
+    CompositionRef,
+    OutputRequest,
+    PatternRef,
+    Request,
+    Signature,
+    bare_signature,
+)
 from jsparse.planning.term import Term, typed_terms
+from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
 SURPRISE = 4  # a result with so many times its expected entries is a surprise: another path may be better
@@ -66,66 +80,54 @@ class _Begun(NamedTuple):
     values: int
     steps: int
     made: dict[Hashable, int]
-    converted: dict[tuple[int, Format], int]
 
 
-def plan(
-    text: str, statement: Statement, operands: tuple[Signature, ...], request: Request, semiring: Semiring
-) -> ProgramPlan:
-    """Plan a statement on operands with these signatures. Messages quote `text`.
+class Planner:
+    """Appends the instructions of a plan.
 
-    Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the statement, each
-    other or the request, or if a result exceeds its capacity.
+    Attributes:
+        text: the statement, for messages.
+        request: the request for the result.
+        values: the signatures of the operands, and of the results of the instructions.
+        instructions: the instructions.
     """
-    if is_auto(request.output):
-        by_rule = plan(text, statement, operands, replace(request, output=None), semiring)
-        return in_chosen_format(by_rule, len(operands), semiring)
-    try:
-        made = _planned(text, programs_on_digits(text, statement, operands, request, semiring), semiring)
-    except NoFormError as error:
-        made = _planned(text, programs_on_converted(statement, operands, request, semiring, str(error)), semiring)
-    return scheduled(made, request.schedules) if request.schedules else made
 
-
-def _planned(text: str, given: PlainPrograms, semiring: Semiring) -> ProgramPlan:
-    """Plan programs on plain operands. Raises NoFormError if the result has no form in digits."""
-    planner, results = _Planner(text, given), list[tuple[int, Signature]]()
-    for program in given.programs:
-        number = planner.program(program, semiring)
-        results.append((number, planner.values[number]))
-    for instruction, signature in given.finish(results):
-        planner.add(instruction, signature)
-    return ProgramPlan(text, tuple(planner.instructions))
-
-
-class _Planner:
-    def __init__(self, text: str, given: PlainPrograms) -> None:
-        self.text, self.values, self.instructions = text, list(given.values), list(given.instructions)
-        request = given.programs[0].request
-        self.schedules, self.has_kernels = request.schedules, request.has_kernels
-        self.groups = count(given.groups)
-        self.converted: dict[tuple[int, Format], int] = {}
+    def __init__(self, text: str, operands: Sequence[Signature], request: Request) -> None:
+        self.text, self.request = text, request
+        self.values, self.instructions = list(operands), list[Instruction]()
+        self.schedules = request.schedules
+        self.groups = count(NEW - 1, -1)  # patterns of operands and of `out_format` have other groups
         self.steps = 0
-        self.made: dict[Hashable, int] = {}  # the values of steps, and of operands on collapsed levels
+        self.made: dict[Hashable, int] = {}  # the values of steps and conversions, and of instructions added by `once`
 
-    def program(self, program: Program, semiring: Semiring) -> int:
-        """Append the instructions of a program. Returns the number of its result."""
-        statement, numbers, request, targets = program
-        typed, requested = typed_terms(self.text, statement, [self.values[n] for n in numbers], request, semiring)
-        terms = [
-            replace(
-                term, assignment=replace(term.assignment, target=target), values=tuple(numbers[n] for n in term.values)
-            )
-            for term, target in zip(typed, targets, strict=True)
-        ]
-        output = resolve_output(self.text, terms, requested, request.nse)
-        return self.compute([self.with_ones(term) for term in terms], output, request.nse)
+    def typed(self, statement: Statement, semiring: Semiring) -> tuple[list[Term], OutputRequest]:
+        """The terms of a statement on the operands, and where the result is requested (see `typed_terms`)."""
+        return typed_terms(self.text, statement, self.values, self.request, semiring)
+
+    def sum(self, terms: Sequence[Term], requested: OutputRequest) -> int:
+        """Append the instructions for a sum of terms on plain operands. Returns the number of the result."""
+        output = resolve_output(self.text, terms, requested, self.request.nse)
+        return self.compute([self.with_ones(term) for term in terms], output)
 
     def add(self, instruction: Instruction, signature: Signature) -> int:
         """Append an instruction whose result has that signature. Returns the number of its value."""
         self.instructions.append(instruction)
         self.values.append(signature)
         return len(self.values) - 1
+
+    def once(self, instruction: Instruction, signature: Signature) -> int:
+        """Append an instruction, unless it is there already. Returns the number of its value."""
+        if instruction not in self.made:
+            self.made[instruction] = self.add(instruction, signature)
+        return self.made[instruction]
+
+    def move(self, value: int, conversion: slots.Conversion, reason: str) -> int:
+        """Move the values of a tensor to or from slots. Returns the number of the moved tensor."""
+        place = conversion.place
+        stored = PatternRef(place) if isinstance(place, Pattern) else None
+        composed = CompositionRef(place) if isinstance(place, Composition) else None
+        made = replace(self.values[value], stored=stored, composed=composed)
+        return self.once(MoveValues(value, conversion, reason), made)
 
     def with_ones(self, term: Term) -> Term:
         """Add the factors of ones that a term needs."""
@@ -135,7 +137,7 @@ class _Planner:
         made = (self.add(ones, Signature(ones.shape, ones.dtype, False, None)) for _, ones in needed)
         values = (*term.values, *made)
         accesses = (*term.assignment.factors, *(access for access, _ in needed))
-        return self._selected(term, term.assignment.target, accesses, values, range(len(values)))
+        return self.selected(term, term.assignment.target, accesses, values)
 
     def entry_by_entry(self, term: Term) -> Term:
         """Make factors of the values and the coordinates of a sparse operand, so that one loop visits its entries.
@@ -162,30 +164,28 @@ class _Planner:
             signature = bare_signature(PatternRef(table), is_relation=True)
             values.append(self.add(EntryCoordinates(table, access), signature))
         whole = replace(term, sizes={**term.sizes, entry: pattern.nse})
-        return self._selected(whole, term.assignment.target, accesses, values, range(len(values)))
+        return self.selected(whole, term.assignment.target, accesses, values)
 
     def collapsed(self, term: Term) -> Term:
         """Apply all collapses to a term: each pair of index variables that always occur together becomes one."""
         while (found := next_collapse(term)) is not None:
             accesses, values = list(term.assignment.factors), list(term.values)
             for number, pattern, indices in found.operands:
-                key = values[number], pattern
-                if key not in self.made:
-                    given = replace(term.operands[number], shape=pattern.shape, stored=PatternRef(pattern))
-                    self.made[key] = self.add(OnLevels(values[number], pattern), given)
+                given = replace(term.operands[number], shape=pattern.shape, stored=PatternRef(pattern))
                 accesses[number] = Access(accesses[number].tensor, indices)
-                values[number] = self.made[key]
+                values[number] = self.once(OnLevels(values[number], pattern), given)
             whole = replace(term, sizes={**term.sizes, found.var: found.size})
-            term = self._selected(whole, whole.assignment.target, accesses, values, range(len(values)))
+            term = self.selected(whole, whole.assignment.target, accesses, values)
         return term
 
-    def compute(self, terms: list[Term], output: Stored | Format, nse: int | None, is_step: bool = False) -> int:
+    def compute(self, terms: list[Term], output: Stored | Format, is_step: bool = False) -> int:
         """Append the instructions for a sum of terms: for steps and conversions, and then for the sum.
 
         The result of a step is dense if its new pattern would store every element. Returns the number of the sum's
         value.
         """
         shape, dtype, repeated = terms[0].shape, terms[0].dtype, tuple[int, ...]()
+        nse = None if is_step else self.request.nse
         if output is None:
             terms, repeated = _without_repeats(terms)
             terms = terms if self.schedules else _each(self.entry_by_entry, terms)
@@ -197,7 +197,10 @@ class _Planner:
         concordant = self._concordant(planned, provisional)
         if any(a is not b for a, b in zip(planned, concordant, strict=True)):
             output = new_format(provisional) or output
-        on, assembly = self._stored(concordant, output, nse)
+        on: PatternRef | None = output if isinstance(output, PatternRef) else None
+        assembly: Assembly | None = None
+        if output is NEW_PATTERN or isinstance(output, Format):
+            on, assembly = assembled(self.text, concordant, output if isinstance(output, Format) else None, nse)
         if assembly is not None and isinstance(assembly.result, Pattern) and len(concordant) == 1:
             if not is_step and not self.schedules and _stores_everything(assembly.result):
                 self._forget(begun)
@@ -205,7 +208,7 @@ class _Planner:
             known = _known(concordant[0], assembly, is_step, begun.values)
             if isinstance(known, PatternRef) and self._has_sparse_steps(begun):
                 self._forget(begun)
-                return self.compute([self._on_known(terms[0])], known, nse, is_step)
+                return self.compute([self._on_known(terms[0])], known, is_step)
             on, assembly = (on, assembly) if known is NEW_PATTERN else (known, None)
         stored = tuple(term.stored_on(self.text, on) for term in concordant)
         made = self._output(shape, repeated, on, assembly, stored)
@@ -217,7 +220,7 @@ class _Planner:
         """Append the instructions for a term whose result stores every element: a dense product, moved to `pattern`."""
         target, order = term.assignment.target, pattern.format.order
         stored = Assignment(Access(target.tensor, tuple(target.indices[dim] for dim in order)), term.assignment.factors)
-        made = self.compute([replace(term, assignment=stored)], None, None)
+        made = self.compute([replace(term, assignment=stored)], None)
         signature = replace(self.values[made], shape=pattern.shape, stored=PatternRef(pattern))
         return self.add(OnLevels(made, pattern), signature)
 
@@ -237,18 +240,16 @@ class _Planner:
             for n, (x, indices) in enumerate(zip(term.operands, term.indices, strict=True))
             if not x.is_bare or not set(indices) <= set(term.kept)
         ]
-        return (
-            self._selected(term, term.assignment.target, term.assignment.factors, term.values, left) if left else term
-        )
+        return self.selected(term, term.assignment.target, term.assignment.factors, term.values, left) if left else term
 
     def _begun(self) -> _Begun:
         """A snapshot of the planner's present state."""
-        return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.made), dict(self.converted))
+        return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.made))
 
     def _forget(self, begun: _Begun) -> None:
         """Go back to a snapshot."""
         del self.instructions[begun.instructions :], self.values[begun.values :]
-        self.steps, self.made, self.converted = begun.steps, dict(begun.made), dict(begun.converted)
+        self.steps, self.made = begun.steps, dict(begun.made)
 
     def _in_steps(self, terms: list[Term], output: Stored | Format) -> list[Term]:
         """Split terms into steps where that is allowed.
@@ -305,7 +306,7 @@ class _Planner:
                 return None
         used = {n for step in steps for n in step.operands}
         left = [n for n in range(len(values)) if n not in used]
-        return self._of_dtype(self._selected(term, term.assignment.target, accesses, values, left), term.dtype)
+        return self._of_dtype(self.selected(term, term.assignment.target, accesses, values, left), term.dtype)
 
     def _entries(self, value: int) -> int:
         """The number of entries of a value's static pattern; 0 if the value has no static pattern."""
@@ -314,7 +315,7 @@ class _Planner:
 
     def _step(self, step: Step, product: Term, accesses: Sequence[Access], values: Sequence[int]) -> int:
         """Append the instructions of a step, unless an equal step was planned. Returns the number of its value."""
-        taken = replace(self._selected(product, accesses[-1], accesses, values, step.operands), coefficient=1)
+        taken = replace(self.selected(product, accesses[-1], accesses, values, step.operands), coefficient=1)
         dtype = product.dtypes.intermediate
         key = taken.values, form_of(*taken.indices, step.indices), step.is_dense, dtype
         if key in self.made:
@@ -323,7 +324,7 @@ class _Planner:
         stores_all = output is None or (isinstance(output, PatternRef) and output.core is None)
         if stores_all and not step.is_dense:  # the result may store fewer entries than an operand of dense levels
             output = NEW_PATTERN
-        made = self.compute([self._of_dtype(taken, dtype)], output, None, is_step=True)
+        made = self.compute([self._of_dtype(taken, dtype)], output, is_step=True)
         self.made[key] = made
         return made
 
@@ -331,15 +332,16 @@ class _Planner:
         """Give a term the dtypes that follow from its operands and from the dtype `result` of its result."""
         return replace(term, dtypes=dtypes_of(self.text, term.operands, preferred=result, semiring=term.semiring))
 
-    def _selected(
+    def selected(
         self,
         product: Term,
         target: Access,
         accesses: Sequence[Access],
         values: Sequence[int],
-        chosen: Sequence[int],
+        chosen: Sequence[int] | None = None,
     ) -> Term:
-        """Make the product of the chosen factors."""
+        """Make the product of the chosen factors, by default of all of them."""
+        chosen = range(len(values)) if chosen is None else chosen
         assignment, numbers = Assignment(target, tuple(accesses[n] for n in chosen)), tuple(values[n] for n in chosen)
         operands = tuple(self.values[n] for n in numbers)
         return replace(product, assignment=assignment, operands=operands, values=numbers)
@@ -351,7 +353,7 @@ class _Planner:
         A schedule assumes operands as they are stored, so with schedules only discordant operands are converted. The
         same holds without kernels: streams of entries need no order.
         """
-        if self.schedules or not self.has_kernels:
+        if self.schedules or not self.request.has_kernels:
             found = [fewest_conversions(term, provisional) for term in terms]
         else:
             found = cheapest_conversions(terms, provisional)
@@ -369,7 +371,8 @@ class _Planner:
 
     def _converted(self, value: int, conversion: Conversion) -> int:
         format = conversion.format
-        if (value, format) not in self.converted:
+        key = value, format
+        if key not in self.made:
             given = self.values[value]
             assert given.stored is not None
             pattern = given.stored.pattern
@@ -377,17 +380,8 @@ class _Planner:
             type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern, format))
             stored = PatternRef(type_, next(self.groups))
             instruction = Convert(value, format, conversion.cost)
-            self.converted[value, format] = self.add(instruction, replace(given, stored=stored))
-        return self.converted[value, format]
-
-    def _stored(
-        self, terms: Sequence[Term], output: Stored | Format, nse: int | None
-    ) -> tuple[PatternRef | None, Assembly | None]:
-        """The pattern on which the result is stored (None if dense), and its assembly if it is a new pattern."""
-        if isinstance(output, PatternRef) or output is None:
-            return output, None
-        format = output if isinstance(output, Format) else None
-        return assembled(self.text, terms, format, nse)
+            self.made[key] = self.add(instruction, replace(given, stored=stored))
+        return self.made[key]
 
     def _output(
         self,

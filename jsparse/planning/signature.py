@@ -65,6 +65,12 @@ class Signature:
         return None if self.stored is None else self.stored.core
 
     @property
+    def place(self) -> Pattern | DynamicType | Composition | None:
+        """The pattern, or the composition, on which the operand is stored; None for a dense array."""
+        on = self.composed or self.stored
+        return None if on is None else on.pattern
+
+    @property
     def promoting(self) -> Any:
         """An argument that `jnp.result_type` promotes like the operand: a Python type if the dtype is weak."""
         python = {"f": float, "i": int, "c": complex, "b": bool}
@@ -106,21 +112,12 @@ class CompositionRef:
     """A reference to a composition.
 
     Attributes:
-        static: the composition, with only the types of its dynamic patterns.
-        parts: a reference to the outer pattern of each part.
+        pattern: the composition, with only the types of its dynamic patterns.
+        parts: a reference to the outer pattern of each part; none for a result, which no other instruction takes.
     """
 
-    static: Composition
-    parts: tuple[PatternRef, ...]
-
-    @property
-    def pattern(self) -> Composition:
-        """The composition, as a `PatternRef` has its pattern."""
-        return self.static
-
-    def transposed(self, axes: Sequence[int]) -> CompositionRef:
-        """The logically transposed composition, over the same arrays."""
-        return replace(self, static=self.static.transposed(axes))
+    pattern: Composition
+    parts: tuple[PatternRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,13 +300,23 @@ def typed_terms(
 
     All terms have the dtypes of their sum.
 
-    The operands are the tensors of the terms, in order of appearance. The request that is returned is the
-    one of `checked_request`.
+    The operands are the tensors of the terms, in order of appearance. If the returned request is a pattern, the pattern
+    has all dimensions of the result.
 
     Raises ShapeError if ranks or sizes do not agree, DTypeError or SemiringError if dtypes do not fit.
     """
     numbers = {name: n for n, name in enumerate(factor_names(statement))}
-    target, (output, sizes) = statement.target, checked_request(text, statement, operands, request)
+    accesses = [(factor, operands[numbers[factor.tensor]]) for term in statement.terms for factor in term.factors]
+    for access, operand in accesses:
+        check_rank(text, access, operand.shape)
+    target, output, pattern = statement.target, request.output, None
+    shapes = [(access, operand.shape) for access, operand in accesses]
+    given_shape = None if request.shape is None else (target, request.shape)
+    if isinstance(output, PatternRef) and len(output.pattern.shape) < len(target.indices):
+        output = extended_to(text, target, output, checked_sizes(text, shapes, None, given_shape))
+    if isinstance(output, PatternRef | CompositionRef):
+        pattern = target, output.pattern.shape
+    sizes = checked_sizes(text, shapes, pattern, given_shape)
     values = [n if x.same is None else x.same for n, x in enumerate(operands)]
     dtypes, terms = _dtypes(text, statement, operands, request, semiring), []
     for term in statement.terms:
@@ -321,28 +331,6 @@ def factor_names(statement: Statement) -> tuple[str, ...]:
     return tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
 
 
-def checked_request(
-    text: str, statement: Statement, operands: Sequence[Signature], request: Request
-) -> tuple[OutputRequest, dict[IndexVar, int]]:
-    """Check ranks and sizes. Returns the output's request, and the size of each index variable.
-
-    If the returned request is a pattern, the pattern has all dimensions of the result. Raises ShapeError if ranks or
-    sizes do not agree.
-    """
-    numbers = {name: n for n, name in enumerate(factor_names(statement))}
-    accesses = [(factor, operands[numbers[factor.tensor]]) for term in statement.terms for factor in term.factors]
-    for access, operand in accesses:
-        _check_rank(text, access, operand)
-    target, output, pattern = statement.target, request.output, None
-    shapes = [(access, operand.shape) for access, operand in accesses]
-    given_shape = None if request.shape is None else (target, request.shape)
-    if isinstance(output, PatternRef) and len(output.pattern.shape) < len(target.indices):
-        output = extended_to(text, target, output, checked_sizes(text, shapes, None, given_shape))
-    if isinstance(output, PatternRef | CompositionRef):
-        pattern = target, output.pattern.shape
-    return output, checked_sizes(text, shapes, pattern, given_shape)
-
-
 def _dtypes(
     text: str, statement: Statement, operands: Sequence[Signature], request: Request, semiring: Semiring
 ) -> Dtypes:
@@ -355,11 +343,12 @@ def _dtypes(
     return dtypes
 
 
-def _check_rank(text: str, access: Access, operand: Signature) -> None:
-    if len(access.indices) != len(operand.shape):
+def check_rank(text: str, access: Access, shape: Sequence[int]) -> None:
+    """Raise ShapeError unless a tensor of this shape has a dimension for each index of its access."""
+    if len(access.indices) != len(shape):
         raise ShapeError(
             f"Expected tensor {access.tensor} of '{text}' to have rank {len(access.indices)}, as {access} says, but "
-            f"it has shape {operand.shape}. Write one index for each dimension."
+            f"it has shape {tuple(shape)}. Write one index for each dimension."
         )
 
 

@@ -43,13 +43,7 @@ from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.padding import nan_where, overflow
 from jsparse.primitives.spec import Operands, PatternAccess, Spec, problem_of
-from jsparse.primitives.storage_order import (
-    ValuePermutation,
-    bound_names,
-    static_patterns,
-    stored_in,
-    value_permutations,
-)
+from jsparse.primitives.storage_order import bound_names, static_patterns, stored_in, value_permutations
 from jsparse.primitives.sums import Sum, in_own_shapes
 from jsparse.primitives.tuned import tuned_schedule
 from jsparse.settings import config
@@ -102,66 +96,69 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
         rest = operands[len(factors) :]
         return complex_as_real(factors, dtype, lambda x, real: execute(*x, *rest, spec=replace(spec, dtype=real.name)))
     chosen, call = plan_kernel(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)))
-    stored, arrays, moves = _stored_operands(spec, factors, index, chosen)
-    shape, result = spec.shape(spec.result), chosen.problem.tensors[0]
-    order = result.dense_dims if spec.result.on is None else tuple(range(len(shape)))
+    return _call(call, [(spec, factors, index)], [chosen], dtype)
+
+
+def _call(
+    call: KernelCall, einsums: Sequence[tuple[Spec, Operands, Index]], plans: Sequence[Plan], dtype: np.dtype
+) -> jax.Array:
+    """Call the kernel of an einsum, or of a sum of einsums, and return the result in the shape of the last one.
+
+    Operands are brought to the storage orders of the plans, and the result is brought back.
+    """
+    stored, arrays, keepalive, flags = list[Any](), list[Any](), list[Pattern](), list[Any]()
+    for (spec, factors, index), chosen in zip(einsums, plans, strict=True):
+        moves = value_permutations(spec.walks, chosen.patterns, index)
+        for x, term, tensor in zip(factors, spec.factors, chosen.problem.tensors[1:], strict=True):
+            if term.on is None:
+                stored.append(stored_in(x, tensor.dense_dims))
+            else:
+                stored.append(moves[term.on].apply(x, len(term.before), spec.slot_size(term), back=False))
+        arrays += [array for move in moves for array in move.arrays]
+        keepalive += static_patterns(spec.walks)
+        flag = overflowed(spec, dtype, index)
+        flags += [] if flag is None else [flag]
+    (spec, *_), target = einsums[0], plans[0].problem.tensors[0]
+    term, shape, invalid = spec.result, spec.shape(spec.result), reduce(or_, flags) if flags else None
+    order = target.dense_dims if term.on is None else tuple(range(len(shape)))
     stored_shape = tuple(shape[n] for n in order)
-    keepalive, invalid = static_patterns(spec.walks), overflowed(spec, dtype, index)
-    out = call_kernel(call, (*stored, *arrays), stored_shape, result.dtype, keepalive, invalid).astype(dtype)
-    if spec.result.on is None:
-        out = stored_in(out, _inverse(order))
+    out = call_kernel(call, (*stored, *arrays), stored_shape, target.dtype, tuple(keepalive), invalid).astype(dtype)
+    if term.on is None:
+        out = stored_in(out, tuple(order.index(n) for n in range(len(order))))
     else:
-        out = moves[spec.result.on].apply(out, len(spec.result.before), spec.slot_size(spec.result), back=True)
-    return poisoned(out, spec, index)
-
-
-def _stored_operands(
-    spec: Spec, factors: Operands, index: Index, chosen: Plan
-) -> tuple[Operands, Operands, list[ValuePermutation]]:
-    """Return the factors in the storage orders of a plan, the index arrays of dynamic patterns, and the permutation of
-    the values on each pattern."""
-    moves = value_permutations(spec.walks, chosen.patterns, index)
-    stored = [
-        stored_in(x, tensor.dense_dims)
-        if term.on is None
-        else moves[term.on].apply(x, len(term.before), spec.slot_size(term), back=False)
-        for x, term, tensor in zip(factors, spec.factors, chosen.problem.tensors[1:], strict=True)
-    ]
-    return stored, [array for move in moves for array in move.arrays], moves
+        out = moves[term.on].apply(out, len(term.before), spec.slot_size(term), back=True)
+    for spec, _, index in einsums:
+        out = poisoned(out.reshape(spec.shape(spec.result)), spec, index)
+    return out
 
 
 SumPlan: TypeAlias = tuple[tuple[Plan, ...], Problem, tuple[Schedule, ...], KernelCall]
+"""The plan of each term of a sum, the problem and the schedules of all of them, and its kernel call."""
 
 
 def plan_sum(specs: tuple[Spec, ...], factors: tuple[tuple[str, ...], ...], dtype: str) -> SumPlan | None:
-    """Return the plan of a sum under the settings of this thread. See `make_sum_plan`."""
-    wide = accumulator(dtype, *chain.from_iterable(factors))
-    tuned = tuple(tuned_schedule(spec, (wide, *own)) for spec, own in zip(specs, factors, strict=True))
-    return make_sum_plan(specs, factors, dtype, config.generator, tuned)
-
-
-@remembered(maxsize=256)
-def make_sum_plan(
-    specs: tuple[Spec, ...],
-    factors: tuple[tuple[str, ...], ...],
-    dtype: str,
-    backend: str,
-    tuned: tuple[Schedule | None, ...],
-) -> SumPlan | None:
-    """Return the plan of each term of a sum, the problem and the schedules of all of them, and its kernel call.
+    """Return the plan of a sum under the settings of this thread.
 
     Terms are added up in memory, where nothing may be rounded: the target has the dtype of arithmetic.
 
     Args:
-        factors: the dtypes of the factors of each term.
-        dtype: the dtype of the sum.
-        tuned: the schedule that was found for each term, or None.
+        factors, dtype: the dtypes of the factors of each term, and of the sum.
 
-    Returns None if the terms need a kernel each, since they store their results in different orders.
+    Returns None if the terms need a kernel each, since they are complex, or store their results in different orders.
     """
+    if any(map(is_complex, (dtype, *chain.from_iterable(factors)))):
+        return None
     wide = accumulator(dtype, *chain.from_iterable(factors))
+    dtypes = tuple((wide, *own) for own in factors)
+    return _make_sum_plan(specs, dtypes, config.generator, tuple(map(tuned_schedule, specs, dtypes)))
+
+
+@remembered(maxsize=256)
+def _make_sum_plan(
+    specs: tuple[Spec, ...], dtypes: tuple[tuple[str, ...], ...], backend: str, tuned: tuple[Schedule | None, ...]
+) -> SumPlan | None:
     with stage("schedule"):
-        problems = [problem_of(spec, (wide, *own)) for spec, own in zip(specs, factors, strict=True)]
+        problems = map(problem_of, specs, dtypes)
         plans = tuple(_plan_tuned(plan, *each) for each in zip(problems, specs, tuned, strict=True))
         whole = sum_of(plans)
     if whole is None:
@@ -173,37 +170,15 @@ def make_sum_plan(
 def execute_sum(*operands: Array, work: Sum) -> jax.Array:
     """Add up einsums: by one kernel, whose statements add to one target, or by one for each term."""
     given = [_flattened_operands(spec, in_own_shapes(spec, own)) for spec, own in work.terms(operands)]
-    specs, split = tuple(spec for spec, _ in given), [spec.split(own) for spec, own in given]
-    dtypes = tuple(tuple(np.dtype(x.dtype).name for x in factors) for factors, _ in split)
-    found = None
-    if not any(map(is_complex, (work.dtype, *chain.from_iterable(dtypes)))):
-        found = plan_sum(specs, dtypes, work.dtype)
+    einsums = [(spec, *spec.split(own)) for spec, own in given]
+    dtypes = tuple(tuple(np.dtype(x.dtype).name for x in factors) for _, factors, _ in einsums)
+    found = plan_sum(tuple(spec for spec, _ in given), dtypes, work.dtype)
     if found is None:
         wide = unrounded(work.dtype)
         terms = (execute(*own, spec=replace(spec, dtype=wide)).reshape(work.shape) for spec, own in given)
         return reduce(add, terms).astype(work.dtype)
-    plans, problem, _, call = found
-    stored, arrays, flags = list[Any](), list[Any](), list[Any]()
-    for spec, (factors, index), chosen in zip(specs, split, plans, strict=True):
-        own, more, _ = _stored_operands(spec, factors, index, chosen)
-        stored, arrays = [*stored, *own], [*arrays, *more]
-        flag = overflowed(spec, np.dtype(work.dtype), index)
-        flags += [] if flag is None else [flag]
-    (target, *_), keepalive = (
-        problem.tensors,
-        tuple(pattern for spec in specs for pattern in static_patterns(spec.walks)),
-    )
-    order, shape = target.dense_dims, specs[0].shape(specs[0].result)
-    stored_shape, invalid = tuple(shape[n] for n in order), reduce(or_, flags) if flags else None
-    out = call_kernel(call, (*stored, *arrays), stored_shape, target.dtype, keepalive, invalid).astype(work.dtype)
-    out = stored_in(out, _inverse(order))
-    for spec, (_, index) in zip(specs, split, strict=True):
-        out = poisoned(out.reshape(spec.shape(spec.result)), spec, index)
-    return out.reshape(work.shape)
-
-
-def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(order.index(n) for n in range(len(order)))
+    plans, _, _, call = found
+    return _call(call, einsums, plans, np.dtype(work.dtype)).reshape(work.shape)
 
 
 def flattened(spec: Spec) -> Spec:

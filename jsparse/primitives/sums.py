@@ -104,18 +104,20 @@ def _einsum(spec: Spec, operands: Operands) -> jax.Array:
 
 def compute_sum(*operands: Array, work: Sum) -> jax.Array:
     """Compute the sum by einsums and additions."""
-    wide = [(replace(spec, dtype=unrounded(work.dtype)), own) for spec, own in work.terms(operands)]
-    return reduce(add, (_einsum(spec, own).reshape(work.shape) for spec, own in wide)).astype(work.dtype)
+    wide = unrounded(work.dtype)
+    terms = (_einsum(replace(spec, dtype=wide), own).reshape(work.shape) for spec, own in work.terms(operands))
+    return reduce(add, terms).astype(work.dtype)
 
 
 def _abstract(*operands: Any, work: Sum) -> Any:
     for spec, own in work.terms(operands):
-        shapes = [spec.shape(term) for term in spec.factors]
-        for n, (x, shape) in enumerate(zip(own, shapes, strict=False)):
+        seen = list(own)
+        for n, (x, term) in enumerate(zip(own, spec.factors, strict=False)):
+            shape = spec.shape(term)
             if x.size != prod(shape):
                 raise LeafError(f"Expected {prod(shape):,} elements in factor {n} of {spec.text}, but got {x.size:,}.")
-        seen = [jax.ShapeDtypeStruct(shape, x.dtype) for x, shape in zip(own, shapes, strict=False)]
-        spec.check_operands([*seen, *own[len(seen) :]])
+            seen[n] = jax.ShapeDtypeStruct(shape, x.dtype)
+        spec.check_operands(seen)
     return _compat.output_aval(work.shape, np.dtype(work.dtype), operands)
 
 
@@ -130,13 +132,10 @@ def _jvp(primals: Operands, tangents: Operands, *, work: Sum) -> Any:
 
 
 def _transpose(cotangent: Any, *operands: Any, work: Sum) -> Operands:
-    unknown = [n for n, x in enumerate(operands) if _compat.is_undefined(x)]
-    out: list[Any] = [None] * len(operands)
+    out: list[Any] = [_compat.Zero(x.aval) if _compat.is_undefined(x) else None for x in operands]
     if type(cotangent) is _compat.Zero:
-        for n in unknown:
-            out[n] = _compat.Zero(operands[n].aval)
         return out
-    found: dict[int, list[Einsum]] = {n: [] for n in unknown}
+    found: dict[int, list[Einsum]] = {n: [] for n, x in enumerate(operands) if _compat.is_undefined(x)}
     for (spec, own), numbers in zip(work.terms(operands), work.numbers, strict=True):
         if not any(map(_compat.is_undefined, own)):
             continue  # its tangent is a known array of zeros, which JAX makes of a symbolic zero in some places

@@ -70,7 +70,7 @@ def test_values_are_as_predicted(name, monkeypatch):
     subscripts, make = PROGRAMS[name]
     operands = make()
     planners, values = [], []
-    init, run, convert, wrap = planner._Planner.__init__, execute._sum, execute.in_format, execute._on_levels
+    init, run, convert, wrap = planner.Planner.__init__, execute._sum, execute.in_format, execute._on_levels
 
     def kept(self, *args):
         planners.append(self)
@@ -79,7 +79,7 @@ def test_values_are_as_predicted(name, monkeypatch):
     def recorded(work):
         return lambda *args: values.append(work(*args)) or values[-1]
 
-    monkeypatch.setattr(planner._Planner, "__init__", kept)
+    monkeypatch.setattr(planner.Planner, "__init__", kept)
     monkeypatch.setattr(execute, "_sum", recorded(run))
     monkeypatch.setattr(execute, "in_format", recorded(convert))
     monkeypatch.setattr(execute, "_on_levels", recorded(wrap))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -114,7 +114,7 @@ def attended(
 
     Args:
         q, k, v: (..., heads, length, dim), or the same without heads; (..., length, heads, dim) if `lengths_first`.
-        pattern: the pattern; a composition only if it `has_blocks`, and nothing is added or kept.
+        pattern: the pattern; a composition only if nothing is added or kept.
         added: the arrays that are added to the scores.
         kept: the array by which the weights are multiplied.
     """
@@ -197,8 +197,6 @@ def _attend(
 ) -> Any:
     """Compute attention on a pattern (heads, n, m) for all heads, or on a pattern (n, m) for one head."""
     h, dtype = "" if plan.by_head else "h", wide_float(q.dtype)
-    if isinstance(mask, Composition):
-        return _attend_in_blocks(q, k, v, mask, scale, dtype)
     scores: Any = einsum(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
     logits = scores * scale
     for kind, array in zip(plan.added, added, strict=True):
@@ -218,25 +216,6 @@ def _attend(
     if kept is not None:
         weights = weights.with_values(weights.values * kept.astype(dtype))
     return einsum(f"{h}ij,{h}jd->{h}id", weights, v, preferred_element_type=dtype)
-
-
-def has_blocks(mask: Composition) -> bool:
-    """Whether a mask is a static matrix of blocks, in the order of rows, that fill its shape."""
-    return mask.ndim == 2 and isinstance(mask.as_blocks, Pattern)
-
-
-def _attend_in_blocks(
-    q: jax.Array, k: jax.Array, v: jax.Array, mask: Composition, scale: jax.Array, dtype: np.dtype
-) -> jax.Array:
-    """Compute attention on a pattern of blocks for one head. Queries and keys get an axis for the rows of a block."""
-    entries = mask.as_blocks
-    assert isinstance(entries, Pattern)
-    b, c = entries.shape[2:]
-    q, k, v = q.reshape(-1, b, q.shape[-1]), k.reshape(-1, c, k.shape[-1]), v.reshape(-1, c, v.shape[-1])
-    scores: Any = einsum("iad,jed->ijae", q, k, out_format=entries, preferred_element_type=dtype)
-    weights = softmax(scores * scale, axis=(1, 3))
-    out = cast(jax.Array, einsum("ijae,jed->iad", weights, v, preferred_element_type=dtype))
-    return out.reshape(-1, v.shape[-1])
 
 
 def _at_entries(kind: _Kind, array: jax.Array, h: str, mask: Pattern | DynamicPattern) -> jax.Array:

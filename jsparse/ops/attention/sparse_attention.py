@@ -13,7 +13,7 @@ from jsparse.convert.slots import plain_pattern
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.ops.attention.dropout import dropout_factors
-from jsparse.ops.attention.fused import Extra, attended, has_blocks
+from jsparse.ops.attention.fused import Extra, attended
 from jsparse.planning.signature import pattern_of
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
@@ -69,7 +69,8 @@ def sparse_attention(
     _check(q, k, v, mask, pattern)
     if isinstance(pattern, Composition):
         bias = to_plain(bias) if isinstance(bias, ComposedTensor) else bias
-        if bias is None and dropout_rate == 0 and has_blocks(pattern):
+        has_blocks = pattern.ndim == 2 and isinstance(pattern.as_blocks, Pattern)
+        if bias is None and dropout_rate == 0 and has_blocks:
             return attended(q, k, v, pattern, scale)
         pattern = plain_pattern(pattern)
     assert pattern is not None

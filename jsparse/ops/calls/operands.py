@@ -13,13 +13,12 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement
 from jsparse.planning.desugaring import desugared
 from jsparse.planning.planned import as_array, as_operand, plan_statement
 from jsparse.planning.signature import OutFormat, is_sparse, pattern_of
-from jsparse.planning.term import checked_sizes
+from jsparse.planning.term import check_rank, checked_sizes
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 
@@ -136,20 +135,12 @@ def operands_of(
         as_operand(tensors[access.tensor], partial("{} of '{}'".format, access.tensor, text), text)
     for access in (inner for one in (*statement.read(), target) for inner in (*one.nested(), one)):
         if access != target:
-            _check_rank(text, access, _shape(tensors[access.tensor]))
+            check_rank(text, access, _shape(tensors[access.tensor]))
             found.append(_direct(access, _shape(tensors[access.tensor])))
     given = pattern_of(out_format) if is_sparse(out_format) else None
     shapes = [shape] if given is None or len(given.shape) != len(target.indices) else [given.shape, shape]
     found += [_direct(target, one) for one in shapes if one is not None and len(one) == len(target.indices)]
     return Operands(text, tensors, checked_sizes(text, found))
-
-
-def _check_rank(text: str, access: Access, shape: Sequence[int]) -> None:
-    if len(shape) != len(access.indices):
-        raise ShapeError(
-            f"Expected tensor {access.tensor} of '{text}' to have rank {len(access.indices)}, as {access} says, but "
-            f"it has shape {tuple(shape)}. Write one index for each dimension."
-        )
 
 
 def _direct(access: Access, shape: Sequence[int]) -> tuple[Access, tuple[int, ...]]:

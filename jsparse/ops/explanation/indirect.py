@@ -43,9 +43,13 @@ def indirect_statement(planned: Planned, given: Mapping[str, object]) -> Indirec
     operands |= {name: x for name, x in given.items() if name in operands and isinstance(x, ComposedTensor)}
     sparse = [factor for factor in factors if isinstance(operands[factor.tensor], Patterned)]
     is_sum = semiring.is_linear and statement.operator in ("=", "+=") and target.tensor not in given
-    if not is_sum or len(sparse) != 1 or not _has_slots(operands[sparse[0].tensor], sparse[0]):
+    if not is_sum or len(sparse) != 1 or len(set(sparse[0].indices)) < len(sparse[0].indices):
         return None
     tensor = operands.pop(sparse[0].tensor)
+    if not isinstance(tensor, ComposedTensor) or tensor.is_dynamic:
+        return None
+    if [part.has_slots for part in tensor.pattern.parts] != [True]:
+        return None
     taken = {*operands, sparse[0].tensor, target.tensor, *statement.variables()}
     # Powers, and operands behind the last letter, have names that are no identifiers.
     names = {x: x if x.isidentifier() else _fresh("X", taken) for x in (*operands, target.tensor)}
@@ -56,8 +60,8 @@ def indirect_statement(planned: Planned, given: Mapping[str, object]) -> Indirec
         return Access(names[access.tensor], tuple(used.get(str(index), index) for index in access.indices))
 
     product = tuple(values if factor is sparse[0] else replaced(factor) for factor in factors)
-    text = Statement(replaced(target), (Product(statement.terms[0].coefficient, product),), "+=")
-    return str(text), {**arrays, **{names[name]: x for name, x in operands.items()}}
+    made = Statement(replaced(target), (Product(statement.terms[0].coefficient, product),), "+=")
+    return str(made), {**arrays, **{names[name]: x for name, x in operands.items()}}
 
 
 def _statement(planned: Planned) -> Statement:
@@ -68,13 +72,6 @@ def _statement(planned: Planned) -> Statement:
         return statement
     assignment = parse_einsum(text, [x.shape for x in planned.operands])
     return Statement(assignment.target, (Product(1, assignment.factors),))
-
-
-def _has_slots(x: object, access: Access) -> bool:
-    """Whether x is a static tensor of one part, whose slots follow a rule, and no index of its access repeats."""
-    if not isinstance(x, ComposedTensor) or x.is_dynamic or len(set(access.indices)) < len(access.indices):
-        return False
-    return [part.has_slots for part in x.pattern.parts] == [True]
 
 
 def _fresh(name: str, taken: set[str]) -> str:
@@ -103,9 +100,11 @@ def _in_slots(
             unused.append((indices, table))
     places = dict[IndexVar, IndexVar | Access]()
     for indices, table in unused:
-        if not _mark(tables, indices, table < 0):
+        padding = table < 0
+        marks = (bool((x[padding] < 0).all()) for access, x in tables.items() if access.indices == indices)
+        if padding.any() and not any(marks):
             places[indices[-1]] = place = Access(_fresh("kept", taken), indices)
-            tables[place] = np.where(table < 0, -1, np.arange(table.shape[-1]))
+            tables[place] = np.where(padding, -1, np.arange(table.shape[-1]))
     values = jnp.reshape(tensor.values[: prod(sizes) * prod(part.inner)], (*sizes, *part.inner))
     arrays: dict[str, Array] = {name: values, **{table.tensor: integers for table, integers in tables.items()}}
     return Access(name, tuple(places.get(v, v) for v in (*axes, *inner))), used, arrays
@@ -120,12 +119,6 @@ def _axes(part: Part, variables: Sequence[IndexVar], taken: set[str]) -> tuple[t
         case Groups(int(size)) if blocks.ndim == 2:
             return (_fresh("p", taken), _fresh("q", taken)), (slots // size, size)
     return (_fresh("p", taken),), (slots,)
-
-
-def _mark(tables: Mapping[Access, np.ndarray], indices: tuple[IndexVar, ...], padding: np.ndarray) -> bool:
-    """Whether a table with these indices is -1 in all of the padding."""
-    found = [bool((table[padding] < 0).all()) for access, table in tables.items() if access.indices == indices]
-    return any(found) or not padding.any()
 
 
 def _tables(

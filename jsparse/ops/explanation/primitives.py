@@ -45,6 +45,13 @@ def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) ->
     return ExplainedKernel(title, plan, pattern_texts(spec.walks), **given)
 
 
+def in_reals(factors: Sequence[np.dtype], dtype: np.dtype) -> tuple[np.dtype, Sequence[np.dtype], int]:
+    """Return the dtypes of the products that a product takes, as `real_products` does; its own if it is real."""
+    if is_complex(dtype) or any(map(is_complex, factors)):
+        return real_products(factors, dtype)
+    return dtype, factors, 1
+
+
 def sum_kernels(
     specs: Sequence[Spec], factors: Sequence[Sequence[np.dtype]], dtype: np.dtype, texts: Sequence[str]
 ) -> Iterator[ExplainedKernel]:
@@ -56,11 +63,10 @@ def sum_kernels(
     """
     specs = tuple(map(flattened, specs))
     names = tuple(tuple(own.name for own in map(np.dtype, each)) for each in factors)
-    has_complex = is_complex(dtype) or any(is_complex(name) for each in names for name in each)
-    planned_sum = None if has_complex else plan_sum(specs, names, np.dtype(dtype).name)
+    planned_sum = plan_sum(specs, names, np.dtype(dtype).name)
     if planned_sum is None:
         for spec, own, text in zip(specs, factors, texts, strict=True):
-            result, parts, repeats = real_products(own, dtype) if has_complex else (dtype, own, 1)
+            result, parts, repeats = in_reals(own, dtype)
             title = f"a term of a sum: {text}"
             yield spec_kernel(spec, tuple(x.name for x in (result, *parts)), title, repeats=repeats)
         return
@@ -135,14 +141,12 @@ def _einsum(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
     spec: Spec = equation.params["spec"]
     factors = [_dtype(var.aval) for var in equation.invars[: len(spec.factors)]]
     (out,) = equation.outvars
-    result, repeats = _dtype(out.aval), 1
-    if is_complex(result) or any(map(is_complex, factors)):
-        result, factors, repeats = real_products(factors, result)
+    result, parts, repeats = in_reals(factors, _dtype(out.aval))
     on = spec.result.on
     stored = "a dense result" if on is None else f"values on a pattern in {spec.walks[on].pattern.format.name}"
     how = "" if spec.mask is None else ", where other factors multiply to a given value"
     title = f"{_einsum_text(spec)}{how}, {stored}"
-    yield spec_kernel(spec, tuple(dtype.name for dtype in (result, *factors)), title, repeats=repeats)
+    yield spec_kernel(spec, tuple(dtype.name for dtype in (result, *parts)), title, repeats=repeats)
 
 
 def _sum(equation: JaxprEqn) -> Iterator[ExplainedKernel]:

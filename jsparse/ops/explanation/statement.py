@@ -5,41 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.convert.choice import FormatChoice
-from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.indirect import IndirectStatement, indirect_statement
 from jsparse.ops.explanation.kernel import ExplainedKernel
-from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel, sum_kernels
-from jsparse.planning.plan import (
-    AssembledPattern,
-    Compose,
-    Convert,
-    DenseOutput,
-    EntryCoordinates,
-    Instruction,
-    JoinAxes,
-    MoveValues,
-    OnLevels,
-    OnPattern,
-    PartPattern,
-    PartValues,
-    SumOfProducts,
-)
+from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, in_reals, spec_kernel, sum_kernels
+from jsparse.planning.plan import AssembledPattern, Convert, EntryCoordinates, MoveValues, SumOfProducts
 from jsparse.planning.planned import Planned
-from jsparse.planning.signature import IndexRelation, pattern_of
+from jsparse.planning.signature import IndexRelation
 from jsparse.planning.term import Term
-from jsparse.primitives.execute import real_products
+from jsparse.primitives.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -111,7 +94,7 @@ class Explanation:
         There is one for a product (a single term by plus_times) with a dense result, of arrays and one static tensor in
         `ell`, `group_coo`, `block_group_coo` or `hyb`. None for anything else.
         """
-        if self.planned is None or not _has_dense_result(self.planned):
+        if self.planned is None or self.planned.plan.values[-1].place is not None:
             return None
         return indirect_statement(self.planned, self.given)
 
@@ -152,24 +135,21 @@ def explained(text: str, planned: Planned, given: Mapping[str, object] | None = 
     return Explanation(text, tuple(_kernels(planned)), planned, given or {})
 
 
-def _has_dense_result(planned: Planned) -> bool:
-    last = planned.plan.instructions[-1]
-    return isinstance(last, JoinAxes) or (isinstance(last, SumOfProducts) and isinstance(last.output, DenseOutput))
-
-
 def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
-    values: list[Any] = list(planned.operands)
-    formats = [_format_of(x) for x in values]
-    for instruction in planned.plan.instructions:
-        if isinstance(instruction, SumOfProducts):
-            yield from _of_sum(instruction, values, formats)
-        elif isinstance(instruction, Convert):
-            yield _of_conversion(instruction, formats[instruction.value], _access(planned, len(values)))
-        elif isinstance(instruction, MoveValues):
-            yield _of_move(instruction, formats[instruction.value], planned.names)
-        # Values are only asked whether they are index relations.
-        values.append(instruction if isinstance(instruction, EntryCoordinates) else None)
-        formats.append(_result_format(instruction))
+    plan, first = planned.plan, len(planned.operands)
+    values = [*planned.operands, *plan.instructions]
+    formats = ["dense" if x.place is None else x.place.format.name for x in plan.values]
+    for number, instruction in enumerate(plan.instructions, start=first):
+        match instruction:
+            case SumOfProducts():
+                yield from _of_sum(instruction, number, values, formats)
+            case Convert(value, _, cost):
+                access = _access(planned, number)
+                title = f"{access} sorted anew: converted"
+                yield _moved(title, access, formats[value], formats[number], cost)
+            case MoveValues(value, conversion, reason):
+                access = planned.names[value] if value < first else "the result"
+                yield _moved(f"{access} converted", access, formats[value], formats[number], conversion.cost, reason)
 
 
 def _access(planned: Planned, number: int) -> str:
@@ -179,104 +159,62 @@ def _access(planned: Planned, number: int) -> str:
     return next(str(factor) for value, factor in pairs if value == number)
 
 
-def _of_conversion(work: Convert, given: str, access: str) -> ExplainedKernel:
-    title = f"{access} sorted anew: converted from {given} to {work.format.name}"
-    return ExplainedKernel(title, None, formats=((access, given), (access, work.format.name)), price=work.cost)
+def _moved(title: str, access: str, given: str, to: str, cost: float, reason: str = "") -> ExplainedKernel:
+    title = f"{title} from {given} to {to}{reason and f', since {reason}'}"
+    return ExplainedKernel(title, None, formats=((access, given), (access, to)), price=cost)
 
 
-def _of_move(work: MoveValues, given: str, names: Sequence[str]) -> ExplainedKernel:
-    access = names[work.value] if work.value < len(names) else "the result"
-    to = work.conversion.place.format.name
-    title = f"{access} converted from {given} to {to}, since {work.reason}"
-    return ExplainedKernel(title, None, formats=((access, given), (access, to)), price=work.conversion.cost)
-
-
-def _format_of(x: Any) -> str:
-    pattern = pattern_of(x)
-    return "dense" if pattern is None else pattern.format.name
-
-
-def _result_format(instruction: Instruction) -> str:
-    match instruction:
-        case Convert():
-            return instruction.format.name
-        case MoveValues():
-            return instruction.conversion.place.format.name
-        case Compose():
-            return instruction.composition.format.name
-        case EntryCoordinates() | OnLevels() | PartPattern() | PartValues(pattern=Pattern() | DynamicType()):
-            assert instruction.pattern is not None
-            return instruction.pattern.format.name
-        case SumOfProducts():
-            output = instruction.output
-        case _:
-            return "dense"
-    return output.pattern.format.name if isinstance(output, AssembledPattern | OnPattern) else "dense"
-
-
-def _of_sum(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) -> Iterator[ExplainedKernel]:
-    first, output = work.terms[0], work.output
+def _of_sum(
+    work: SumOfProducts, number: int, values: Sequence[object], formats: Sequence[str]
+) -> Iterator[ExplainedKernel]:
+    first, output, target = work.terms[0], work.output, str(work.terms[0].assignment.target)
     one = len(work.terms) == 1
+
+    def shown(*terms: Term) -> tuple[tuple[str, str], ...]:
+        """The formats of the factors and of the result, by their accesses. An access is listed once."""
+        pairs = (pair for x in terms for pair in zip(x.assignment.factors, x.values, strict=True))
+        found = {str(factor): formats[n] for factor, n in pairs if not _is_relation(values[n])}
+        return (*{**found, target: formats[number]}.items(),)
+
     if isinstance(output, AssembledPattern):
         if output.entries is not None:
             every = [term.kernel_dtypes for term in work.terms]
             dtypes = (every[0][0], *(dtype for _, *factors in every for dtype in factors))
             title = f"{_title(first, values)}, found and computed at once"
             title = title if one else "all terms, and where they are stored"
-            yield entries_kernel(output.entries, dtypes, title, work=first, **_formats(work, values, formats))
+            yield entries_kernel(output.entries, dtypes, title, work=first, formats=shown(*work.terms))
             return
-        title = f"where {first.assignment.target} is stored"
+        title = f"where {target} is stored"
         yield from assembly_kernels(output.assembly.reached, output.assembly.result, title, work=first)
     joint = work.joint
-    for number, term in enumerate(work.terms):
-        if term in joint:
-            continue
-        kernel = _of_term(term, values, _formats(replace(work, terms=(term,)), values, formats))
-        yield kernel if one else replace(kernel, title=f"term {number}: {kernel.title}")
-    if joint:
-        yield from _of_joint(replace(work, terms=joint), values, formats)
+    for n, term in enumerate(work.terms):
+        if term not in joint:
+            kernel = _of_term(term, values, shown(term))
+            yield kernel if one else replace(kernel, title=f"term {n}: {kernel.title}")
+    for kernel in _of_joint(joint, values) if joint else ():
+        yield replace(kernel, work=joint[0], formats=shown(*joint))
 
 
-def _of_joint(work: SumOfProducts, values: Sequence[object], formats: Sequence[str]) -> Iterator[ExplainedKernel]:
+def _of_joint(terms: Sequence[Term], values: Sequence[object]) -> Iterator[ExplainedKernel]:
     """Explain the kernel that adds up all terms, or the kernel of each of them."""
-    specs = [term.scaled_spec for term in work.terms if term.scaled_spec is not None]
-    written = [_without_relations(term.assignment, [values[n] for n in term.values]) for term in work.terms]
-    texts = [_scaled_text(term, assignment) for term, assignment in zip(work.terms, written, strict=True)]
-    texts[0] = f"{written[0].target} = {texts[0]}"
-    factors, shown = [term.scaled_factor_dtypes for term in work.terms], _formats(work, values, formats)
-    for kernel in sum_kernels(specs, factors, np.dtype(work.terms[0].dtype), texts):
-        yield replace(kernel, work=work.terms[0], **shown)
+    specs, texts = list[Spec](), list[str]()
+    for term in terms:
+        written = _without_relations(term, values)
+        scale = [] if term.coefficient == 1 else [f"{term.coefficient:g}"]
+        product = " * ".join([*scale, *map(str, written.factors)])
+        texts.append(product if texts else f"{written.target} = {product}")
+        assert term.scaled_spec is not None
+        specs.append(term.scaled_spec)
+    yield from sum_kernels(specs, [term.scaled_factor_dtypes for term in terms], np.dtype(terms[0].dtype), texts)
 
 
-def _scaled_text(term: Term, written: Assignment) -> str:
-    """The product of a term, with its coefficient."""
-    scale = [] if term.coefficient == 1 else [f"{term.coefficient:g}"]
-    return " * ".join([*scale, *map(str, written.factors)])
-
-
-def _of_term(work: Term, values: Sequence[object], formats: dict[str, Any]) -> ExplainedKernel:
+def _of_term(work: Term, values: Sequence[object], formats: tuple[tuple[str, str], ...]) -> ExplainedKernel:
     title = _title(work, values)
     if work.spec is None:
-        return ExplainedKernel(f"{title}: no sparse level is left to walk, XLA computes it", None, work=work, **formats)
-    repeats = 1
-    if is_complex(work.dtypes.computed) or any(map(is_complex, work.factor_dtypes)):
-        repeats = real_products(work.factor_dtypes, np.dtype(work.dtypes.computed))[-1]
-    return spec_kernel(work.spec, work.kernel_dtypes, title, work=work, repeats=repeats, **formats)
-
-
-def _formats(work: SumOfProducts, values: Sequence[object], formats: Sequence[str]) -> dict[str, Any]:
-    """Return the formats of the factors and of the result, by their accesses in the user's text.
-
-    An access that occurs several times is listed once, and index relations are left out.
-    """
-    found = {
-        str(factor): formats[number]
-        for term in work.terms
-        for factor, number in zip(term.assignment.factors, term.values, strict=True)
-        if not _is_relation(values[number])
-    }
-    found[str(work.terms[0].assignment.target)] = _result_format(work)
-    return {"formats": tuple(found.items())}
+        title = f"{title}: no sparse level is left to walk, XLA computes it"
+        return ExplainedKernel(title, None, work=work, formats=formats)
+    _, _, repeats = in_reals(work.factor_dtypes, np.dtype(work.dtypes.computed))
+    return spec_kernel(work.spec, work.kernel_dtypes, title, repeats=repeats, work=work, formats=formats)
 
 
 def _title(work: Term, values: Sequence[object]) -> str:
@@ -285,13 +223,13 @@ def _title(work: Term, values: Sequence[object]) -> str:
     operands = [values[n] for n in work.values]
     entries = dict.fromkeys(str(x.operand) for x in operands if isinstance(x, EntryCoordinates))
     each = f", over the entries of {', '.join(entries)} one by one" if entries else ""
-    return f"{_without_relations(work.assignment, operands)}{by}{each}, {stored}"
+    return f"{_without_relations(work, values)}{by}{each}, {stored}"
 
 
-def _without_relations(assignment: Assignment, operands: Sequence[object]) -> Assignment:
+def _without_relations(work: Term, values: Sequence[object]) -> Assignment:
     """Return the assignment as the user wrote it, without the factors that represent index relations."""
-    named = zip(assignment.factors, operands, strict=True)
-    return Assignment(assignment.target, tuple(factor for factor, x in named if not _is_relation(x)))
+    pairs = zip(work.assignment.factors, work.values, strict=True)
+    return replace(work.assignment, factors=tuple(factor for factor, n in pairs if not _is_relation(values[n])))
 
 
 def _is_relation(value: object) -> bool:

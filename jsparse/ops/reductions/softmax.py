@@ -114,7 +114,11 @@ def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> ja
         return jax.nn.logsumexp(A, axis, keepdims=keepdims)
     A, reduced = _of_floats("logsumexp", A, axis)
     if isinstance(A, ComposedTensor):
-        found = _joined(logsumexp(*_in_digits(A, reduced)), A, reduced)
+        # The digits of each dimension are joined, and what lies beyond the shape is cut off.
+        dims = [dim for dim in range(A.ndim) if dim not in reduced]
+        padded = A.pattern.parts[0].format.blocks.padded(A.shape)
+        found = logsumexp(*_in_digits(A, reduced)).reshape([padded[dim] for dim in dims])
+        found = found[tuple(slice(A.shape[dim]) for dim in dims)]
         return with_kept_axes(found, reduced, A.ndim, keepdims)
     if not A.ndim:
         return A.values[0]
@@ -153,13 +157,6 @@ def _in_digits(tensor: ComposedTensor, reduced: Sequence[int]) -> tuple[SparseTe
     assert found is not None
     dims = [blocks.levels[n].dim for n in blocks.by_coordinate]
     return found, tuple(n for n, dim in enumerate(dims) if dim in reduced)
-
-
-def _joined(x: jax.Array, tensor: ComposedTensor, reduced: Sequence[int]) -> jax.Array:
-    """Join the digits of the dimensions that are not reduced, and cut off what lies beyond the shape."""
-    kept = [dim for dim in range(tensor.ndim) if dim not in reduced]
-    padded = tensor.pattern.parts[0].format.blocks.padded(tensor.shape)
-    return x.reshape([padded[dim] for dim in kept])[tuple(slice(tensor.shape[dim]) for dim in kept)]
 
 
 def _wide(tensor: SparseTensor) -> SparseTensor:

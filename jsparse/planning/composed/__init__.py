@@ -15,6 +15,6 @@ operands are converted to plain ones.
 
     digits      the digits of each index variable (`Digits`)
     operands    the factors that replace an access (`Factors`)
-    results     where the result is stored, and how it is made of the results of programs
-    programs    the programs on plain operands (`programs_on_digits`, `programs_on_converted`)
+    results     where the result is stored, and how it is made of the value on digits
+    statements  the terms on plain operands, and the instructions around them
 """
