@@ -86,10 +86,10 @@ def joined(planner: Planner, number: int, target: Access, digits: Digits, in_blo
     if made.stored is None:
         return planner.add(JoinAxes(number, padded(shape, strides), shape), replace(made, shape=shape))
     pattern = made.stored.pattern
-    is_static = isinstance(pattern, Pattern)
-    on = join_pattern(pattern, strides, shape) if is_static else join_type(pattern, strides, shape)
+    on: Pattern | DynamicType | None
+    on = join_pattern(pattern, strides, shape) if isinstance(pattern, Pattern) else join_type(pattern, strides, shape)
     if on is not None:
-        work = OnLevels(number, on, () if is_static else strides, joins=True)
+        work = OnLevels(number, on, () if isinstance(on, Pattern) else strides, joins=True)
         return planner.add(work, replace(made, shape=shape, stored=replace(made.stored, pattern=on, derived=())))
     if not in_blocks:
         raise NoFormError("the digits of the result do not join, or blocks at the end exceed its shape")
