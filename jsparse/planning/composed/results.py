@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from jsparse.formats import Format, Pattern
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.digits import Blocks
 from jsparse.formats.dynamic import core_type
