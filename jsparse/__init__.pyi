@@ -39,6 +39,7 @@ from jsparse.errors import PatternError as PatternError
 from jsparse.errors import ScheduleError as ScheduleError
 from jsparse.errors import SemiringError as SemiringError
 from jsparse.errors import ShapeError as ShapeError
+from jsparse.errors import ShardingError as ShardingError
 from jsparse.errors import SubscriptError as SubscriptError
 from jsparse.formats import Format as Format
 from jsparse.formats import Pattern as Pattern
@@ -160,6 +161,8 @@ from jsparse.ops.trees import with_values as with_values
 from jsparse.primitives.einsum import CHECKPOINT_NAME as CHECKPOINT_NAME
 from jsparse.settings import clear_cache as clear_cache
 from jsparse.settings import config as config
+from jsparse.sharded.build import shard as shard
+from jsparse.sharded.tensor import ShardedTensor as ShardedTensor
 from jsparse.sparsification.sparsify import sparsify as sparsify
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor
 from jsparse.tensor.sparse_tensor import TensorLike
@@ -597,6 +600,8 @@ __all__ = [
     "ScheduleError",
     "SemiringError",
     "ShapeError",
+    "ShardedTensor",
+    "ShardingError",
     "SparseTensor",
     "SubscriptError",
     "abs",
@@ -772,6 +777,7 @@ __all__ = [
     "rsqrt",
     "save",
     "selu",
+    "shard",
     "sigmoid",
     "sign",
     "signbit",

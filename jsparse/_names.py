@@ -56,6 +56,10 @@ KINDS: dict[str, dict[str, str]] = {
     "Comparisons": {
         "ops.elementwise.comparisons": "allclose array_equal equal greater greater_equal less less_equal not_equal",
     },
+    "Meshes": {
+        "sharded.build": "shard",
+        "sharded.tensor": "ShardedTensor",
+    },
     "Dtypes": {
         "ops.elementwise.dtypes": "astype can_cast result_type",
     },
@@ -100,7 +104,7 @@ KINDS: dict[str, dict[str, str]] = {
         "errors": (
             "CacheError CacheWarning ConfigError DeletedArrayError DTypeError FileFormatError FormatError "
             "IntegerRangeError JsparseError LeafError LinearityError NotYetSupportedError PatternError "
-            "ScheduleError SemiringError ShapeError SubscriptError"
+            "ScheduleError SemiringError ShapeError ShardingError SubscriptError"
         ),
     },
 }

@@ -189,6 +189,15 @@ class ScheduleError(JsparseError, ValueError):
     """
 
 
+class ShardingError(JsparseError, ValueError):
+    """Devices cannot divide an operation as the shardings of its operands ask for.
+
+    >>> jsparse.einsum("ij->ji", A, out_sharding=jax.P("x"))  # stored values are whole on each device
+    Traceback (most recent call last):
+    ShardingError: ...
+    """
+
+
 class LinearityError(JsparseError, ValueError):
     """A function cannot be transposed, because it is not linear in its arguments.
 

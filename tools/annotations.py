@@ -48,7 +48,7 @@ UNTYPED = {
 # operands before they are checked, results that are sparse or dense as the operands are, tangents that may be
 # symbolic zeros, and parameters of primitives, for which a union would have to be narrowed at each use.
 AT_MOST = {
-    "_compat": 44,  # operands and errors of the interpreters of checkify and jet
+    "_compat": 49,  # operands and errors of the interpreters of checkify and jet, and parameters of any equation
     "adapters": 55,  # operands of the primitives of jax.experimental.sparse
     "base": 22,  # what users give, before it is checked
     "compiler": 157,  # values of llvmlite, which has no types, among them
@@ -63,10 +63,11 @@ AT_MOST = {
     "notation": 8,
     "ops": 131,
     "planning": 64,
-    "primitives": 600,  # operands may be tracers of any transformation, and derivatives symbolic zeros
+    "primitives": 606,  # operands may be tracers of any transformation, and derivatives symbolic zeros
     "settings.py": 2,
+    "sharded": 10,  # arguments of the functions that sharded tensors compute
     "sparsification": 39,  # numbers, arrays, deferred arrays and sparse values
-    "tensor": 60,
+    "tensor": 61,
 }
 
 

@@ -24,6 +24,8 @@ from jax._src.xla_bridge import backends_are_initialized
 from jsparse.base.limits import check_bytes
 from jsparse.errors import JsparseError
 
+T = TypeVar("T")
+
 
 def output_aval(
     shape: Sequence[int], dtype: np.dtype, operands: Sequence[jax.core.ShapedArray]
@@ -47,6 +49,17 @@ def output_aval(
     first = operands[0]
     replicated = first.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
     return first.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=replicated)
+
+
+def mesh_of_types(types: Sequence[jax.core.ShapedArray]) -> jax.sharding.AbstractMesh:
+    """Return the mesh of arrays of these types; the empty mesh if they have none."""
+    meshes = [x.sharding.mesh for x in types]
+    return next((mesh for mesh in meshes if not mesh.empty), NO_MESH)
+
+
+def is_divided(x: jax.core.ShapedArray) -> bool:
+    """Whether arrays of a type are divided over explicit axes of a mesh."""
+    return any(entry is not None for entry in x.sharding.spec)
 
 
 def _varying(x: jax.Array) -> frozenset[str]:
@@ -166,6 +179,23 @@ def platform_of(arrays: Sequence[jax.Array]) -> str:
     return devices.pop() if len(devices) == 1 else default_platform()
 
 
+def mesh_of_chains() -> jax.sharding.AbstractMesh:
+    """Return the mesh on which jaxprs are traced now that become parameters of primitives.
+
+    It is the mesh of a `shard_map`, inside of one. Outside, such a jaxpr names no mesh.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    return mesh if is_manual(mesh) else NO_MESH
+
+
+def is_manual(mesh: jax.sharding.AbstractMesh) -> bool:
+    """Whether a mesh is that of a `shard_map` around the present operations."""
+    return any(kind == jax.sharding.AxisType.Manual for kind in mesh.axis_types)
+
+
+NO_MESH = jax.sharding.AbstractMesh((), ())
+
+
 def mesh_of_trace() -> jax.sharding.AbstractMesh:
     """Return the mesh of operations that are traced now. `shard_map` sets this mesh, or the types of operands do. A
     jaxpr that is traced now refers to this mesh, so the jaxpr cannot be evaluated on another mesh."""
@@ -199,9 +229,6 @@ def of_process_0(key: str, text: str) -> str:
             f"the same program on all processes, or set the option to 'off'."
         ) from error
     return _agreed.setdefault(name, text)
-
-
-T = TypeVar("T")
 
 
 class Context(Generic[T]):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import jax
 import numpy as np
 from jax._src import core
+from jax._src import mesh as core_mesh
 from jax._src.core import (
     Jaxpr,
     JaxprEqn,
@@ -18,12 +21,17 @@ from jax._src.core import (
 )
 from jax.interpreters import partial_eval
 
+from jsparse._compat.context import NO_MESH, is_manual, mesh_of_types
 from jsparse.base.arrays import Array
 
 if TYPE_CHECKING:
     from jax._src.core import ClosedJaxpr
 else:
     ClosedJaxpr = getattr(core, "ClosedJaxpr", Jaxpr)  # JAX 0.12 has one class for both
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def evaluated(closed: ClosedJaxpr, args: Sequence[Array]) -> list[jax.Array]:
@@ -41,6 +49,69 @@ def without_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
         return eval_jaxpr(closed.jaxpr, args[count:], *args[:count])
 
     return jax.make_jaxpr(function)(*closed.in_avals, *(jax.typeof(x) for x in closed.consts))
+
+
+def mesh_of_jaxpr(closed: ClosedJaxpr) -> jax.sharding.AbstractMesh:
+    """The mesh in the types of a jaxpr's variables; the empty mesh if they have none."""
+    equations = closed.jaxpr.eqns
+    every = (*closed.jaxpr.invars, *(v for e in equations for v in (*e.invars, *e.outvars)))
+    return mesh_of_types([v.aval for v in every if hasattr(v.aval, "sharding")])
+
+
+def on_own_mesh(function: Callable[Concatenate[ClosedJaxpr, P], T]) -> Callable[Concatenate[ClosedJaxpr, P], T]:
+    """Make a function that derives a jaxpr from another trace it on the mesh of the other one."""
+
+    @wraps(function)
+    def traced(closed: ClosedJaxpr, *args: P.args, **kwargs: P.kwargs) -> T:
+        with jax.sharding.use_abstract_mesh(mesh_of_jaxpr(closed)):
+            return function(closed, *args, **kwargs)
+
+    return cast("Callable[Concatenate[ClosedJaxpr, P], T]", traced)
+
+
+def without_mesh(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Remove the mesh on which a closed jaxpr was traced: from the types of variables, from parameters and contexts.
+
+    The mesh of a `shard_map` stays, since types inside of it say over which axes values vary.
+    """
+    mesh = mesh_of_jaxpr(closed)
+    return closed if mesh.empty or is_manual(mesh) else ClosedJaxpr(_without_mesh(closed.jaxpr), closed.consts)
+
+
+_FREE_PARAMETERS = {"sharding": None, "out_sharding": None, "ctx_mesh": core_mesh.empty_concrete_mesh}
+
+
+def _without_mesh(jaxpr: Jaxpr) -> Jaxpr:
+    known: dict[Any, Any] = {}
+
+    def moved(v: Any) -> Any:
+        if isinstance(v, Literal) or not hasattr(v.aval, "sharding"):
+            return v
+        if v not in known:
+            known[v] = copy(v)
+            free = jax.sharding.NamedSharding(NO_MESH, jax.sharding.PartitionSpec(*[None] * v.aval.ndim))
+            known[v].aval = v.aval.update(sharding=free)
+        return known[v]
+
+    def parameter(name: str, value: Any) -> Any:
+        if isinstance(value, ClosedJaxpr) and hasattr(value, "jaxpr"):
+            return ClosedJaxpr(_without_mesh(value.jaxpr), value.consts)
+        if isinstance(value, Jaxpr):
+            return _without_mesh(value)
+        if isinstance(value, tuple) and any(isinstance(x, Jaxpr | ClosedJaxpr) for x in value):
+            return tuple(parameter(name, x) for x in value)
+        return _FREE_PARAMETERS.get(name, value)
+
+    equations = []
+    for equation in jaxpr.eqns:
+        context = copy(equation.ctx)
+        object.__setattr__(context, "cur_abstract_mesh", NO_MESH)  # a frozen dataclass in some releases
+        params = {name: parameter(name, value) for name, value in equation.params.items()}
+        invars, outvars = list(map(moved, equation.invars)), list(map(moved, equation.outvars))
+        equations.append(equation.replace(invars=invars, outvars=outvars, params=params, ctx=context))
+    ends = (list(map(moved, own)) for own in (jaxpr.constvars, jaxpr.invars, jaxpr.outvars))
+    constvars, invars, outvars = ends
+    return jaxpr.replace(constvars=constvars, invars=invars, outvars=outvars, eqns=equations)
 
 
 def jaxprs_in(params: dict[str, Any]) -> Iterable[Jaxpr]:
@@ -93,6 +164,16 @@ def equation_results(jaxpr: Jaxpr, equation: JaxprEqn, operands: Sequence[Array]
 def closed(jaxpr: Any) -> ClosedJaxpr:
     """Convert a jaxpr without constants to a closed jaxpr; return a closed jaxpr as it is."""
     return jaxpr if hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
+
+
+def is_jaxpr(value: object) -> bool:
+    """Whether a value is a jaxpr, closed or not."""
+    return isinstance(value, Jaxpr | ClosedJaxpr)
+
+
+def is_type(value: object) -> bool:
+    """Whether a value is the type of an array."""
+    return isinstance(value, core.AbstractValue)
 
 
 def literal(v: Any) -> np.generic | np.ndarray:

@@ -19,11 +19,15 @@ from jax._src.util import weakref_cache_key_types
 from jax.ad_checkpoint import checkpoint_name
 from jax.interpreters import ad, batching, partial_eval
 
+from jsparse._compat.context import is_divided
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 
 RUNS = 3  # calls outside jit before a program is compiled: most parameters with new patterns are not met again
 EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are kept for calls outside jit
+
+DIVISION = "jsparse.primitives.division.explicit"
+"""The module that knows how operations on a mesh are divided. Few programs need it."""
 
 LOWERINGS = "jsparse.primitives.lowerings"
 """The module of all lowerings. It imports the compiler, so its import waits until a primitive is first applied."""
@@ -60,9 +64,15 @@ def make_primitive(
             and JAX searches each step that it runs outside of a program.
     """
 
-    def abstract_value(*operands: object, **params: object) -> object:
+    def abstract_value(*operands: Any, **params: object) -> object:
         import_module(LOWERINGS)
-        return abstract_eval(*operands, **params)
+        found = abstract_eval(*operands, **params)
+        if not any(map(is_divided, operands)):
+            return found
+        every = import_module(DIVISION).with_shardings(
+            primitive, operands, found if multiple_results else [found], params
+        )
+        return every if multiple_results else every[0]
 
     primitive = _Primitive(name)
     primitive.multiple_results = multiple_results

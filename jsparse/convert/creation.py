@@ -30,6 +30,7 @@ from jsparse.formats.composed import ComposedFormat, is_composed
 from jsparse.formats.format import is_auto
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
+from jsparse.tensor.overriding import Overriding
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def as_sparse_operand(x: Any, text: str, composed: bool = False) -> Any:
         return x if composed else to_plain(x)
     if type(x) is Composition:
         return x if composed else plain_pattern(x)
+    if isinstance(x, Overriding):
+        raise x._refusal(text)
     # Eager calls take this path: a tuple of types is four times as fast as a union of them, and jax.Array is slow.
     if isinstance(x, (SparseTensor, str, np.ndarray, jax.Array)) or not (is_scipy(x) or is_jax_sparse(x)):
         return x

@@ -17,6 +17,7 @@ from jsparse.differentiation.rows import value_and_grad_of_rows
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.overriding import Overriding
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -164,7 +165,7 @@ class _Values:
 
 def _is_sparse(x: object) -> bool:
     """Whether an object has index arrays that its values belong to, or is a SparseTensor."""
-    return isinstance(x, SparseTensor | DynamicPattern) or is_jax_sparse(x)
+    return isinstance(x, SparseTensor | DynamicPattern | Overriding) or is_jax_sparse(x)
 
 
 def _opened(x: Any) -> Any:
@@ -176,6 +177,8 @@ def _opened(x: Any) -> Any:
             return _Values(leaf.values, _Source(leaf)) if leaf.is_dynamic else leaf
         if isinstance(leaf, DynamicPattern):
             return _Values((), _Source(leaf))
+        if isinstance(leaf, Overriding):
+            return _Values(leaf.values, _Source(leaf))
         return _Values(leaf.data, _Source(leaf)) if is_jax_sparse(leaf) else leaf
 
     return jax.tree.map(opened, x, is_leaf=_is_sparse)

@@ -11,18 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from jsparse._compat import is_divided, mesh_of_trace
 from jsparse.base.limits import MOST_BYTES, check_bytes, checked_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import shortened
+from jsparse.errors import ShardingError, represented, shortened
 from jsparse.notation import read_sublists
-from jsparse.notation.einsum import check_count
+from jsparse.notation.einsum import check_count, parse_einsum
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.host.routes import by_kind
 from jsparse.planning.plan import as_schedules
 from jsparse.planning.planned import as_array, plan_einsum
 from jsparse.planning.signature import OutFormat, is_sparse
+from jsparse.tensor.overriding import overriding_operand
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 
@@ -38,6 +40,7 @@ def einsum(
     dtype: DTypeLike | None = None,
     optimize: object = True,
     precision: str | jax.lax.Precision | None = None,
+    out_sharding: jax.sharding.NamedSharding | jax.sharding.PartitionSpec | None = None,
     **refused: object,
 ) -> jax.Array | SparseTensor:
     """Compute a sum of products of sparse and dense tensors, in numpy's notation.
@@ -87,6 +90,8 @@ def einsum(
         dtype: numpy's name for `preferred_element_type`.
         optimize, precision: accepted for code written for jax.numpy. `optimize` has no effect, since the order of
             products is always chosen by estimated cost; `precision` is passed on for products of dense arrays.
+        out_sharding: how a dense result is divided over explicit axes of a mesh, as in `jnp.einsum`. It is required if
+            an index that is summed is divided (docs/how_to/meshes.md).
         refused: other arguments of numpy's and jax.numpy's einsum, such as `out=`. They raise a TypeError that says
             what to write instead.
 
@@ -102,6 +107,8 @@ def einsum(
         FormatError: out_format is no format for the result's rank.
         PatternError: the result has more than `nse` entries, or nothing bounds them: pass nse=.
         ScheduleError: a step of the schedule is illegal; the message says why.
+        ShardingError: an operand is divided over explicit axes where each device needs all of it, or an index that is
+            summed is divided and there is no out_sharding.
     """
     shown = f"'{shortened(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
     if refused:
@@ -110,6 +117,11 @@ def einsum(
         raise TypeError("jsparse.einsum takes dtype= or preferred_element_type=, which are the same, but got both.")
     preferred_element_type = preferred_element_type if dtype is None else dtype
     nse = checked_nse(nse, shown)
+    if (own := overriding_operand(operands)) is not None:
+        options: dict[str, object] = {"out_format": out_format, "nse": nse, "schedule": schedule}
+        options |= {"semiring": None if semiring == "plus_times" else semiring, "dtype": preferred_element_type}
+        options |= {"out_sharding": out_sharding}
+        return cast("jax.Array", own._call("einsum", (subscripts, *operands), options))
     given: list[Any] = [as_sparse_operand(x, shown, composed=True) for x in (subscripts, *operands)]
     dense = out_format is None and not any(map(is_sparse, given))
     if not (dense or isinstance(subscripts, str)):
@@ -119,18 +131,46 @@ def einsum(
     ring = semiring_named(semiring, str(shown).strip("'"))
     preferred = preferred_dtype(shown, preferred_element_type)
     if dense and ring.is_linear and not schedules:
-        return _of_arrays(tuple(given), preferred, str(shown).strip("'"), precision)
+        return _of_arrays(tuple(given), preferred, str(shown).strip("'"), precision, out_sharding)
     text, *arrays = given if isinstance(given[0], str) else _with_text(given)
-    return cast(
+    result = cast(
         "jax.Array | SparseTensor", plan_einsum(text, tuple(arrays), out_format, nse, preferred, ring, schedules).run()
     )
+    if out_sharding is None:
+        if not (mesh_of_trace().empty or isinstance(result, SparseTensor)):
+            _check_summed(text, arrays)
+        return result
+    if isinstance(result, SparseTensor):
+        raise ShardingError(
+            f"Expected out_sharding=None for the sparse result of '{shortened(text)}', whose values are whole on each "
+            f"device, but got {represented(out_sharding)}. Pass out_format='dense', or leave it out."
+        )
+    return cast("jax.Array", jax.sharding.reshard(result, out_sharding))
+
+
+def _check_summed(text: str, operands: Sequence[Any]) -> None:
+    """Raise ShardingError if a summed index is divided over explicit axes: the result's division would be a guess."""
+    divided = {n: x for n, x in enumerate(operands) if isinstance(x, jax.Array) and is_divided(jax.typeof(x))}
+    if not divided:
+        return
+    assignment = parse_einsum(text, [np.shape(x) if isinstance(x, jax.Array) else x.shape for x in operands])
+    patterns = {v for f, x in zip(assignment.factors, operands, strict=True) if is_sparse(x) for v in f.variables()}
+    for n, x in divided.items():
+        for axis, (v, entry) in enumerate(
+            zip(assignment.factors[n].indices, jax.typeof(x).sharding.spec, strict=False)
+        ):
+            if entry is not None and v not in assignment.target.indices and v not in patterns:
+                raise ShardingError(
+                    f"Expected out_sharding= for '{shortened(text)}', since axis {axis} of operand {n} is divided over "
+                    f"{entry!r} and its index {v} is summed: the sums of all devices are added. Pass the sharding of "
+                    f"the result, such as out_sharding=jax.P()."
+                )
 
 
 _REFUSED = {
     "out": "Arrays of JAX are immutable. Use the result",
     "casting": "Dtypes promote as in jax.numpy. Cast operands by A.astype(dtype)",
     "order": "A result has the format out_format=",
-    "out_sharding": "Use jax.lax.with_sharding_constraint of the result",
 }
 """Arguments of numpy's and jax.numpy's einsum that `jsparse.einsum` refuses, and the advice for each."""
 
@@ -148,7 +188,11 @@ def _with_text(given: Sequence[Any]) -> list[Any]:
 
 
 def _of_arrays(
-    arguments: Sequence[Any], preferred: np.dtype | None, text: str, precision: str | jax.lax.Precision | None
+    arguments: Sequence[Any],
+    preferred: np.dtype | None,
+    text: str,
+    precision: str | jax.lax.Precision | None,
+    out_sharding: Any,
 ) -> jax.Array:
     """Compute an einsum of dense arrays by jax.numpy. The indices are text or lists, as `einsum` takes them."""
     if isinstance(arguments[0], str):
@@ -161,7 +205,7 @@ def _of_arrays(
     def computed(*arrays: jax.Array) -> jax.Array:
         given = dict(zip(array_arguments, arrays, strict=True))
         ordered = ({**known, **given}[n] for n in range(count))
-        return jnp.einsum(*ordered, preferred_element_type=preferred, precision=precision)
+        return jnp.einsum(*ordered, preferred_element_type=preferred, precision=precision, out_sharding=out_sharding)
 
     arrays = [taken[n] for n in array_arguments]
     # Below this product of all sizes no result can be too large, so most calls skip the abstract evaluation.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, overload
 
 import jax
@@ -12,8 +13,9 @@ from jsparse.base.limits import checked_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import SubscriptError, represented
+from jsparse.errors import SubscriptError, represented, shortened
 from jsparse.notation import read_sublists
+from jsparse.ops.einsum import einsum
 from jsparse.ops.evaluate import evaluate as evaluated
 from jsparse.ops.evaluate import parsed, planned_sum
 from jsparse.ops.explanation.kernel import ExplainedKernel
@@ -23,6 +25,7 @@ from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.plan import as_schedules
 from jsparse.planning.planned import plan_einsum
 from jsparse.planning.signature import OutFormat, is_sparse
+from jsparse.tensor.overriding import overriding_operand
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 __all__ = ["ExplainedKernel", "Explanation", "ProgramExplanation", "explain"]
@@ -82,6 +85,11 @@ def explain(
                 f"behind {represented(subscripts)}. Pass them to the result of explain."
             )
         return explained_program(subscripts)
+    if overriding_operand(operands) is not None:
+        text = str(subscripts)
+        function: Callable[..., Any] = partial(einsum, text)
+        function.__name__ = f"'{shortened(text)}'"
+        return explained_program(function)(*operands)
     schedules = as_schedules(schedule, "explain")
     preferred = preferred_dtype("explain", preferred_element_type)
     nse = checked_nse(nse, "explain")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 
 from jsparse.base.arrays import PyTree
+from jsparse.tensor.overriding import Overriding
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -15,8 +16,12 @@ def is_tensor(x: object) -> bool:
     return isinstance(x, SparseTensor)
 
 
+def _has_values(x: object) -> TypeGuard[SparseTensor | Overriding]:
+    return isinstance(x, SparseTensor | Overriding)
+
+
 def values(tree: PyTree) -> PyTree:
-    """Replace each SparseTensor in a pytree by its array of values.
+    """Replace each SparseTensor, and each ShardedTensor, in a pytree by its array of values.
 
     Compute norms, averages, casts and statistics of a pytree with dynamic tensors from these values: index arrays are
     leaves as well, but arithmetic on them makes no sense.
@@ -26,7 +31,7 @@ def values(tree: PyTree) -> PyTree:
 
     The arrays have shape (nse,) and the dtype of the tensor. Any pytree is accepted; nothing is raised.
     """
-    return jax.tree.map(lambda x: x.values if isinstance(x, SparseTensor) else x, tree, is_leaf=is_tensor)
+    return jax.tree.map(lambda x: x.values if _has_values(x) else x, tree, is_leaf=_has_values)
 
 
 def with_values(tree: PyTree, values: PyTree) -> PyTree:
@@ -44,9 +49,9 @@ def with_values(tree: PyTree, values: PyTree) -> PyTree:
     """
 
     def replaced(x: Any, new: Any) -> Any:
-        return x.with_values(new) if isinstance(x, SparseTensor) else new
+        return x.with_values(new) if _has_values(x) else new
 
-    return jax.tree.map(replaced, tree, values, is_leaf=is_tensor)
+    return jax.tree.map(replaced, tree, values, is_leaf=_has_values)
 
 
 def moved_values(values: jax.Array, before: SparseTensor, after: SparseTensor) -> jax.Array:

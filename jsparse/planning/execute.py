@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse._compat import same_varying
+from jsparse._compat import is_divided, same_varying
 from jsparse.base.limits import MOST_COUNTED, check_bytes
 from jsparse.compiler.dtypes import as_dtype
 from jsparse.compiler.semiring import Semiring
@@ -50,6 +50,7 @@ from jsparse.planning.plan import (
 )
 from jsparse.planning.signature import BarePattern, IndexRelation, pattern_of
 from jsparse.planning.term import Term, subscripts_of
+from jsparse.primitives.division.dense import sharding_of_reshaped
 from jsparse.primitives.einsum import einsum_p, with_checkpoint_name
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
@@ -114,7 +115,9 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
 def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     """Reshape an array. A call of XLA takes longer than a small product, so known arrays are reshaped on the host."""
     if not is_on_host(x):
-        return jax.lax.reshape(x, shape)
+        # JAX refuses to guess where a divided axis stands in the new shape.
+        divided = is_divided(jax.typeof(x))
+        return jax.lax.reshape(x, shape, out_sharding=sharding_of_reshaped(jax.typeof(x), shape) if divided else None)
     view = np.asarray(x).reshape(shape)
     return view if type(x) is np.ndarray else on_device([view], [x])[0]
 

@@ -125,10 +125,13 @@ class ElementwiseFunction:
         return self._derive(("without", zeros), restricted, kept, self.name)
 
     def _derive(self, what: Any, function: Callable[..., Any], avals: Avals, name: str) -> ElementwiseFunction:
-        key = (what, _compat.mesh_of_trace())
+        mesh = _compat.mesh_of_chains()
+        key = (what, mesh)
         if key not in self._derived:
             structs = [jax.ShapeDtypeStruct((), aval.dtype) for aval in avals]
-            self._derived[key] = ElementwiseFunction(jax.make_jaxpr(function)(*structs), name, self.is_compiled)
+            with jax.sharding.use_abstract_mesh(mesh):
+                closed = jax.make_jaxpr(function)(*structs)
+            self._derived[key] = ElementwiseFunction(closed, name, self.is_compiled)
         return self._derived[key]
 
 
@@ -144,7 +147,8 @@ def traced(
     result is no number.
     """
     name = getattr(function, "__name__", type(function).__name__)
-    closed = jax.make_jaxpr(function)(*avals)
+    with jax.sharding.use_abstract_mesh(_compat.mesh_of_chains()):
+        closed = jax.make_jaxpr(function)(*avals)
     if any(jnp.shape(constant) for constant in closed.consts):
         shapes = [jnp.shape(constant) for constant in closed.consts if jnp.shape(constant)]
         raise ShapeError(

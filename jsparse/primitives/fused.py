@@ -42,7 +42,8 @@ def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
     """
 
     def run(chain: Any, given: Sequence[Any]) -> list[Any]:
-        found = _named(fused_p.bind(*_compat.same_varying(given), closed=chain))
+        # A chain may be evaluated on another mesh, or on a device's part, so its types name no mesh.
+        found = _named(fused_p.bind(*_compat.same_varying(given), closed=_compat.without_mesh(chain)))
         for n, names in enumerate(_names(chain.jaxpr)):
             for name in names:
                 found[n] = _compat.with_checkpoint_name(found[n], name)
@@ -111,6 +112,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, closed: Any) -> Any
 
 
 @remembered_of
+@_compat.on_own_mesh
 def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
     """Return the two jaxprs of the JVP, and the number of results.
 
@@ -146,7 +148,7 @@ def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
     kept = [v for v, is_used in zip(statistics, used[count:], strict=False) if is_used]
     first = _compat.sub_jaxpr(jaxpr, known, given, [*outs, *kept])
     second = _compat.sub_jaxpr(jaxpr, others, [*given, *kept, *changes], slopes)
-    return first, second, len(outs)
+    return _compat.without_mesh(first), _compat.without_mesh(second), len(outs)  # JAX keeps traces of custom rules
 
 
 def _reduces(equation: Any) -> bool:
@@ -184,6 +186,7 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, closed: Any) -> list[A
 
 
 @remembered_of
+@_compat.on_own_mesh
 def _transposed(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -> Any:
     """The jaxpr of the transpose: nonlinear arguments and live cotangents → cotangents of the linear arguments."""
     count = linear.count(False)
@@ -201,7 +204,7 @@ def _transposed(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -
 
     avals = [aval for aval, is_linear in zip(closed.in_avals, linear, strict=True) if not is_linear]
     cotangents = [aval for aval, is_live in zip(closed.out_avals, live, strict=True) if is_live]
-    return _compat.without_constants(jax.make_jaxpr(transpose)(*avals, *cotangents))
+    return _compat.without_mesh(_compat.without_constants(jax.make_jaxpr(transpose)(*avals, *cotangents)))
 
 
 def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, closed: Any) -> Any:
@@ -212,6 +215,7 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, closed: Any) 
 
 
 @remembered_of
+@_compat.on_own_mesh
 def _batched(closed: Any, axes: tuple[int | None, ...], size: int) -> Any:
     avals = []
     for aval, axis in zip(closed.in_avals, axes, strict=True):
@@ -220,7 +224,7 @@ def _batched(closed: Any, axes: tuple[int | None, ...], size: int) -> Any:
             shape.insert(axis, size)
         avals.append(jax.ShapeDtypeStruct(shape, aval.dtype))
     function = jax.vmap(lambda *x: _compat.evaluated(closed, x), axes, axis_size=size)
-    return _compat.without_constants(jax.make_jaxpr(function)(*avals))
+    return _compat.without_mesh(_compat.without_constants(jax.make_jaxpr(function)(*avals)))
 
 
 def _empty(*, closed: Any) -> list[float]:

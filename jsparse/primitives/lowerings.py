@@ -24,6 +24,9 @@ from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.runtime.routine import Routine
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern, Relayout
+from jsparse.primitives.division.auto import lower_on_devices
+from jsparse.primitives.division.axes import RULES
+from jsparse.primitives.division.explicit import lower_divided
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
@@ -180,8 +183,10 @@ def _rules(primitive: Primitive) -> dict[str | None, Rule]:
     if own is None or on_cpu is None:
         return rules
 
+    by_kernels = lower_on_devices(primitive, own) if primitive in RULES else own
+
     def chosen(ctx: Any, *operands: Any, **params: Any) -> Any:
-        return (on_cpu if config.is_portable else own)(ctx, *operands, **params)
+        return (on_cpu if config.is_portable else by_kernels)(ctx, *operands, **params)
 
     return {**rules, "cpu": chosen}
 
@@ -231,7 +236,8 @@ for _primitive, _function in ONCE.items():
     _compat.run_once(_primitive, _function)
 for _primitive in LOWERINGS:
     if _primitive in IN_PLACE:
-        _compat.register_lowering(_primitive, partial(_by_platform, primitive=_primitive), None, in_place=True)
+        _whole = partial(_by_platform, primitive=_primitive)
+        _compat.register_lowering(_primitive, lower_divided(_primitive, _whole), None, in_place=True)
         continue
     for _platform, _rule in _rules(_primitive).items():
-        _compat.register_lowering(_primitive, _rule, _platform)
+        _compat.register_lowering(_primitive, lower_divided(_primitive, _rule), _platform)

@@ -141,15 +141,16 @@ def _softmax_jvp(
         return out, _compat.add_tangents((), out)
     operands = _compat.same_varying((_widened(out), _widened(change), *index))
     types = tuple((x.shape, x.dtype) for x in operands)
-    (found,) = fused_p.bind(*operands, closed=_tangent_jaxpr(spec, over, types, _compat.mesh_of_trace()))
+    (found,) = fused_p.bind(*operands, closed=_tangent_jaxpr(spec, over, types, _compat.mesh_of_chains()))
     return out, found.astype(out.dtype)
 
 
 @remembered(maxsize=256)
 def _tangent_jaxpr(spec: Spec, over: tuple[IndexVar, ...], types: Any, mesh: Any) -> Any:
-    """The jaxpr of the tangent, for operands of these types."""
+    """The jaxpr of the tangent, for operands of these types, on a mesh."""
     avals = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in types]
-    return jax.make_jaxpr(lambda *x: [_tangent(*x, spec=spec, over=over)])(*avals)
+    with jax.sharding.use_abstract_mesh(mesh):
+        return jax.make_jaxpr(lambda *x: [_tangent(*x, spec=spec, over=over)])(*avals)
 
 
 def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...]) -> Any:

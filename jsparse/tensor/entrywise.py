@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse._compat import mesh_of_trace, same_varying
+from jsparse._compat import mesh_of_chains, same_varying
 from jsparse.base.arrays import check_numbers, jax_array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
@@ -52,7 +52,7 @@ def compiled(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *a
         return _computed(partial(function, **options), pattern, arrays)
     dtypes = tuple((np.dtype(x.dtype), bool(getattr(x, "weak_type", False))) for x in arrays)
     # Settings that change what a trace holds are part of its key.
-    settings = (jax.config.read("jax_enable_x64"), jax.config.values["jax_numpy_dtype_promotion"], mesh_of_trace())
+    settings = (jax.config.read("jax_enable_x64"), jax.config.values["jax_numpy_dtype_promotion"], mesh_of_chains())
     types = tuple(map(type, options.values()))  # 1, 1.0 and True are equal, but promote to different dtypes
     return _bound(_kept(function, tuple(options.items()), (types, dtypes), settings), pattern, arrays)
 

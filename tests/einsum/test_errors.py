@@ -65,7 +65,7 @@ def test_numbers_of_operands(text, operands, parts):
 
 
 def test_arguments_of_other_einsums():
-    for name in ("out", "casting", "order", "out_sharding", "nothing"):
+    for name in ("out", "casting", "order", "nothing"):
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
             jsparse.einsum("ij->i", A, **{name: None})
     with pytest.raises(TypeError, match="dtype= or preferred_element_type="):

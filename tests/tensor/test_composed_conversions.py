@@ -134,6 +134,7 @@ def operands(format):
         "X": jnp.asarray(dense((n, m), 0.4)), "Y": jnp.ones((2, n)), "v": jnp.arange(1.0, n + 1),
         "w": jnp.arange(1.0, m + 1), "F": jnp.ones((n, 2)), "n": n, "m": m, "number": jnp.zeros(n, int),
         "k": jax.random.key(0), "R": jsparse.zeros((2, n, n)), "P": S.asformat("csr").pattern,
+        "mesh": jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,)),
         "projections": projections, "jsparse": jsparse, "jnp": jnp, "np": np, "nn": nn, "graph": graph,
         "pattern": pattern,
     }  # fmt: skip

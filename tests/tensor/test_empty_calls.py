@@ -69,6 +69,7 @@ OF_TENSORS = {
     "repeat": "jsparse.repeat(A, 2, axis=0), jsparse.repeat(A, 0, axis=1)",
     "reshape": "A.reshape(m, n), A.reshape(n, m, 1), A.reshape(0)", "restrict": "A.restrict(A)",
     "result_type": "jsparse.result_type(A, 1.5)", "roll": "jsparse.roll(A, 1), jsparse.roll(A, 2, axis=1)",
+    "shard": "jsparse.shard(S, mesh, 'x') @ X",
     "softmax": "jsparse.softmax(A), jsparse.softmax(A, axis=0)", "sort": "jsparse.sort(A), jsparse.sort(A, axis=0)",
     "sparse_attention": "jsparse.sparse_attention(F, F, F, P)", "squeeze": "jsparse.expand_dims(A, 0).squeeze(0)",
     "stack": "jsparse.stack([A, A]), jsparse.stack([A, A], axis=2)", "std": "A.std(0), A.std(1)",
@@ -192,6 +193,7 @@ def names_of(shape, dynamic):
     return dense_names(shape) | {
         "A": A, "S": S, "P": S.pattern, "I": A.astype(np.int32), "number": jnp.zeros(n, int), "k": jax.random.key(0),
         "D": jsparse.asarray(X, "(i, j) -> (i : dense, j : dense)"), "R": jsparse.zeros((2, n, n)),
+        "mesh": jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,)),
         "projections": projections, "jsparse": jsparse, "nn": nn, "graph": graph, "pattern": pattern,
     }  # fmt: skip
 

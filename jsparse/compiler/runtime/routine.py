@@ -263,6 +263,11 @@ def with_batch(params: tuple[int, ...], size: int) -> tuple[int, ...]:
     return tuple(changed)
 
 
+def with_batch_of(params: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Return the parameters of a batch with `size` calls in place of those that it has."""
+    return (*params[:BATCH_AT], size, *params[BATCH_AT + 1 :])
+
+
 def read_routine(recipe: str) -> Routine:
     """Read a routine from its recipe. Raises JsparseError for any other text."""
     try:

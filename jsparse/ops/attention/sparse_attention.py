@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jsparse.ops.attention.fused import Extra, attended
 from jsparse.planning.signature import pattern_of
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
+from jsparse.tensor.overriding import Overriding
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
 
@@ -64,6 +65,10 @@ def sparse_attention(
         >>> jsparse.sparse_attention(q, k, v, mask).shape
         (8, 256, 32)
     """
+    if isinstance(mask, Overriding):
+        options = {"scale": scale, "bias": bias, "dropout_rate": dropout_rate or None}
+        given = {name: value for name, value in options.items() if value is not None}
+        return cast("jax.Array", mask._call("sparse_attention", (q, k, v, mask), given))
     q, k, v = map(jnp.asarray, (q, k, v))
     pattern = pattern_of(mask)
     _check(q, k, v, mask, pattern)

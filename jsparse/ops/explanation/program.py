@@ -31,6 +31,9 @@ NAMES = {
 }
 """The names by which users know primitives, where JAX's own names differ."""
 
+COLLECTIVES = ("ppermute", "all_gather", "all_to_all", "reduce_scatter", "psum", "psum_invariant", "pmin", "pmax")
+"""The primitives by which devices exchange arrays, inside of `shard_map`."""
+
 
 @dataclass(frozen=True)
 class ProgramExplanation:
@@ -41,11 +44,14 @@ class ProgramExplanation:
         kernels: the operations: kernels, routines, and functions of stored values. An operation inside of a `scan` is
             listed once; see `ExplainedKernel.place`.
         equations: the number of the program's equations, including equations inside of others.
+        exchanges: the exchanges between devices inside of `shard_map`: each primitive, and the bytes of what each
+            device has after it.
     """
 
     name: str
     kernels: tuple[ExplainedKernel, ...]
     equations: int
+    exchanges: tuple[tuple[str, int], ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -74,11 +80,20 @@ class ProgramExplanation:
         if not self.kernels:
             count = _count(self.equations, "equation")
             return f"{self.name} has no sparse operation of jsparse among its {count}"
-        total = Traffic(operands=(("all", self.nbytes),))
+        limit = Traffic(operands=(("all", self.nbytes),)).limit(memory_bandwidth())
         return (
             f"{self.name} has {_count(len(self.kernels), 'sparse operation')}\n"
-            f"one run{self._conditions} moves {as_bytes(self.nbytes)}; {total.limit(memory_bandwidth())}"
+            f"one run{self._conditions} moves {as_bytes(self.nbytes)}; {limit}{self._exchanged}"
         )
+
+    @property
+    def _exchanged(self) -> str:
+        """What devices exchange."""
+        if not self.exchanges:
+            return ""
+        names = [name for name, _ in self.exchanges]
+        kinds = ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
+        return f"\neach device gets {as_bytes(sum(n for _, n in self.exchanges))} from others: {kinds}"
 
     @property
     def _conditions(self) -> str:
@@ -102,9 +117,16 @@ def explained_program(function: Callable[..., Any]) -> Callable[..., ProgramExpl
         jaxpr = live_jaxpr(_traced(function, args, kwargs))
         found = list(_equations(jaxpr, Place()))
         kernels = tuple(kernel for equation, place in found for kernel in kernels_of(equation, place))
-        return ProgramExplanation(getattr(function, "__name__", type(function).__name__), kernels, len(found))
+        moved = [e for e, _ in found if e.primitive.name in COLLECTIVES]
+        exchanges = tuple((e.primitive.name, _result_bytes(e)) for e in moved)
+        name = getattr(function, "__name__", type(function).__name__)
+        return ProgramExplanation(name, kernels, len(found), exchanges)
 
     return explain_on
+
+
+def _result_bytes(equation: Any) -> int:
+    return sum(v.aval.size * v.aval.dtype.itemsize for v in equation.outvars)
 
 
 def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ClosedJaxpr:

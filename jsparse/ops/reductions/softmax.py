@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import overload
+from typing import cast, overload
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.overriding import Overriding
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
 SPARE = 1 << 20  # a row statistic may have this many elements, or 4 for each slot
@@ -85,6 +86,8 @@ def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
 
     Raises ShapeError for an axis out of range, DTypeError for complex numbers.
     """
+    if isinstance(A, Overriding):
+        return cast("SparseTensor", A._call("softmax", (A, axis), {}))
     A = as_sparse_operand(A, "jsparse.softmax", composed=True)
     if not isinstance(A, SparseTensor):
         return jax.nn.softmax(A, axis)

@@ -344,7 +344,7 @@ def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
     wanted = [n for n, size in enumerate(shape) if size != 1]
     nodes: dict[int, Sequence[Node]] = {}  # axis of the tensor → the nodes that replace it
     places: list[tuple[int, int] | None] = [None] * len(shape)  # axis of the tensor, and the number of a node there
-    for before, after in _groups([x.shape[n] for n in given], [shape[n] for n in wanted]):
+    for before, after in paired_axes([x.shape[n] for n in given], [shape[n] for n in wanted]):
         axes = [axis for n in before if (axis := x.axes[given[n]]) is not None]
         if not axes:
             continue  # elements are repeated along all of them
@@ -381,7 +381,7 @@ def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]
     return found
 
 
-def _groups(given: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+def paired_axes(given: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
     """Pair neighbouring axes of the shape `given` with axes of `wanted` that have equally many elements together.
 
     Yields the two lists of axes of each pair. Each list is as short as possible.

@@ -30,12 +30,18 @@ def flattened(closed: Any) -> Any:
 
 
 @remembered_of
+def without_calls(closed: Any) -> Any:
+    """The jaxpr without any calls. Custom derivative rules are lost."""
+    return _traced(closed, {}, EVERY)
+
+
+@remembered_of
 def expanded(closed: Any) -> Any:
     """The jaxpr without any calls. Softmax and logsumexp become products and elementwise functions of entries.
 
     Custom derivative rules are lost, so its derivatives may differ from the derivatives of the original.
     """
-    return _traced(_traced(closed, COMPOSED, EVERY), {}, EVERY)
+    return without_calls(_traced(closed, COMPOSED, EVERY))
 
 
 def parts_of(jaxpr: Any, equation: Any) -> Any:
@@ -49,6 +55,7 @@ def parts_of(jaxpr: Any, equation: Any) -> Any:
     return expanded(_compat.sub_jaxpr(jaxpr, [equation], list(given), equation.outvars))
 
 
+@_compat.on_own_mesh
 def _traced(closed: Any, composed: dict[str, Callable[..., Any]], calls: Sequence[str]) -> Any:
     def function(*args: Any) -> Any:
         return _run(closed.jaxpr, closed.consts, args, composed, calls)

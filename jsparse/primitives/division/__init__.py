@@ -1,0 +1,1 @@
+"""How devices divide an operation among them: which axes they may divide, and what each device computes."""

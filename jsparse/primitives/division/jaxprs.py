@@ -1,0 +1,89 @@
+"""The sharding rule of a jaxpr: the rules of its equations, joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import jax
+
+from jsparse import _compat
+from jsparse._compat import Primitive
+from jsparse.base.dataclass import dataclass
+from jsparse.primitives.chain.expand import without_calls
+from jsparse.primitives.division.rule import Arrays, Classes, Division, Labels, Params, ShardingRule
+
+RuleOf: TypeAlias = Callable[[Primitive, Arrays, Arrays, Params], ShardingRule | None]
+
+
+@dataclass(frozen=True)
+class JaxprRule:
+    """The labels of a jaxpr's arguments and results, and of the equations inside.
+
+    Attributes:
+        rules: for each equation, its own rule, and the label in the jaxpr for each of the rule's labels. None for an
+            equation whose operands and results are whole.
+    """
+
+    jaxpr: Any
+    operands: tuple[Labels, ...]
+    results: tuple[Labels, ...]
+    steps: tuple[frozenset[Any], ...]
+    inner: tuple[tuple[Any, int], ...]
+    rules: tuple[tuple[ShardingRule, Mapping[Any, Any]] | None, ...]
+
+    def trace(self, shards: Arrays, division: Division) -> Any:
+        """The closed jaxpr of a device's part. Sums over devices follow where a divided index is summed."""
+        return _compat.without_constants(jax.make_jaxpr(lambda *x: self.compute(x, division))(*shards))
+
+    def compute(self, shards: Arrays, division: Division) -> Arrays:
+        """Evaluate the jaxpr on shards."""
+        env: dict[Any, Any] = dict(zip(self.jaxpr.invars, shards, strict=True))
+
+        def value(v: Any) -> Any:
+            return _compat.literal(v) if isinstance(v, _compat.Literal) else env[v]
+
+        for equation, ruled in zip(self.jaxpr.eqns, self.rules, strict=True):
+            given = [value(v) for v in equation.invars]
+            if ruled is None:
+                found = _compat.equation_results(self.jaxpr, equation, given)
+            else:
+                rule, labels = ruled
+                found = list(rule.local(given, division.under(labels)))
+            env.update(zip(equation.outvars, found, strict=True))
+        return [value(v) for v in self.jaxpr.outvars]
+
+
+def rule_of_jaxpr(closed: Any, rule_of: RuleOf) -> JaxprRule:
+    """Join the rules of a jaxpr's equations. `rule_of` gives the rule of each one, or None."""
+    jaxpr, classes = without_calls(closed).jaxpr, Classes()
+    rules = list[tuple[int, ShardingRule] | None]()
+    for number, equation in enumerate(jaxpr.eqns):
+        own = rule_of(
+            equation.primitive, [v.aval for v in equation.invars], [v.aval for v in equation.outvars], equation.params
+        )
+        rules.append(None if own is None else (number, own))
+        of = [None] * (len(equation.invars) + len(equation.outvars)) if own is None else [*own.operands, *own.results]
+        for v, labels in zip((*equation.invars, *equation.outvars), of, strict=True):
+            seen = (None,) * v.aval.ndim if labels is None else labels
+            classes.merge_all(_axes(v), tuple(None if label is None else (number, label) for label in seen))
+    for v in dict.fromkeys(
+        v for e in jaxpr.eqns for v in (*e.invars, *e.outvars) if not isinstance(v, _compat.Literal)
+    ):
+        classes.separate(_axes(v))
+    named = tuple(
+        None if own is None else (own[1], {label: classes.find((own[0], label)) for label in own[1].labels})
+        for own in rules
+    )
+    operands, results = (tuple(classes.labels(_axes(v)) for v in own) for own in (jaxpr.invars, jaxpr.outvars))
+    steps = tuple(frozenset(own[1].values()) - {None} for own in named if own is not None)
+    every = dict.fromkeys(v for e in jaxpr.eqns for v in e.outvars)
+    inner = {(classes.find(label), size) for v in every for label, size in zip(_axes(v), v.aval.shape, strict=True)}
+    sizes = tuple((label, size) for label, size in inner if label is not None)
+    return JaxprRule(jaxpr, operands, results, steps, sizes, named)
+
+
+def _axes(v: Any) -> Labels:
+    """The labels of a variable's axes; those of a literal are whole."""
+    is_literal = isinstance(v, _compat.Literal)
+    return tuple(None if is_literal else (v, n) for n in range(v.aval.ndim))

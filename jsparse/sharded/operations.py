@@ -1,0 +1,167 @@
+"""The functions of jsparse on sharded tensors. Each is a `shard_map` around what a device computes with its block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+from jax.typing import ArrayLike
+
+from jsparse._compat import is_divided
+from jsparse.errors import ShapeError, SubscriptError
+from jsparse.notation.einsum import parse_einsum
+from jsparse.ops.attention.sparse_attention import sparse_attention
+from jsparse.ops.einsum import einsum
+from jsparse.ops.reductions.softmax import softmax
+from jsparse.sharded.tensor import FUNCTIONS, ShardedTensor
+
+
+def on_devices(
+    S: ShardedTensor, compute: Callable[..., Any], operands: Sequence[ArrayLike], has_columns: bool = True
+) -> Any:
+    """Run `compute(S, *arrays)` on each device: in the present `shard_map`, or in one of its own.
+
+    Args:
+        operands: dense operands that are divided by rows, as S is. Their other axes stay divided as they are.
+        has_columns: whether the result, which is divided by rows, has the columns of the first operand.
+    """
+    if S.is_local:
+        return compute(S, *operands)
+    axis, mesh = S.layout.axis, S.layout.mesh
+    arrays = [jnp.asarray(x) for x in operands]
+    specs = [PartitionSpec(axis, *_columns(x, axis)) for x in arrays]
+    placed = [_placed(x, NamedSharding(mesh, spec)) for x, spec in zip(arrays, specs, strict=True)]
+    result = specs[0] if arrays and has_columns else PartitionSpec(axis)
+    mapped = jax.shard_map(
+        compute, mesh=mesh, in_specs=(PartitionSpec(axis), *specs), out_specs=result, check_vma=False
+    )
+    return mapped(S, *placed)
+
+
+def _placed(x: jax.Array, sharding: NamedSharding) -> jax.Array:
+    """Divide an array whose type says how it is divided: `shard_map` does not do that for explicit axes."""
+    own = jax.typeof(x).sharding.mesh
+    is_explicit = any(kind == jax.sharding.AxisType.Explicit for kind in own.axis_types)
+    return jax.sharding.reshard(x, sharding) if is_explicit else x
+
+
+def _columns(x: jax.Array, axis: str) -> tuple[object, ...]:
+    """How the axes behind the rows are divided over explicit axes."""
+    type_ = jax.typeof(x)
+    if not is_divided(type_):
+        return (None,) * (x.ndim - 1)
+    return tuple(None if e == axis else e for e in (*type_.sharding.spec, *[None] * x.ndim)[1 : x.ndim])
+
+
+def matmul(S: ShardedTensor, x: ArrayLike) -> jax.Array:
+    """S @ x, for x (n,) or (n, k) divided by rows."""
+    _check_rows(S, x, 1, "S @ X")
+    found: jax.Array = on_devices(S, lambda S, x: S.block @ S.halo(x), [x])
+    return found
+
+
+def _transposed(S: ShardedTensor, y: ArrayLike) -> jax.Array:
+    """Sᵀ y, for y (m,) or (m, k) divided by rows: the transpose of the product."""
+    _check_rows(S, y, 0, "Sᵀ Y")
+    own = S.layout.exchange.own
+
+    def compute(S: ShardedTensor, y: jax.Array) -> jax.Array:
+        x = jax.ShapeDtypeStruct((own, *y.shape[1:]), y.dtype)
+        (found,) = jax.linear_transpose(S.halo, x)(S.block.T @ y)
+        return found
+
+    found: jax.Array = on_devices(S, compute, [y])
+    return found
+
+
+def _check_rows(S: ShardedTensor, x: ArrayLike, dim: int, what: str) -> None:
+    """Raise ShapeError unless an operand has the rows of a dimension of S; inside of `shard_map`, a device's part."""
+    rows = S.shape[dim] // (S.layout.exchange.devices if S.is_local else 1)
+    if np.ndim(x) not in (1, 2) or np.shape(x)[0] != rows:
+        raise ShapeError(f"Expected an array ({rows},) or ({rows}, k) in {what}, but got shape {np.shape(x)}.")
+
+
+def _sampled(S: ShardedTensor, left: ArrayLike, right: ArrayLike) -> ShardedTensor:
+    """S ∘ (left rightᵀ), for arrays (m, k) and (n, k) divided by rows."""
+    _check_rows(S, left, 0, "a sampled product")
+    _check_rows(S, right, 1, "a sampled product")
+
+    def compute(S: ShardedTensor, left: jax.Array, right: jax.Array) -> jax.Array:
+        found = einsum("ij,ik,jk->ij", S.block, left, S.halo(right))
+        assert not isinstance(found, jax.Array)
+        return found.values[None]
+
+    return S.with_values(on_devices(S, compute, [left, right], has_columns=False))
+
+
+_PRODUCTS: Mapping[str, Callable[..., Any]] = {
+    "ij,jk->ik": matmul,
+    "ij,j->i": matmul,
+    "ij,ik->jk": _transposed,
+    "ij,i->j": _transposed,
+    "ij,ik,jk->ij": _sampled,
+    "ij,jk,ik->ij": lambda S, right, left: _sampled(S, left, right),
+}
+
+
+def _einsum(S: ShardedTensor, subscripts: object, *operands: Any, **options: object) -> jax.Array | ShardedTensor:
+    if not isinstance(subscripts, str) or not operands or operands[0] is not S:
+        raise S._refusal("jsparse.einsum with the ShardedTensor in another place than the first")
+    if any(isinstance(x, ShardedTensor) for x in operands[1:]):
+        raise S._refusal("a product of two sharded tensors")
+    named = parse_einsum(subscripts, [np.shape(x) for x in operands])
+    names = dict(zip(dict.fromkeys(v for f in named.factors for v in f.variables()), "ijklmn", strict=False))
+    terms = ["".join(names[v] for v in access.variables()) for access in (*named.factors, named.target)]
+    text = f"{','.join(terms[:-1])}->{terms[-1]}"
+    canonical = _canonical(text)
+    others = {name: value for name, value in options.items() if value is not None}
+    if canonical not in _PRODUCTS or others:
+        raise S._refusal(f"jsparse.einsum '{subscripts}'" + (f" with {', '.join(others)}" if others else ""))
+    return _PRODUCTS[canonical](S, *operands[1:])
+
+
+def _canonical(text: str) -> str:
+    """The subscripts with i and j for the rows and columns of the sharded tensor."""
+    first = text.partition(",")[0]
+    if len(first) != 2 or first[0] == first[1]:
+        raise SubscriptError(f"Expected two different indices of a ShardedTensor, but got '{first}' in '{text}'.")
+    return text
+
+
+def _map(S: ShardedTensor, function: Callable[..., Any]) -> ShardedTensor:
+    return S.with_values(on_devices(S, lambda S: S.block.map(function).values[None], []))
+
+
+def _sum(S: ShardedTensor, axis: int) -> jax.Array:
+    if axis % 2:
+        found: jax.Array = on_devices(S, lambda S: S.block.sum(1), [])
+        return found
+    return _transposed(S, jnp.ones(S.shape[0], S.dtype))
+
+
+def _softmax(S: ShardedTensor, A: object, axis: int = -1) -> ShardedTensor:
+    if axis % 2 == 0:
+        raise S._refusal("a softmax over columns")
+    return S.with_values(on_devices(S, lambda S: softmax(S.block, 1).values[None], []))
+
+
+def _attention(S: ShardedTensor, q: ArrayLike, k: ArrayLike, v: ArrayLike, mask: object, **options: Any) -> jax.Array:
+    """Attention whose queries, keys and values (n, d) are divided by rows: context-parallel."""
+    if others := options.keys() - {"scale"}:
+        raise S._refusal(f"jsparse.sparse_attention with {', '.join(others)}")
+    if any(np.ndim(x) != 2 for x in (q, k, v)):
+        shapes = ", ".join(str(np.shape(x)) for x in (q, k, v))
+        raise ShapeError(f"Expected q, k and v (n, d) with a ShardedTensor as mask, but got {shapes}. Map over heads.")
+
+    def compute(S: ShardedTensor, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        return sparse_attention(q, S.halo(k), S.halo(v), S.block.pattern, **options)
+
+    found: jax.Array = on_devices(S, compute, [q, k, v])
+    return found
+
+
+FUNCTIONS.update(matmul=matmul, einsum=_einsum, map=_map, sum=_sum, softmax=_softmax, sparse_attention=_attention)
