@@ -1,5 +1,6 @@
 """Compositions stand where tensors have patterns: they are hashable, transposed, pickled and flattened like these."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -148,3 +149,12 @@ def test_a_composition_is_refused_as_a_pattern():
     A = tensor()
     with pytest.raises(jsparse.PatternError, match="Expected a Pattern, static or dynamic, but got a Composition"):
         jsparse.SparseTensor(A.values, A.pattern)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_are_composed_tensors(copied):
+    A = jsparse.asarray(np.eye(6, dtype=np.float32), format="bsr(2, 3)")
+    found = copied(A)
+    assert type(found) is ComposedTensor
+    assert found.pattern == A.pattern
+    np.testing.assert_array_equal(found @ np.arange(6.0, dtype=np.float32), np.arange(6))
