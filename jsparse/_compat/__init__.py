@@ -46,6 +46,7 @@ from jsparse._compat.jaxprs import (
     without_mesh,
 )
 from jsparse._compat.lowering import (
+    devices_of,
     is_for_export,
     jaxlib_version,
     keep_alive,
@@ -92,6 +93,7 @@ __all__ = [
     "cache_weakly",
     "closed",
     "default_platform",
+    "devices_of",
     "equation_results",
     "evaluated",
     "finds_infinities",

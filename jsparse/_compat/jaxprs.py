@@ -78,7 +78,7 @@ def without_mesh(closed: ClosedJaxpr) -> ClosedJaxpr:
     return closed if mesh.empty or is_manual(mesh) else ClosedJaxpr(_without_mesh(closed.jaxpr), closed.consts)
 
 
-_FREE_PARAMETERS = {"sharding": None, "out_sharding": None, "ctx_mesh": core_mesh.empty_concrete_mesh}
+_FREE_PARAMETERS = {"sharding": None, "out_sharding": None, "ctx_mesh": getattr(core_mesh, "empty_concrete_mesh", None)}
 
 
 def _without_mesh(jaxpr: Jaxpr) -> Jaxpr:

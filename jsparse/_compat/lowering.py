@@ -41,6 +41,12 @@ def platforms_of(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
     return tuple(ctx.platforms or ctx.module_context.platforms)
 
 
+def devices_of(ctx: mlir.LoweringRuleContext) -> int:
+    """The number of devices among which XLA divides an operation; 1 if it does not, as inside of `shard_map`."""
+    context = ctx.module_context.axis_context
+    return int(getattr(context, "num_devices", 1)) if type(context).__name__ == "ShardingContext" else 1
+
+
 def lower_by_platform(
     ctx: mlir.LoweringRuleContext,
     primitive: Primitive,

@@ -74,17 +74,10 @@ class Work:
 _works: WeakValueDictionary[bytes, Work] = WeakValueDictionary()
 
 
-def devices_of(ctx: mlir.LoweringRuleContext) -> int:
-    """The number of devices among which XLA divides an operation; 1 if it does not, as inside of `shard_map`."""
-    context = ctx.module_context.axis_context
-    if not isinstance(context, sharding_impls.ShardingContext):
-        return 1
-    return int(context.num_devices)
-
-
 def lower_partitioned(
     ctx: mlir.LoweringRuleContext,
     operands: Sequence[ir.Value],
+    devices: int,
     digest: str,
     rule: str,
     whole: Sequence[str],
@@ -93,6 +86,7 @@ def lower_partitioned(
     """Emit a call that XLA divides.
 
     Args:
+        devices: the number of devices.
         digest: a text that is equal for works that have equal results.
         rule: the sharding rule, such as "i j, j k -> i k".
         whole: the names in the rule of axes that are whole on each device.
@@ -100,7 +94,7 @@ def lower_partitioned(
     key = digest.encode()
     work = _works.get(key)
     if work is None:
-        work = _works[key] = Work(decide, ctx.module_context.platforms, devices_of(ctx))
+        work = _works[key] = Work(decide, ctx.module_context.platforms, devices)
     ctx.module_context.add_keepalive(work)
     types = [_ir_type(aval) for aval in ctx.avals_out]
     call = stablehlo.CustomCallOp(

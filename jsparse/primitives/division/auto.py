@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from jsparse import _compat
-from jsparse._compat import Primitive, ir, partitioning
+from jsparse._compat import Primitive, ir
 from jsparse.primitives.division.axes import rule_of
 from jsparse.primitives.division.description import NoDescriptionError, described
 from jsparse.primitives.division.rule import Arrays, Division, Label, Labels, ShardingRule
@@ -26,7 +26,7 @@ def lower_on_devices(primitive: Primitive, lower: Callable[..., Any]) -> Callabl
     """Wrap a lowering rule for CPU: in a program for several devices, XLA divides the operation among them."""
 
     def lowered(ctx: Any, *operands: ir.Value, **params: object) -> Sequence[ir.Value]:
-        devices = partitioning.devices_of(ctx)
+        devices = _compat.devices_of(ctx)
         if devices == 1 or _compat.is_for_export(ctx) or _is_placed(ctx):
             return lower(ctx, *operands, **params)
         rule = rule_of(primitive, ctx.avals_in, ctx.avals_out, params)
@@ -37,9 +37,11 @@ def lower_on_devices(primitive: Primitive, lower: Callable[..., Any]) -> Callabl
         except NoDescriptionError:
             return lower(ctx, *operands, **params)
         digest = hashlib.sha256(text.encode()).hexdigest()
+        from jsparse._compat import partitioning  # noqa: PLC0415  names of JAX that programs for one device do not need
+
         shapes = [x.shape for x in (*ctx.avals_in, *ctx.avals_out)]
         return partitioning.lower_partitioned(
-            ctx, operands, digest, *_shardy_rule(rule, shapes), _Decision(rule, shapes)
+            ctx, operands, devices, digest, *_shardy_rule(rule, shapes), _Decision(rule, shapes)
         )
 
     return lowered
