@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 __all__ = ["product"]
 
 NO_TRANSPOSE, ROW_MAJOR, GENERAL, ZERO_BASED = 10, 101, 20, 0  # constants of mkl_spblas.h
-CALLS = 1000  # products that MKL is told to prepare a matrix for
+CALLS = 1000  # the number of products that MKL is told to expect
 
 
 class _Description(ctypes.Structure):

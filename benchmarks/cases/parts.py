@@ -26,7 +26,7 @@ COLUMN_PARTS = 16
 
 
 def cases() -> list[Case]:
-    """The cases of blocks and single entries, then those of a power-law graph."""
+    """Cases with blocks and single entries, then cases on a power-law graph."""
     mixed = [case(size) for size in SIZES for case in (_mixed, _mixed_by_x)]
     return [*mixed, *(case(width) for width in WIDTHS for case in (_slots, _slots_by_x, _slots_by_a))]
 

@@ -62,6 +62,18 @@ def is_divided(x: jax.core.ShapedArray) -> bool:
     return any(entry is not None for entry in x.sharding.spec)
 
 
+def mesh_axes(spec: jax.sharding.PartitionSpec, ndim: int) -> tuple[tuple[str, ...], ...]:
+    """For each axis of an array with `ndim` axes, the names of the mesh axes that divide it."""
+    names = [() if entry is None else entry if isinstance(entry, tuple) else (entry,) for entry in spec]
+    return (*names, *[()] * (ndim - len(names)))
+
+
+def explicit_axes(mesh: jax.sharding.AbstractMesh) -> frozenset[str]:
+    """The names of the explicit axes of a mesh."""
+    kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
+    return frozenset(name for name, kind in kinds if kind == jax.sharding.AxisType.Explicit)
+
+
 def _varying(x: jax.Array) -> frozenset[str]:
     aval = jax.typeof(x)
     kind = getattr(aval, "manual_axis_type", None)
@@ -189,7 +201,7 @@ def mesh_of_chains() -> jax.sharding.AbstractMesh:
 
 
 def is_manual(mesh: jax.sharding.AbstractMesh) -> bool:
-    """Whether a mesh is that of a `shard_map` around the present operations."""
+    """Whether a mesh has manual axes, as it has inside `shard_map`."""
     return any(kind == jax.sharding.AxisType.Manual for kind in mesh.axis_types)
 
 

@@ -62,11 +62,11 @@ def on_own_mesh(function: Callable[Concatenate[ClosedJaxpr, P], T]) -> Callable[
     """Make a function that derives a jaxpr from another trace it on the mesh of the other one."""
 
     @wraps(function)
-    def traced(closed: ClosedJaxpr, *args: P.args, **kwargs: P.kwargs) -> T:
+    def derive(closed: ClosedJaxpr, *args: P.args, **kwargs: P.kwargs) -> T:
         with jax.sharding.use_abstract_mesh(mesh_of_jaxpr(closed)):
             return function(closed, *args, **kwargs)
 
-    return cast("Callable[Concatenate[ClosedJaxpr, P], T]", traced)
+    return cast("Callable[Concatenate[ClosedJaxpr, P], T]", derive)
 
 
 def without_mesh(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -84,7 +84,7 @@ _FREE_PARAMETERS = {"sharding": None, "out_sharding": None, "ctx_mesh": getattr(
 def _without_mesh(jaxpr: Jaxpr) -> Jaxpr:
     known: dict[Any, Any] = {}
 
-    def moved(v: Any) -> Any:
+    def replacement(v: Any) -> Any:
         if isinstance(v, Literal) or not hasattr(v.aval, "sharding"):
             return v
         if v not in known:
@@ -107,9 +107,9 @@ def _without_mesh(jaxpr: Jaxpr) -> Jaxpr:
         context = copy(equation.ctx)
         object.__setattr__(context, "cur_abstract_mesh", NO_MESH)  # a frozen dataclass in some releases
         params = {name: parameter(name, value) for name, value in equation.params.items()}
-        invars, outvars = list(map(moved, equation.invars)), list(map(moved, equation.outvars))
+        invars, outvars = list(map(replacement, equation.invars)), list(map(replacement, equation.outvars))
         equations.append(equation.replace(invars=invars, outvars=outvars, params=params, ctx=context))
-    ends = (list(map(moved, own)) for own in (jaxpr.constvars, jaxpr.invars, jaxpr.outvars))
+    ends = (list(map(replacement, own)) for own in (jaxpr.constvars, jaxpr.invars, jaxpr.outvars))
     constvars, invars, outvars = ends
     return jaxpr.replace(constvars=constvars, invars=invars, outvars=outvars, eqns=equations)
 

@@ -27,6 +27,8 @@ from jax._src.lib.mlir.dialects import hlo as stablehlo  # type: ignore[attr-def
 from jax.interpreters import mlir
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
+from jsparse._compat.context import mesh_axes
+
 TARGET = "jsparse_partition"
 
 XlaObject: TypeAlias = Any
@@ -96,9 +98,9 @@ def lower_partitioned(
     if work is None:
         work = _works[key] = Work(decide, ctx.module_context.platforms, devices)
     ctx.module_context.add_keepalive(work)
-    types = [_ir_type(aval) for aval in ctx.avals_out]
+    operand_types, result_types = ([_ir_type(aval) for aval in avals] for avals in (ctx.avals_in, ctx.avals_out))
     call = stablehlo.CustomCallOp(
-        types,
+        result_types,
         list(operands),
         call_target_name=ir.StringAttr.get(TARGET),
         has_side_effect=ir.BoolAttr.get(False),
@@ -107,10 +109,9 @@ def lower_partitioned(
         backend_config=ir.StringAttr.get(digest),
     )
     parsed = str_to_sdy_sharding_rule(rule, need_replication_factors=tuple(whole))
-    given = [_ir_type(aval) for aval in ctx.avals_in]
-    call.attributes["sdy.sharding_rule"] = sdy_sharding_rule_to_mlir(parsed, given, types)
-    found: Sequence[ir.Value] = call.results
-    return found
+    call.attributes["sdy.sharding_rule"] = sdy_sharding_rule_to_mlir(parsed, operand_types, result_types)
+    results: Sequence[ir.Value] = call.results
+    return results
 
 
 def _ir_type(aval: XlaObject) -> ir.Type:
@@ -135,8 +136,7 @@ def _entries(sharding: XlaObject, rank: int, mesh: AbstractMesh) -> Entries | No
         (spec,) = sharding_impls.parse_flatten_op_sharding(sharding, mesh)
     except (ValueError, NotImplementedError, AssertionError):
         return None
-    entries = [() if e is None else e if isinstance(e, tuple) else (e,) for e in spec]
-    return (*entries, *[()] * (rank - len(entries)))
+    return mesh_axes(spec, rank)
 
 
 def _hlo_sharding(spec: PartitionSpec, rank: int, mesh: AbstractMesh) -> XlaObject:
@@ -159,11 +159,11 @@ def _partition(
     mesh = _mesh(work.devices)
     every = [*out_shapes, *shapes]
     asked = [
-        _entries(own, len(x.dimensions()), mesh) for own, x in zip([*out_shardings, *shardings], every, strict=True)
+        _entries(one, len(x.dimensions()), mesh) for one, x in zip([*out_shardings, *shardings], every, strict=True)
     ]
     specs, compute = work.decide(asked, dict(mesh.shape))
-    own = [_hlo_sharding(spec, len(x.dimensions()), mesh) for spec, x in zip(specs, every, strict=True)]
-    results, operands = own[: len(out_shapes)], own[len(out_shapes) :]
+    decided = [_hlo_sharding(spec, len(x.dimensions()), mesh) for spec, x in zip(specs, every, strict=True)]
+    results, operands = decided[: len(out_shapes)], decided[len(out_shapes) :]
     tiled = [x.tile(y) for x, y in zip(operands, shapes, strict=True)]
     avals = [core.ShapedArray(x.dimensions(), x.numpy_dtype()) for x in tiled]
     with work.decide.settings(), core.extend_axis_env_nd(mesh.shape.items()):
@@ -186,13 +186,13 @@ def _partition(
 
 
 def _infer(shapes: XlaObject, shardings: XlaObject, shape: XlaObject, key: bytes) -> XlaObject:
-    """The sharding of results that follows from that of operands, for XLA's own propagation."""
+    """Infer the shardings of results from those of operands, where XLA propagates shardings without Shardy."""
     work, (out_shapes, _) = _works[bytes(key)], _elements(shape, None)
     mesh = _mesh(work.devices)
-    asked = [_entries(own, len(x.dimensions()), mesh) for own, x in zip(shardings, shapes, strict=True)]
+    asked = [_entries(one, len(x.dimensions()), mesh) for one, x in zip(shardings, shapes, strict=True)]
     specs, _compute = work.decide([*[None] * len(out_shapes), *asked], dict(mesh.shape))
-    own = [_hlo_sharding(spec, len(x.dimensions()), mesh) for spec, x in zip(specs, out_shapes, strict=False)]
-    return xla_client.HloSharding.tuple_sharding(shape, own) if shape.is_tuple() else own[0]
+    results = [_hlo_sharding(spec, len(x.dimensions()), mesh) for spec, x in zip(specs, out_shapes, strict=False)]
+    return xla_client.HloSharding.tuple_sharding(shape, results) if shape.is_tuple() else results[0]
 
 
 def _keep_user_sharding(sharding: XlaObject, shape: XlaObject, key: bytes) -> XlaObject:

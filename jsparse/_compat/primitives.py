@@ -66,13 +66,12 @@ def make_primitive(
 
     def abstract_value(*operands: Any, **params: object) -> object:
         import_module(LOWERINGS)
-        found = abstract_eval(*operands, **params)
+        results = abstract_eval(*operands, **params)
         if not any(map(is_divided, operands)):
-            return found
-        every = import_module(DIVISION).with_shardings(
-            primitive, operands, found if multiple_results else [found], params
-        )
-        return every if multiple_results else every[0]
+            return results
+        whole = results if multiple_results else [results]
+        divided = import_module(DIVISION).with_shardings(primitive, operands, whole, params)
+        return divided if multiple_results else divided[0]
 
     primitive = _Primitive(name)
     primitive.multiple_results = multiple_results

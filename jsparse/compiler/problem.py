@@ -154,7 +154,7 @@ class TensorType:
         """The dimensions with a dense storage axis, in storage order."""
         return tuple(axis.dim for axis in self.axes if isinstance(axis, Dense))
 
-    def renumbered(self, numbers: Mapping[int, int]) -> TensorType:
+    def renumber(self, numbers: Mapping[int, int]) -> TensorType:
         """Return the type with pattern n renamed to pattern `numbers[n]`."""
         axes = (replace(a, pattern=numbers[a.pattern]) if isinstance(a, Positions) else a for a in self.axes)
         return replace(self, axes=tuple(axes))
@@ -405,7 +405,7 @@ class Problem:
         return replace(
             self,
             statements=(replace(statement, patterns=tuple(range(len(own)))),),
-            tensors=tuple(replace(self.type_of[name].renumbered(numbers), view_of="") for name in named),
+            tensors=tuple(replace(self.type_of[name].renumber(numbers), view_of="") for name in named),
             patterns=tuple(self.patterns[n] for n in own),
             walks=tuple(self.walks[n] for n in own),
             sizes=tuple((v, size) for v, size in self.sizes if v in taken),

@@ -10,7 +10,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.convert.composed import to_plain
-from jsparse.convert.slots import Conversion, Steps, into_slots, inverted, plain_pattern, to_slots
+from jsparse.convert.slots import Conversion, Steps, into_slots, invert_steps, plain_pattern, to_slots
 from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.formats import Format, Level, Pattern, Relayout
 from jsparse.formats.composed import ComposedFormat
@@ -80,7 +80,7 @@ def to_parts(pattern: Pattern, parts: Parts) -> Conversion[Composition]:
         earlier.append(covered)
         conversion, chosen_slots = to_slots(own, part.format), Relayout(own, pattern).scatter
         of_parts += conversion.place.parts
-        steps.append((*inverted([into_slots(chosen_slots, pattern.nse)]), *conversion.steps[0]))
+        steps.append((*invert_steps([into_slots(chosen_slots, pattern.nse)]), *conversion.steps[0]))
     if left.nse or not of_parts:
         at = f", the first at {tuple(int(row[0]) for row in left.rows())}" if left.nse else ""
         raise PatternError(

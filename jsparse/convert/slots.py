@@ -109,7 +109,7 @@ def from_slots(composition: Composition) -> Conversion[Pattern]:
     in_format = [relayout_to(joined.source, format) for joined in to_levels]
     union, whole = reduce(or_, (relayout.target for relayout in in_format)), list[Steps]()
     for part, joined, own in zip(composition.parts, to_levels, in_format, strict=True):
-        steps = [*inverted(_to_their_slots(part)), (joined, True), (own, False)]
+        steps = [*invert_steps(_to_their_slots(part)), (joined, True), (own, False)]
         if own.target is not union:
             steps.append(into_slots(Relayout(own.target, union).scatter, union.nse))
         whole.append(_without_identities(steps))
@@ -118,10 +118,10 @@ def from_slots(composition: Composition) -> Conversion[Pattern]:
 
 def onto_slots(composition: Composition) -> Conversion[Composition]:
     """How values move from the plain pattern of `from_slots` to the composition. Padding becomes 0."""
-    return Conversion(composition, tuple(map(inverted, from_slots(composition).steps)))
+    return Conversion(composition, tuple(map(invert_steps, from_slots(composition).steps)))
 
 
-def inverted(steps: Sequence[tuple[Relayout, bool]]) -> Steps:
+def invert_steps(steps: Sequence[tuple[Relayout, bool]]) -> Steps:
     """The steps that undo these."""
     return tuple((relayout, not inverse) for relayout, inverse in reversed(steps))
 

@@ -166,7 +166,7 @@ def split_arrays(
 def join_arrays(
     format: Format, shape: Sequence[int], strides: Sequence[Strides], arrays: Sequence[Array]
 ) -> list[Array]:
-    """Join the index arrays of digits to those of a pattern in this format and shape: the inverse of `split_arrays`."""
+    """Join digits: make the index arrays of a pattern in this format and shape. The inverse of `split_arrays`."""
     added, left, made = _added_rows(format, shape, strides), iter(arrays), list[Array]()
     dtype = index_dtype(shape, [x.shape[-1] for x in arrays])
     for level in format.levels:

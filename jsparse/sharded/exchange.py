@@ -103,12 +103,12 @@ def find_halos(columns: Sequence[np.ndarray], size: int) -> Halos:
     if exchange.halo > size - own:
         return Halos(Exchange(devices, own, (), gathers=True), (), every)
     tables = tuple(np.zeros((devices, count), np.int32) for _, count in shifts)
-    found = [[np.arange(own) + d * own] for d in range(devices)]
+    numbered = [[np.arange(own) + d * own] for d in range(devices)]
     for table, (distance, count) in zip(tables, shifts, strict=True):
         for sender in range(devices):
             receiver = (sender + distance) % devices
             rows = needed[receiver][sender]
             table[sender, : len(rows)] = rows - sender * own
             # What is sent beyond the rows that are needed is never read: no column of A has these numbers.
-            found[receiver].append(np.concatenate([rows, size + np.arange(count - len(rows))]))
-    return Halos(exchange, tables, np.stack([np.concatenate(own_columns) for own_columns in found]))
+            numbered[receiver].append(np.concatenate([rows, size + np.arange(count - len(rows))]))
+    return Halos(exchange, tables, np.stack([np.concatenate(of_device) for of_device in numbered]))

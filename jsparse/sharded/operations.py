@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from string import ascii_letters
 from typing import Any
 
 import jax
@@ -11,11 +12,12 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
-from jsparse._compat import is_divided
-from jsparse.errors import ShapeError, SubscriptError
+from jsparse._compat import explicit_axes, mesh_axes
+from jsparse.errors import ShapeError
 from jsparse.notation.einsum import parse_einsum
 from jsparse.ops.attention.sparse_attention import sparse_attention
 from jsparse.ops.einsum import einsum
+from jsparse.ops.reductions.axes import reduced_axes
 from jsparse.ops.reductions.softmax import softmax
 from jsparse.sharded.tensor import FUNCTIONS, ShardedTensor
 
@@ -44,17 +46,13 @@ def on_devices(
 
 def _placed(x: jax.Array, sharding: NamedSharding) -> jax.Array:
     """Divide an array whose type says how it is divided: `shard_map` does not do that for explicit axes."""
-    own = jax.typeof(x).sharding.mesh
-    is_explicit = any(kind == jax.sharding.AxisType.Explicit for kind in own.axis_types)
-    return jax.sharding.reshard(x, sharding) if is_explicit else x
+    return jax.sharding.reshard(x, sharding) if explicit_axes(jax.typeof(x).sharding.mesh) else x
 
 
 def _columns(x: jax.Array, axis: str) -> tuple[object, ...]:
     """How the axes behind the rows are divided over explicit axes."""
-    type_ = jax.typeof(x)
-    if not is_divided(type_):
-        return (None,) * (x.ndim - 1)
-    return tuple(None if e == axis else e for e in (*type_.sharding.spec, *[None] * x.ndim)[1 : x.ndim])
+    names = mesh_axes(jax.typeof(x).sharding.spec, x.ndim)[1:]
+    return tuple(own if own and axis not in own else None for own in names)
 
 
 def matmul(S: ShardedTensor, x: ArrayLike) -> jax.Array:
@@ -113,23 +111,14 @@ def _einsum(S: ShardedTensor, subscripts: object, *operands: Any, **options: obj
         raise S._refusal("jsparse.einsum with the ShardedTensor in another place than the first")
     if any(isinstance(x, ShardedTensor) for x in operands[1:]):
         raise S._refusal("a product of two sharded tensors")
-    named = parse_einsum(subscripts, [np.shape(x) for x in operands])
-    names = dict(zip(dict.fromkeys(v for f in named.factors for v in f.variables()), "ijklmn", strict=False))
-    terms = ["".join(names[v] for v in access.variables()) for access in (*named.factors, named.target)]
-    text = f"{','.join(terms[:-1])}->{terms[-1]}"
-    canonical = _canonical(text)
-    others = {name: value for name, value in options.items() if value is not None}
-    if canonical not in _PRODUCTS or others:
+    assignment = parse_einsum(subscripts, [np.shape(x) for x in operands])
+    variables = dict.fromkeys(v for factor in assignment.factors for v in factor.variables())
+    letters = dict(zip(variables, ascii_letters[8:], strict=False))  # i and j for the rows and columns of S
+    *factors, target = ("".join(letters[v] for v in x.variables()) for x in (*assignment.factors, assignment.target))
+    product, others = _PRODUCTS.get(f"{','.join(factors)}->{target}"), [n for n, x in options.items() if x is not None]
+    if product is None or others:
         raise S._refusal(f"jsparse.einsum '{subscripts}'" + (f" with {', '.join(others)}" if others else ""))
-    return _PRODUCTS[canonical](S, *operands[1:])
-
-
-def _canonical(text: str) -> str:
-    """The subscripts with i and j for the rows and columns of the sharded tensor."""
-    first = text.partition(",")[0]
-    if len(first) != 2 or first[0] == first[1]:
-        raise SubscriptError(f"Expected two different indices of a ShardedTensor, but got '{first}' in '{text}'.")
-    return text
+    return product(S, *operands[1:])
 
 
 def _map(S: ShardedTensor, function: Callable[..., Any]) -> ShardedTensor:
@@ -137,15 +126,18 @@ def _map(S: ShardedTensor, function: Callable[..., Any]) -> ShardedTensor:
 
 
 def _sum(S: ShardedTensor, axis: int) -> jax.Array:
-    if axis % 2:
+    reduced = reduced_axes(axis, 2)
+    if reduced == (1,):
         found: jax.Array = on_devices(S, lambda S: S.block.sum(1), [])
         return found
-    return _transposed(S, jnp.ones(S.shape[0], S.dtype))
+    if reduced != (0,):
+        raise S._refusal("a sum of all entries")
+    return _transposed(S, jnp.ones(S.block.shape[0] if S.is_local else S.shape[0], S.dtype))
 
 
 def _softmax(S: ShardedTensor, A: object, axis: int = -1) -> ShardedTensor:
-    if axis % 2 == 0:
-        raise S._refusal("a softmax over columns")
+    if reduced_axes(axis, 2) != (1,):
+        raise S._refusal("a softmax that is not over rows")
     return S.with_values(on_devices(S, lambda S: softmax(S.block, 1).values[None], []))
 
 

@@ -177,7 +177,10 @@ class ShardedTensor(Overriding):
         return found
 
     def sum(self, axis: int) -> jax.Array:
-        """The sums of rows (axis=1), divided by rows, or of columns (axis=0), which all devices have."""
+        """The sums of rows (axis=1) or of columns (axis=0), divided among the devices.
+
+        Raises ShapeError for an axis out of range, NotYetSupportedError for both axes.
+        """
         found: jax.Array = self._call("sum", (axis,), {})
         return found
 

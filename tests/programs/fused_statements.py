@@ -75,7 +75,7 @@ def _planned(program: RandomStatements, number: int, outer: tuple[str, ...]) -> 
         found = plan(program.problem.alone(number), [program.patterns[n] for n in own], as_stored=True, outer=outer)
     except JsparseError:
         return None
-    return Schedule(tuple(step.renumbered(own) for step in found.schedule.steps))
+    return Schedule(tuple(step.renumber(own) for step in found.schedule.steps))
 
 
 def _in_lanes(problem: Problem, number: int, schedule: Schedule) -> Schedule:

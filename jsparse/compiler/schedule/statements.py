@@ -142,7 +142,7 @@ def _schedule(problem: Problem, number: int, plan: Plan, shared: Sequence[IndexV
     """
     own = (step for step in plan.schedule.steps if not isinstance(step, Parallelize | Specialize | Widen))
     steps = (step for step in own if not (isinstance(step, Vectorize) and step.lanes and step.loop in shared))
-    return Schedule(tuple(step.renumbered(problem.statements[number].patterns) for step in steps))
+    return Schedule(tuple(step.renumber(problem.statements[number].patterns) for step in steps))
 
 
 def _one_by_one(schedule: Schedule, shared: Sequence[IndexVar]) -> Schedule:
@@ -193,9 +193,9 @@ def sum_of(plans: Sequence[Plan]) -> tuple[Problem, tuple[Schedule, ...]] | None
         names = {tensor.name: operand_name(next(numbers)) for tensor in given}
         places = tuple(islice(patterns, len(own.problem.patterns)))
         results.append(new)
-        operands += [replace(t.renumbered(dict(enumerate(places))), name=names[t.name]) for t in given]
+        operands += [replace(t.renumber(dict(enumerate(places))), name=names[t.name]) for t in given]
         statements.append(_rename_tensors(own.problem.statement, new.name, names, places))
-        schedules.append(Schedule(tuple(step.renumbered(places, names) for step in own.schedule.steps)))
+        schedules.append(Schedule(tuple(step.renumber(places, names) for step in own.schedule.steps)))
     problem = Problem(
         tuple(statements),
         (*results, *operands),

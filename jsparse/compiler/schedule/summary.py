@@ -45,7 +45,7 @@ class Transformation:
         """The nest after the step, which must be legal."""
         raise NotImplementedError
 
-    def renumbered(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> Self:
+    def renumber(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> Self:
         """Return the step with pattern n renamed to pattern `numbers[n]`, and tensors renamed by `names`."""
         return self
 

@@ -117,8 +117,8 @@ def explained_program(function: Callable[..., Any]) -> Callable[..., ProgramExpl
         jaxpr = live_jaxpr(_traced(function, args, kwargs))
         found = list(_equations(jaxpr, Place()))
         kernels = tuple(kernel for equation, place in found for kernel in kernels_of(equation, place))
-        moved = [e for e, _ in found if e.primitive.name in COLLECTIVES]
-        exchanges = tuple((e.primitive.name, _result_bytes(e)) for e in moved)
+        collectives = [e for e, _ in found if e.primitive.name in COLLECTIVES]
+        exchanges = tuple((e.primitive.name, _result_bytes(e)) for e in collectives)
         name = getattr(function, "__name__", type(function).__name__)
         return ProgramExplanation(name, kernels, len(found), exchanges)
 

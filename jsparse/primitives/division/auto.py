@@ -18,7 +18,8 @@ from jsparse import _compat
 from jsparse._compat import Primitive, ir
 from jsparse.primitives.division.axes import rule_of
 from jsparse.primitives.division.description import NoDescriptionError, described
-from jsparse.primitives.division.rule import Arrays, Division, Label, Labels, ShardingRule
+from jsparse.primitives.division.rule import Division, Label, Labels, ShardingRule
+from jsparse.primitives.spec import Operands
 from jsparse.program_settings import Settings, program_settings
 
 
@@ -49,8 +50,8 @@ def lower_on_devices(primitive: Primitive, lower: Callable[..., Any]) -> Callabl
 
 def _is_placed(ctx: Any) -> bool:
     """Whether the types of operands say how they are divided: all axes of their mesh are explicit."""
-    kinds = _compat.mesh_of_types(ctx.avals_in).axis_types
-    return bool(kinds) and all(kind == jax.sharding.AxisType.Explicit for kind in kinds)
+    mesh = _compat.mesh_of_types(ctx.avals_in)
+    return not mesh.empty and _compat.explicit_axes(mesh) == {*mesh.axis_names}
 
 
 def _settings() -> tuple[Settings, bool]:
@@ -74,26 +75,26 @@ class _Decision:
             yield
 
     def __call__(
-        self, asked: Arrays, sizes: Mapping[str, int]
+        self, asked: Operands, sizes: Mapping[str, int]
     ) -> tuple[Sequence[jax.sharding.PartitionSpec], Callable[..., Any]]:
         rule = self.rule
         division = Division(self._axes(asked, sizes), sizes)
         specs = [division.spec(labels) for labels in (*rule.results, *rule.operands)]
         return specs, lambda *shards: rule.local(shards, division)
 
-    def _axes(self, asked: Arrays, sizes: Mapping[str, int]) -> dict[Label, tuple[str, ...]]:
+    def _axes(self, asked: Operands, sizes: Mapping[str, int]) -> dict[Label, tuple[str, ...]]:
         """Divide each label as the first array asks that has it, if its devices divide all of its axes evenly."""
-        rule, found = self.rule, dict[Label, tuple[str, ...]]()
+        rule, axes = self.rule, dict[Label, tuple[str, ...]]()
         every = [*rule.results, *rule.operands]
         for labels, entries in zip(every, asked, strict=True):
             for label, names in zip(labels, entries or (), strict=False):
-                if label is None or not names or label in found:
+                if label is None or not names or label in axes:
                     continue
-                clashing = {name for other, own in found.items() if rule.clashes(label, other) for name in own}
+                clashing = {name for other, own in axes.items() if rule.clashes(label, other) for name in own}
                 count = prod(sizes[name] for name in names)
                 if clashing.isdisjoint(names) and rule.is_even(label, count, self.shapes):
-                    found[label] = names
-        return found
+                    axes[label] = names
+        return axes
 
 
 def _shardy_rule(rule: ShardingRule, shapes: Sequence[tuple[int, ...]]) -> tuple[str, list[str]]:

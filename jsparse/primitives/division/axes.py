@@ -20,9 +20,9 @@ from jsparse._compat import Primitive
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.runtime.routine import with_batch_of
 from jsparse.notation import IndexVar
-from jsparse.primitives.division.dense import DENSE_RULES, join_reshaped
+from jsparse.primitives.division.dense import DENSE_RULES, reshaped_labels
 from jsparse.primitives.division.jaxprs import rule_of_jaxpr
-from jsparse.primitives.division.rule import REDUCTIONS, Arrays, Classes, Division, Labels, Params, Rule, ShardingRule
+from jsparse.primitives.division.rule import REDUCTIONS, Classes, Division, Labels, Params, Rule, ShardingRule
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
@@ -31,18 +31,18 @@ from jsparse.primitives.map_values import map_p
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import routine_p
 from jsparse.primitives.softmax import logsumexp_p, softmax_p
-from jsparse.primitives.spec import ArrayAccess, Spec
+from jsparse.primitives.spec import ArrayAccess, Operands, Spec
 from jsparse.primitives.sums import Sum, sum_p
 
 
-def _of_einsum(operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _of_einsum(operands: Operands, results: Operands, params: Params) -> ShardingRule:
     spec: Spec = params["spec"]
     whole = whole_variables(spec)
     sums = {v for term in spec.factors for v in term.before if v not in whole} - set(spec.result.before)
     if sums and (_reduction(spec) not in REDUCTIONS or results[0].dtype == np.bool_):
         whole, sums = whole | sums, set()
 
-    def local(shards: Arrays, division: Division) -> Arrays:
+    def local(shards: Operands, division: Division) -> Operands:
         own = resized(spec, division)
         if not any(map(division.of, sums)):
             return [einsum_p.bind(*shards, spec=own)]
@@ -83,18 +83,18 @@ def resized(spec: Spec, division: Division) -> Spec:
     return replace(spec, sizes=tuple((v, division.part(size, v)) for v, size in spec.sizes))
 
 
-def _of_reduction_of_entries(primitive: Primitive, operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
-    """The rule of softmax and logsumexp."""
+def _of_softmax(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
+    """The rule of softmax, and of logsumexp."""
     spec: Spec = params["spec"]
     whole = whole_variables(spec).union(params["over"])
 
-    def local(shards: Arrays, division: Division) -> Arrays:
+    def local(shards: Operands, division: Division) -> Operands:
         return [primitive.bind(*shards, **{**params, "spec": resized(spec, division)})]
 
     return ShardingRule(tuple(_operand_labels(spec, whole)), (_labels(spec.result, whole),), local)
 
 
-def _of_sum(operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _of_sum(operands: Operands, results: Operands, params: Params) -> ShardingRule:
     """Each einsum divides its own index variables. An array in several shapes is divided where they agree."""
     work: Sum = params["work"]
     classes, arrays = Classes(), (*operands, *results)
@@ -107,10 +107,14 @@ def _of_sum(operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
         index = [arrays[n].shape for n in own[len(spec.factors) :]]
         shapes = [*map(spec.shape, spec.factors), *index, spec.shape(spec.result)]
         for labels, shape, n in zip(terms, shapes, [*own, len(operands)], strict=True):
-            seen = tuple(None if v is None else (number, v) for v in labels)
-            join_reshaped(classes, axes[n], arrays[n].shape, seen, shape)
+            given, wanted = reshaped_labels(arrays[n].shape, shape)
+            classes.merge_all(axes[n], tuple(None if axis is None else (n, axis) for axis in given))
+            classes.merge_all(
+                tuple(None if v is None else (number, v) for v in labels),
+                tuple(None if axis is None else (n, axis) for axis in wanted),
+            )
 
-    def local(shards: Arrays, division: Division) -> Arrays:
+    def local(shards: Operands, division: Division) -> Operands:
         specs = tuple(
             resized(spec, division.under({v: classes.find((number, v)) for v, _ in spec.sizes}))
             for number, spec in enumerate(work.specs)
@@ -125,12 +129,12 @@ def _of_sum(operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
     return ShardingRule(tuple(of_operands), (of_result,), local, steps, tuple(chain(*named)))
 
 
-def _of_permutation(operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _of_permutation(operands: Operands, results: Operands, params: Params) -> ShardingRule:
     labels = tuple(None if n == params["axis"] else n for n in range(operands[0].ndim))
     return ShardingRule((labels,), (labels,), lambda shards, _: [permute_values_p.bind(*shards, **params)])
 
 
-def _of_map(operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _of_map(operands: Operands, results: Operands, params: Params) -> ShardingRule:
     shape, is_padded = results[0].shape, params["padding"] is not None
     result: Labels = tuple(None if is_padded and n == len(shape) - 1 else n for n in range(len(shape)))
 
@@ -143,44 +147,44 @@ def _of_map(operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
     return ShardingRule(labels, (result,), lambda shards, _: [map_p.bind(*shards, **params)])
 
 
-def _of_entries(operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _of_entries(operands: Operands, results: Operands, params: Params) -> ShardingRule:
     """Batches of patterns without values are divided."""
     work: Entries = params["work"]
 
-    def local(shards: Arrays, division: Division) -> Arrays:
+    def local(shards: Operands, division: Division) -> Operands:
         lead = tuple(division.part(size, n) for n, size in enumerate(work.lead))
-        found: Arrays = entries_p.bind(*shards, work=replace(work, lead=lead))
+        found: Operands = entries_p.bind(*shards, work=replace(work, lead=lead))
         return found
 
     return ShardingRule(_leading(operands, len(work.lead)), _leading(results, len(work.lead)), local)
 
 
-def _of_routine(operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _of_routine(operands: Operands, results: Operands, params: Params) -> ShardingRule:
     routine = params["routine"]
     count = int(routine.is_batched)
 
-    def local(shards: Arrays, division: Division) -> Arrays:
+    def local(shards: Operands, division: Division) -> Operands:
         own = dict(params)
         if count:
             labels = _leading(results, count)
             shapes = (division.shape(x.shape, of) for x, of in zip(results, labels, strict=True))
             own["results"] = tuple((shape, x.dtype) for shape, x in zip(shapes, results, strict=True))
             own["routine"] = replace(routine, params=with_batch_of(routine.params, own["results"][0][0][0]))
-        found: Arrays = routine_p.bind(*shards, **own)
+        found: Operands = routine_p.bind(*shards, **own)
         return found
 
     return ShardingRule(_leading(operands, count), _leading(results, count), local)
 
 
-def _leading(arrays: Arrays, count: int) -> tuple[Labels, ...]:
+def _leading(arrays: Operands, count: int) -> tuple[Labels, ...]:
     """Labels of the first `count` axes of each array."""
     return tuple((*range(count), *[None] * (x.ndim - count)) for x in arrays)
 
 
-def _of_fused(operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _of_fused(operands: Operands, results: Operands, params: Params) -> ShardingRule:
     rule = rule_of_jaxpr(params["closed"], rule_of)
 
-    def local(shards: Arrays, division: Division) -> Arrays:
+    def local(shards: Operands, division: Division) -> Operands:
         return run_fused(rule.trace(shards, division), shards)
 
     return ShardingRule(rule.operands, rule.results, local, rule.steps, rule.inner)
@@ -189,8 +193,8 @@ def _of_fused(operands: Arrays, results: Arrays, params: Params) -> ShardingRule
 RULES: Mapping[Any, Rule] = {
     einsum_p: _of_einsum,
     sum_p: _of_sum,
-    softmax_p: partial(_of_reduction_of_entries, softmax_p),
-    logsumexp_p: partial(_of_reduction_of_entries, logsumexp_p),
+    softmax_p: partial(_of_softmax, softmax_p),
+    logsumexp_p: partial(_of_softmax, logsumexp_p),
     permute_values_p: _of_permutation,
     map_p: _of_map,
     entries_p: _of_entries,
@@ -200,7 +204,7 @@ RULES: Mapping[Any, Rule] = {
 """The sharding rules. All axes of a primitive without a rule are whole."""
 
 
-def rule_of(primitive: Primitive, operands: Arrays, results: Arrays, params: Params) -> ShardingRule | None:
+def rule_of(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule | None:
     """The sharding rule of a primitive on operands and results of these types; None if all axes have to be whole."""
     if primitive in RULES:
         return RULES[primitive](operands, results, params)

@@ -4,54 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import prod
 from typing import Any, TypeAlias
 
 import jax
 
+from jsparse import _compat
 from jsparse._compat import Primitive
 from jsparse.primitives.chain.equations import VIEWS, paired_axes
-from jsparse.primitives.division.rule import Arrays, Classes, Division, Labels, Params, ShardingRule
+from jsparse.primitives.division.rule import Division, Labels, Params, ShardingRule
 from jsparse.primitives.elementwise_function import ELEMENTWISE
+from jsparse.primitives.spec import Operands
 
-DenseRule: TypeAlias = Callable[[Primitive, Arrays, Arrays, Params], ShardingRule]
+DenseRule: TypeAlias = Callable[[Primitive, Operands, Operands, Params], ShardingRule]
 """As `Rule`, with the primitive in front."""
 
 
-def join_reshaped(classes: Classes, a: Labels, shape: Sequence[int], b: Labels, other: Sequence[int]) -> None:
-    """Divide an array of one shape as the same elements in another shape.
+def reshaped_labels(shape: Sequence[int], other: Sequence[int]) -> tuple[Labels, Labels]:
+    """Labels of the axes of an array, and of the axes that the same elements have in another shape.
 
     Axes that are split or merged are divided by their outermost part, so that each device has the same elements.
     """
     given, wanted = ([n for n, size in enumerate(own) if size != 1] for own in (shape, other))
-    pairs: list[tuple[int, int]] = []
-    if 0 not in (*shape, *other):
-        groups = paired_axes([shape[n] for n in given], [other[n] for n in wanted])
-        pairs = [(given[before[0]], wanted[after[0]]) for before, after in groups]
-    left, right = list(a), list(b)
-    for n, m in pairs:
-        classes.merge(a[n], b[m])
-        left[n] = right[m] = None
-    for label in (*left, *right):
-        classes.merge(label, None)
+    is_empty = 0 in (*shape, *other)
+    groups = () if is_empty else paired_axes([shape[n] for n in given], [other[n] for n in wanted])
+    label = {wanted[after[0]]: given[before[0]] for before, after in groups}  # axis of `other` → axis of `shape`
+    kept = {*label.values()}
+    return tuple(n if n in kept else None for n in range(len(shape))), tuple(map(label.get, range(len(other))))
 
 
 def sharding_of_reshaped(x: jax.core.ShapedArray, shape: tuple[int, ...]) -> jax.sharding.NamedSharding:
     """The sharding of an array of type `x` in another shape, where it can stay as it is; other axes become whole."""
-    classes = Classes()
-    given, wanted = (tuple((side, n) for n in range(len(own))) for side, own in ((0, x.shape), (1, shape)))
-    join_reshaped(classes, given, x.shape, wanted, shape)
-    of = {classes.find(label): entry for label, entry in zip(given, x.sharding.spec, strict=False) if entry is not None}
-    sizes = dict(zip(x.sharding.mesh.axis_names, x.sharding.mesh.axis_sizes, strict=True))
-    entries = []
-    for label, size in zip(wanted, shape, strict=True):
-        entry = None if classes.find(label) is None else of.get(classes.find(label))
-        names = entry if isinstance(entry, tuple) else () if entry is None else (entry,)
-        entries.append(entry if size % prod(sizes[name] for name in names) == 0 else None)
-    return jax.sharding.NamedSharding(x.sharding.mesh, jax.sharding.PartitionSpec(*entries))
+    given, wanted = reshaped_labels(x.shape, shape)
+    mesh, names = x.sharding.mesh, _compat.mesh_axes(x.sharding.spec, x.ndim)
+    division = Division(dict(zip(given, names, strict=True)), dict(mesh.shape))
+    even = (label if size % division.count(label) == 0 else None for label, size in zip(wanted, shape, strict=True))
+    return jax.sharding.NamedSharding(mesh, division.spec(tuple(even)))
 
 
-def _elementwise(primitive: Primitive, operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _elementwise(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     if len(results) > 1:  # a barrier, whose results are its operands
         every: tuple[Labels, ...] = tuple(tuple((n, axis) for axis in range(x.ndim)) for n, x in enumerate(operands))
         return _applied(primitive, every, every, params)
@@ -70,51 +60,48 @@ def _applied(
     return ShardingRule(operands, results, lambda shards, _: _bind(primitive, shards, params))
 
 
-def _bind(primitive: Primitive, shards: Arrays, params: Params) -> Arrays:
+def _bind(primitive: Primitive, shards: Operands, params: Params) -> Operands:
     found = primitive.bind(*shards, **params)
     return found if primitive.multiple_results else [found]
 
 
-def _broadcast(primitive: Primitive, operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _broadcast(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     (x, *_), (out,) = operands, results
     at = params["broadcast_dimensions"]
     labels: Labels = tuple(range(out.ndim))
     given = tuple(n if x.shape[axis] == out.shape[n] else None for axis, n in enumerate(at))
 
-    def local(shards: Arrays, division: Division) -> Arrays:
+    def local(shards: Operands, division: Division) -> Operands:
         return _bind(primitive, shards, {**params, "shape": division.shape(out.shape, labels)})
 
     return ShardingRule((given, *((None,) * y.ndim for y in operands[1:])), (labels,), local)
 
 
-def _reshape(primitive: Primitive, operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
-    (x, *_), (out,) = operands, results
-    classes = Classes()
-    of_operand, of_result = (tuple((side, n) for n in range(y.ndim)) for side, y in ((0, x), (1, out)))
-    join_reshaped(classes, of_operand, x.shape, of_result, out.shape)
+def _reshape(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
+    (x, *others), (out,) = operands, results
+    given, wanted = reshaped_labels(x.shape, out.shape)
 
-    def local(shards: Arrays, division: Division) -> Arrays:
-        return [shards[0].reshape(division.shape(out.shape, classes.labels(of_result)))]
+    def local(shards: Operands, division: Division) -> Operands:
+        return [shards[0].reshape(division.shape(out.shape, wanted))]
 
-    others = tuple((None,) * y.ndim for y in operands[1:])
-    return ShardingRule((classes.labels(of_operand), *others), (classes.labels(of_result),), local)
+    return ShardingRule((given, *((None,) * y.ndim for y in others)), (wanted,), local)
 
 
-def _transpose(primitive: Primitive, operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _transpose(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     labels = tuple(range(operands[0].ndim))
     return _applied(primitive, (labels,), (tuple(labels[n] for n in params["permutation"]),), params)
 
 
-def _reduction(add: str, primitive: Primitive, operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _reduction(add: str, primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     labels, axes = tuple(range(operands[0].ndim)), params["axes"]
 
-    def local(shards: Arrays, division: Division) -> Arrays:
+    def local(shards: Operands, division: Division) -> Operands:
         return [division.reduced(x, axes, add) for x in _bind(primitive, shards, params)]
 
     return ShardingRule((labels,), (tuple(n for n in labels if n not in axes),), local)
 
 
-def _dot(primitive: Primitive, operands: Arrays, results: Arrays, params: Params) -> ShardingRule:
+def _dot(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     ((left, right), (left_batch, right_batch)) = params["dimension_numbers"]
     x, y = operands
     of_x: list[Any] = [("left", n) for n in range(x.ndim)]
@@ -124,7 +111,7 @@ def _dot(primitive: Primitive, operands: Arrays, results: Arrays, params: Params
     batch, summed = [of_x[n] for n in left_batch], [of_x[n] for n in left]
     rest = [label for label in (*of_x, *of_y) if label not in batch and label not in summed]
 
-    def local(shards: Arrays, division: Division) -> Arrays:
+    def local(shards: Operands, division: Division) -> Operands:
         return [division.reduced(out, summed, "+") for out in _bind(primitive, shards, params)]
 
     return ShardingRule((tuple(of_x), tuple(of_y)), ((*batch, *rest),), local)

@@ -11,6 +11,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.formats import Format, Pattern, Relayout
+from jsparse.formats.digits import Blocks
 from jsparse.primitives.chain.expand import without_calls
 from jsparse.primitives.elementwise_function import ElementwiseFunction
 
@@ -30,10 +31,10 @@ def described(value: object) -> Iterator[str]:
             yield f"array {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
         case ElementwiseFunction():
             yield from described(value.jaxpr)
-        case Format():
-            yield f"{value!r} {value.notation}"
+        case Format() | Blocks():
+            yield value.notation
         case Relayout():
-            yield from described((value.source, value.target))
+            yield from described((value.source, value.target, value.digits))
         case type():
             yield value.__qualname__
         case Mapping():

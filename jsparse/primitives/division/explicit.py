@@ -17,12 +17,12 @@ from jsparse import _compat
 from jsparse._compat import Primitive, ir
 from jsparse.errors import ShardingError
 from jsparse.primitives.division.axes import rule_of
-from jsparse.primitives.division.rule import Arrays, Division, Labels, Params, ShardingRule
-from jsparse.primitives.spec import Spec
+from jsparse.primitives.division.rule import Division, Labels, Params, ShardingRule
+from jsparse.primitives.spec import Operands, Spec
 from jsparse.settings import config
 
 
-def with_shardings(primitive: Primitive, operands: Arrays, results: Arrays, params: Params) -> Arrays:
+def with_shardings(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> Operands:
     """Give the types of results the shardings that follow from those of the operands."""
     rule = rule_of(primitive, operands, results, params)
     division = divide(primitive, rule, operands, params)
@@ -33,36 +33,29 @@ def with_shardings(primitive: Primitive, operands: Arrays, results: Arrays, para
     ]
 
 
-def _results(rule: ShardingRule | None, results: Arrays) -> Sequence[Labels]:
+def _results(rule: ShardingRule | None, results: Operands) -> Sequence[Labels]:
     return [(None,) * x.ndim for x in results] if rule is None else rule.results
 
 
-def divide(primitive: Primitive, rule: ShardingRule | None, operands: Arrays, params: Params) -> Division:
+def divide(primitive: Primitive, rule: ShardingRule | None, operands: Operands, params: Params) -> Division:
     """Return the division that the shardings of operands ask for.
 
     Raises ShardingError if an axis is divided that has to be whole, or if two operands ask for different divisions.
     """
-    mesh = _compat.mesh_of_types(operands)
-    sizes = dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
-    found: dict[Any, tuple[str, ...]] = {}
+    sizes = dict(_compat.mesh_of_types(operands).shape)
+    axes: dict[Any, tuple[str, ...]] = {}
     for number, x in enumerate(operands):
         labels = (None,) * x.ndim if rule is None else rule.operands[number]
-        for axis, (label, names) in enumerate(zip(labels, divided_axes(x), strict=True)):
+        for axis, (label, names) in enumerate(zip(labels, _compat.mesh_axes(x.sharding.spec, x.ndim), strict=True)):
             if not names:
                 continue
             if rule is None or label is None or not rule.is_even(label, prod(sizes[name] for name in names)):
                 raise _refusal(primitive, params, number, axis, x, names, is_whole=True)
-            others = {name for key, own in found.items() if rule.clashes(key, label) for name in own}
-            if found.get(label, names) != names or others.intersection(names):
+            others = {name for key, own in axes.items() if rule.clashes(key, label) for name in own}
+            if axes.get(label, names) != names or others.intersection(names):
                 raise _refusal(primitive, params, number, axis, x, names, is_whole=False)
-            found[label] = names
-    return Division(found, sizes)
-
-
-def divided_axes(x: jax.core.ShapedArray) -> list[tuple[str, ...]]:
-    """For each axis of an array of this type, the names of the mesh axes that divide it."""
-    entries = [*x.sharding.spec, *[None] * (x.ndim - len(x.sharding.spec))]
-    return [() if e is None else e if isinstance(e, tuple) else (e,) for e in entries]
+            axes[label] = names
+    return Division(axes, sizes)
 
 
 def _refusal(
@@ -109,11 +102,11 @@ def lower_divided(primitive: Primitive, rule: Callable[..., Any]) -> Callable[..
 
     def lowered(ctx: Any, *operands: ir.Value, **params: object) -> Sequence[ir.Value]:
         # XLA's operations on whole arrays are traced on one device, too: JAX 0.8 refuses constants beside typed arrays.
-        is_traced = config.is_portable and _has_explicit_axes(ctx.avals_in)
+        is_traced = config.is_portable and _compat.explicit_axes(_compat.mesh_of_types(ctx.avals_in))
         if not (is_traced or any(map(_compat.is_divided, ctx.avals_in))):
             return rule(ctx, *operands, **params)
 
-        def compute(*arrays: jax.Array) -> Arrays | jax.Array:
+        def compute(*arrays: jax.Array) -> Operands | jax.Array:
             found = _mapped(primitive, arrays, ctx.avals_out, params)
             return found if primitive.multiple_results else found[0]
 
@@ -122,18 +115,12 @@ def lower_divided(primitive: Primitive, rule: Callable[..., Any]) -> Callable[..
     return lowered
 
 
-def _has_explicit_axes(types: Arrays) -> bool:
-    return jax.sharding.AxisType.Explicit in _compat.mesh_of_types(types).axis_types
-
-
-def _mapped(primitive: Primitive, arrays: Arrays, results: Arrays, params: Params) -> Arrays:
+def _mapped(primitive: Primitive, arrays: Operands, results: Operands, params: Params) -> Operands:
     types = [jax.typeof(x) for x in arrays]
     rule = rule_of(primitive, types, results, params)
     assert rule is not None  # only calls of kernels have none, and those are made on one device
     division, mesh = divide(primitive, rule, types, params), _compat.mesh_of_types(types)
     specs = [division.spec(labels) for labels in rule.operands]
-    kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
-    explicit = {name for name, kind in kinds if kind == jax.sharding.AxisType.Explicit}
     with jax.sharding.use_abstract_mesh(mesh):
         cut = [jax.sharding.reshard(x, spec) for x, spec in zip(arrays, specs, strict=True)]
         compute = jax.shard_map(
@@ -141,8 +128,8 @@ def _mapped(primitive: Primitive, arrays: Arrays, results: Arrays, params: Param
             mesh=mesh,
             in_specs=tuple(specs),
             out_specs=tuple(division.spec(labels) for labels in rule.results),
-            axis_names=explicit,  # others are left to XLA
+            axis_names=_compat.explicit_axes(mesh),  # others are left to XLA
             check_vma=False,
         )
-        found: Arrays = compute(*cut)
+        found: Operands = compute(*cut)
     return found

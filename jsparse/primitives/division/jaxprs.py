@@ -10,10 +10,12 @@ import jax
 from jsparse import _compat
 from jsparse._compat import Primitive
 from jsparse.base.dataclass import dataclass
+from jsparse.base.memo import remembered_of
 from jsparse.primitives.chain.expand import without_calls
-from jsparse.primitives.division.rule import Arrays, Classes, Division, Labels, Params, ShardingRule
+from jsparse.primitives.division.rule import Classes, Division, Labels, Params, ShardingRule
+from jsparse.primitives.spec import Operands
 
-RuleOf: TypeAlias = Callable[[Primitive, Arrays, Arrays, Params], ShardingRule | None]
+RuleOf: TypeAlias = Callable[[Primitive, Operands, Operands, Params], ShardingRule | None]
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,11 @@ class JaxprRule:
     inner: tuple[tuple[Any, int], ...]
     rules: tuple[tuple[ShardingRule, Mapping[Any, Any]] | None, ...]
 
-    def trace(self, shards: Arrays, division: Division) -> Any:
+    def trace(self, shards: Operands, division: Division) -> Any:
         """The closed jaxpr of a device's part. Sums over devices follow where a divided index is summed."""
         return _compat.without_constants(jax.make_jaxpr(lambda *x: self.compute(x, division))(*shards))
 
-    def compute(self, shards: Arrays, division: Division) -> Arrays:
+    def compute(self, shards: Operands, division: Division) -> Operands:
         """Evaluate the jaxpr on shards."""
         env: dict[Any, Any] = dict(zip(self.jaxpr.invars, shards, strict=True))
 
@@ -44,16 +46,17 @@ class JaxprRule:
             return _compat.literal(v) if isinstance(v, _compat.Literal) else env[v]
 
         for equation, ruled in zip(self.jaxpr.eqns, self.rules, strict=True):
-            given = [value(v) for v in equation.invars]
+            operands = [value(v) for v in equation.invars]
             if ruled is None:
-                found = _compat.equation_results(self.jaxpr, equation, given)
+                results = _compat.equation_results(self.jaxpr, equation, operands)
             else:
                 rule, labels = ruled
-                found = list(rule.local(given, division.under(labels)))
-            env.update(zip(equation.outvars, found, strict=True))
+                results = list(rule.local(operands, division.under(labels)))
+            env.update(zip(equation.outvars, results, strict=True))
         return [value(v) for v in self.jaxpr.outvars]
 
 
+@remembered_of
 def rule_of_jaxpr(closed: Any, rule_of: RuleOf) -> JaxprRule:
     """Join the rules of a jaxpr's equations. `rule_of` gives the rule of each one, or None."""
     jaxpr, classes = without_calls(closed).jaxpr, Classes()

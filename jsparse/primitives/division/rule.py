@@ -17,9 +17,8 @@ from typing import Any, TypeAlias
 import jax
 
 from jsparse.base.dataclass import dataclass
+from jsparse.primitives.spec import Operands
 
-Arrays: TypeAlias = Sequence[Any]
-"""Arrays, tracers, or their types."""
 Params: TypeAlias = Mapping[str, Any]
 """The parameters of a primitive."""
 Label: TypeAlias = Hashable
@@ -73,7 +72,7 @@ class Division:
         return Division({label: self.of(other) for label, other in labels.items()}, self.sizes)
 
 
-Local: TypeAlias = Callable[[Arrays, Division], Arrays]
+Local: TypeAlias = Callable[[Operands, Division], Operands]
 """A function that computes a device's shards of the results from its shards of the operands."""
 
 
@@ -109,7 +108,7 @@ class ShardingRule:
         return all(size % count == 0 for own, size in (*outer, *self.inner) if own == label)
 
 
-Rule: TypeAlias = Callable[[Arrays, Arrays, Params], ShardingRule]
+Rule: TypeAlias = Callable[[Operands, Operands, Params], ShardingRule]
 """A function of the types of a primitive's operands and results, and of its parameters."""
 
 
@@ -145,7 +144,7 @@ class Classes:
 
     def separate(self, labels: Labels) -> None:
         """Make labels whole that belong to several axes of one array: a device would need other parts of it, too."""
-        found = [x for x in self.labels(labels) if x is not None]
-        for label in found:
-            if found.count(label) > 1:
+        representatives = [x for x in self.labels(labels) if x is not None]
+        for label in representatives:
+            if representatives.count(label) > 1:
                 self.merge(label, None)

@@ -132,15 +132,17 @@ def test_exports_are_for_one_device_or_several(mesh):
     np.testing.assert_array_equal(found, A.todense() @ x)
 
 
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-def test_shardings_that_do_not_fit_are_explained(kind):
-    mesh = jax.make_mesh((4,), ("x",), axis_types=(getattr(AxisType, kind.title()),))
+def test_rows_are_gathered_on_auto_axes():
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,))
     A, x = matrix(), draw(COLUMNS, 8)
-    with jax.set_mesh(mesh) if kind == "explicit" else nullcontext():
+    np.testing.assert_array_equal(jax.jit(lambda x: A @ x)(placed(mesh, x, P("x", None))), A.todense() @ x)
+
+
+def test_shardings_that_do_not_fit_are_explained():
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Explicit,))
+    A, x = matrix(), draw(COLUMNS, 8)
+    with jax.set_mesh(mesh):
         by_rows = placed(mesh, x, P("x", None))
-        if kind == "auto":
-            np.testing.assert_array_equal(jax.jit(lambda x: A @ x)(by_rows), A.todense() @ x)  # gathered
-            return
         with pytest.raises(jsparse.ShardingError, match="because entries of csr read it by coordinate"):
             jax.jit(lambda x: A @ x)(by_rows)
         features = placed(mesh, draw(ROWS, 8), P(None, "x"))

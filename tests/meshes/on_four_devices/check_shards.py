@@ -107,8 +107,13 @@ def test_shard_map_of_the_user(mesh):
         check_vma=False,
     )
     np.testing.assert_array_equal(jax.jit(mapped)(S, by_rows(mesh, x)), np.maximum(dense @ x, 0))
-    inside = jax.shard_map(lambda S, x: S @ x, mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"), check_vma=False)
-    np.testing.assert_array_equal(jax.jit(inside)(S, by_rows(mesh, x)), dense @ x)
+    inside = jax.shard_map(
+        lambda S, x: (S @ x, S.sum(0), S.sum(-1)),
+        mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"), check_vma=False,
+    )  # fmt: skip
+    found = jax.jit(inside)(S, by_rows(mesh, x))
+    for a, b in zip(found, (dense @ x, dense.sum(0), dense.sum(1)), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_attention(mesh):
@@ -230,6 +235,10 @@ def test_errors(mesh):
         jsparse.transpose(S)
     with pytest.raises(jsparse.ShapeError, match=r"Expected an array \(48,\) or \(48, k\)"):
         S @ draw(ROWS + 1, 3)
+    with pytest.raises(jsparse.ShapeError, match="different axes from -2 to 1"):
+        S.sum(2)
+    with pytest.raises(jsparse.NotYetSupportedError, match="'ii,ij->j' needs other rows"):
+        jsparse.einsum("ii,ij->j", S, draw(ROWS, 3))
     with pytest.raises(jsparse.NotYetSupportedError, match="inside of jax.shard_map"):
         S.block  # noqa: B018
     assert "rows over 'x'" in repr(S)

@@ -43,7 +43,7 @@ class CacheRead(Transformation):
         tensor, loop = words
         return CacheRead(tensor, loop)
 
-    def renumbered(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> CacheRead:
+    def renumber(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> CacheRead:
         """Return the step with another name of the tensor."""
         return CacheRead((names or {}).get(self.tensor, self.tensor), self.loop)
 

@@ -62,7 +62,7 @@ class MergeBy(Transformation):
             return f"{self.leader} locates a coordinate of {self.loop} by arithmetic, so that another one is walked"
         return None
 
-    def renumbered(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> MergeBy:
+    def renumber(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> MergeBy:
         """Return the step with pattern n renamed to pattern `numbers[n]`."""
         return replace(self, leader=f"P{numbers[self.pattern]}")
 

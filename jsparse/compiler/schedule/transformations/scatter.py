@@ -78,7 +78,7 @@ class ScatterSegment(Transformation):
             return f"a map has at most {LARGEST_MAP:,} coordinates, not the {size:,} of {var}"
         return None
 
-    def renumbered(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> ScatterSegment:
+    def renumber(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> ScatterSegment:
         """Return the step with pattern n renamed to pattern `numbers[n]`."""
         pattern, level = self.numbers
         return ScatterSegment(f"P{numbers[pattern]}.{level}")

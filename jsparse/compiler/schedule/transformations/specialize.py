@@ -60,7 +60,7 @@ class Specialize(Transformation):
         """The index of the level; -1 if there is none."""
         return next(iter(pattern_numbers(self.what)[1:]), -1)
 
-    def renumbered(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> Specialize:
+    def renumber(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> Specialize:
         """Return the step with pattern n renamed to pattern `numbers[n]`."""
         if self.to == "threads":
             return self

@@ -7,8 +7,8 @@ consecutive positions are worked on at a time, with an accumulator for each (`Le
       ∀ j ∈ P0.1               →       ∀ j ∈ P0.1, 8 at a time in lanes
         acc += A[i, j] * x[j]            acc += A[i, j] * x[j]
 
-Values on the pattern are contiguous. So are the coordinates of the walked level and of the singleton levels below it,
-which have those of an entry at the same position. Elements that a coordinate locates are gathered.
+Values on the pattern are contiguous. So are the coordinates of the walked level, and of the singleton levels below it,
+where an entry has its coordinate at the same position. Elements that a coordinate locates are gathered.
 All other values that the body reads are the same in all lanes. A body that stores a value on the pattern stores the
 values of all lanes at a time.
 """
