@@ -16,6 +16,7 @@ from jax._src import distributed
 from jax._src.config import eager_constant_folding, trace_context
 from jax._src.core import (
     get_opaque_trace_state,
+    trace_ctx,
     trace_state_clean,
 )
 from jax._src.interpreters import pxla
@@ -153,6 +154,23 @@ def trace_settings() -> Hashable:
 def is_eager() -> bool:
     """Whether JAX computes operations on known arrays immediately, instead of tracing them."""
     return trace_state_clean() or eager_constant_folding.value
+
+
+def is_closed_over(x: object) -> bool:
+    """Whether an array on the devices of several processes would become a constant of a program, which JAX refuses.
+
+    Functions of loops and branches may close over it: outside `jax.jit` their constants are arguments of a program.
+    """
+    if distributed.global_state.client is None or trace_state_clean():
+        return False
+    if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer) or x.is_fully_addressable:
+        return False
+    trace: object = trace_ctx.trace
+    while trace is not None:
+        if getattr(getattr(getattr(trace, "frame", None), "debug_info", None), "traced_for", None) == "jit":
+            return True
+        trace = getattr(trace, "parent_trace", None)
+    return False
 
 
 def handed_over(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | None) -> list[jax.Array]:

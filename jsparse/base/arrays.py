@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.limits import check_constant
-from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, represented, shortened
+from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, ShardingError, represented, shortened
 
 Array: TypeAlias = jax.Array | np.ndarray
 """An array of JAX, or a numpy array, whose elements are known even while a program is traced."""
@@ -48,8 +48,12 @@ def copy_on_device(x: np.ndarray) -> jax.Array:
 
 
 def raw_bytes(x: Any) -> np.ndarray:
-    """The bytes of an array in row-major order, as a vector of uint8. Raises DeletedArrayError for a deleted array."""
+    """The bytes of an array in row-major order, as a vector of uint8.
+
+    Raises DeletedArrayError for a deleted array, ShardingError for an array on the devices of several processes.
+    """
     check_alive(x, "an array to pickle or to save")
+    check_local(x, "an array to pickle or to save")
     return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
 
 
@@ -202,6 +206,18 @@ def check_alive(x: Any, expected: str | Callable[[], str]) -> None:
             f"Expected {expected if isinstance(expected, str) else expected()}, but the array was deleted, or donated "
             f"to a function (donate_argnums, donate_argnames), and its memory is gone. Use what that function "
             f"returned, or pass it a copy."
+        )
+
+
+def check_local(x: object, expected: str | Callable[[], str]) -> None:
+    """Raise ShardingError, with `expected` in its message, if this process holds only a part of an array."""
+    if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer):
+        return
+    if not x.is_fully_addressable and not x.is_fully_replicated:
+        raise ShardingError(
+            f"Expected {expected if isinstance(expected, str) else expected()} in this process, but its elements are "
+            f"on the devices of several processes. Gather them before, by "
+            f"jax.experimental.multihost_utils.process_allgather(x, tiled=True) in each process."
         )
 
 

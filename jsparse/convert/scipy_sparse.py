@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from jsparse.base.arrays import device_array
+from jsparse.base.arrays import check_local, device_array
 from jsparse.convert.composed import to_plain
 from jsparse.convert.scipy_structure import blocks, compressed, entries_of, scipy_sparse
 from jsparse.convert.sums import NUMBERS, summands
@@ -100,11 +100,13 @@ def to_scipy(tensor: SparseTensor) -> sparray:
         >>> A.to_scipy().tocsc()
 
     Raises ShapeError for a tensor without dimensions (before SciPy 1.15, for every rank other than two); DTypeError if
-    the values are traced, or have a dtype that scipy does not support (bfloat16, float16).
+    the values are traced, or have a dtype that scipy does not support (bfloat16, float16); ShardingError if its arrays
+    are on the devices of several processes.
     """
     check_leaves(tensor, "A in A.to_scipy")
     if isinstance(tensor.values, jax.core.Tracer):
         raise DTypeError(f"Expected known values, but {tensor!r} has traced ones. Convert outside jit.")
+    check_local(tensor.values, "the values of A in A.to_scipy")
     tensor = tensor.static()
     if isinstance(tensor, ComposedTensor):
         part, *others = tensor.pattern.parts

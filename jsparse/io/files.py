@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from jsparse.base.arrays import given_dtype
+from jsparse.base.arrays import check_local, given_dtype
 from jsparse.convert.dynamic_composed import plain_format_of
 from jsparse.errors import DTypeError, FileFormatError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, default_format
@@ -42,10 +43,13 @@ def save(path: str | os.PathLike[str], tensor: SparseTensor) -> None:
         tensor: a tensor whose leaves are known.
 
     Raises FileFormatError for another suffix, ShapeError and DTypeError if the file format cannot hold the tensor,
-    DTypeError or PatternError if the tensor is traced, OSError if the file cannot be written.
+    DTypeError or PatternError if the tensor is traced, ShardingError if its arrays are on the devices of several
+    processes, OSError if the file cannot be written.
     """
     file, suffix = _file(path)
     check_leaves(tensor, "the tensor to save")
+    for leaf in jax.tree.leaves(tensor):
+        check_local(leaf, "the tensor to save")
     writer = {".npz": write_npz, ".mtx": write_matrix_market, ".tns": write_frostt}[suffix]
     writer(file, tensor)
 

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from jsparse.base.arrays import check_local
 from jsparse.errors import JsparseError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -27,9 +28,11 @@ def as_text(self: SparseTensor) -> str:
     long as `threshold` has numpy's default of 1000, the limit is 50 entries instead. Each entry has one line, whatever
     `linewidth` is.
 
-    A tensor that is traced, or whose leaves are placeholders of a JAX transformation, shows only the summary.
+    A tensor that is traced, or on the devices of several processes, or whose leaves are placeholders of a JAX
+    transformation, shows only the summary.
     """
     try:
+        check_local(self.values, "values")
         coords, values = (np.asarray(x) for x in self.to_coords())
     except (JsparseError, TypeError, AttributeError, ValueError):  # traced arrays are a TypeError
         return repr(self)

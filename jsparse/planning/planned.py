@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import platform_of
-from jsparse.base.arrays import check_alive, jax_array
+from jsparse.base.arrays import jax_array
 from jsparse.base.memo import Memo, remembered
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import FormatError, shortened
@@ -51,7 +51,7 @@ from jsparse.planning.term import factor_names
 from jsparse.settings import config, logged
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.leaves import Name, check_pattern, with_sound_leaves
+from jsparse.tensor.leaves import Name, check_passed, check_pattern, with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 _log = logging.getLogger("jsparse")
@@ -169,7 +169,7 @@ def as_operand(x: Any, name: Name, subscripts: str) -> Operand:
         return bare
     if isinstance(x, BarePattern):
         return x
-    check_alive(x, name)
+    check_passed(x, name)
     return as_array(x, subscripts)
 
 

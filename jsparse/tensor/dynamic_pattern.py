@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import is_deleted
+from jsparse.base.arrays import Array, check_local, is_deleted
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
@@ -294,14 +294,19 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
         Raises PatternError if the index arrays are invalid, and after an overflow.
         """
-        return trimmed(self.type, [np.asarray(array) for array in self.arrays])
+        return trimmed(self.type, self._on_host(self.arrays))
 
     def to_static(self) -> Pattern:
         """The static pattern of the entries in use. The arrays have to be concrete.
 
         Raises PatternError after an overflow.
         """
-        return trim(self.type, [np.asarray(array) for array in self.arrays])
+        return trim(self.type, self._on_host(self.arrays))
+
+    def _on_host(self, arrays: Sequence[Array]) -> list[np.ndarray]:
+        for array in arrays:
+            check_local(array, f"the index arrays of {self!r}")
+        return [np.asarray(array) for array in arrays]
 
     def validate(self) -> None:
         """Check all index arrays; in a batch, the index arrays of each pattern.
@@ -314,7 +319,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
                 f"or set config.bounds = 'check'."
             )
         for type_, arrays in [(self.type, self.arrays), *((other.type, other.arrays) for other in self.derived)]:
-            _validate(type_, [np.asarray(array) for array in arrays])
+            _validate(type_, self._on_host(arrays))
 
     def operands(self) -> tuple[Any, ...]:
         """The operands of the einsum primitive: the index arrays, then the arrays of each transposed index."""

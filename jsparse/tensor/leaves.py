@@ -16,8 +16,9 @@ from typing import Any, Self, TypeAlias, TypeVar
 import jax
 import numpy as np
 
+from jsparse._compat import is_closed_over
 from jsparse.base.arrays import Array, check_alive, is_deleted, is_number, jax_array, raw_bytes
-from jsparse.errors import DTypeError, LeafError
+from jsparse.errors import DTypeError, LeafError, ShardingError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.dynamic import index_operands
 from jsparse.formats.pattern import hash_arrays
@@ -170,14 +171,17 @@ def _check_index(
     type_ = pattern.type
     dtype, lengths = type_.index_dtype, type_.array_lengths
     if not pattern.derived and all(
-        _is_array(array) and array.shape == (*lead, length) and array.dtype == dtype and not is_deleted(array)
+        _is_array(array)
+        and array.shape == (*lead, length)
+        and array.dtype == dtype
+        and not (is_deleted(array) or is_closed_over(array))
         for array, length in zip(pattern.arrays, lengths, strict=True)
     ):
         return  # the common case, for which no descriptions are made
     derived = [other.type for other in pattern.derived]
     for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
-        if is_deleted(array):
-            check_alive(array, _leaf(tensor, name, what + of_part))
+        if is_deleted(array) or is_closed_over(array):
+            check_passed(array, _leaf(tensor, name, what + of_part))
         if not (_is_array(array) and array.shape == (*lead, length) and array.dtype == dtype):
             if tangents and pattern.is_tangent:
                 return
@@ -191,10 +195,20 @@ def check_values(tensor: Valued, name: Name) -> None:
 
 def _check_values(tensor: Valued, name: Name, shape: tuple[int, ...]) -> None:
     values = tensor.values
-    if is_deleted(values):
-        check_alive(values, _leaf(tensor, name, "values"))
+    if is_deleted(values) or is_closed_over(values):
+        check_passed(values, _leaf(tensor, name, "values"))
     if not (_is_array(values) and values.shape == shape and _is_numeric(values.dtype)):
         raise LeafError(_misfit(tensor, name, "values", values, shape, "numbers"))
+
+
+def check_passed(x: object, name: Name) -> None:
+    """Raise DeletedArrayError for an array without memory, ShardingError for one that a program cannot close over."""
+    check_alive(x, name)
+    if is_closed_over(x):
+        raise ShardingError(
+            f"Expected {_text(name)} as an argument of the function under jax.jit, because its elements are on the "
+            f"devices of several processes, but the function closes over it. Pass it to that function as an argument."
+        )
 
 
 _array_types: set[type] = {np.ndarray}  # known array classes: a set lookup takes a tenth of isinstance(x, jax.Array)
